@@ -1,24 +1,35 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
+import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const PIDS = 64;
+const LANGUAGES = ['python', 'javascript', 'typescript'];
+
+let service: TestService;
+before(async () => {
+  service = await sharedService();
+});
+after(() => service?.close());
+
+const contexts = (id: string) => `/v1/sandboxes/${id}/code/contexts`;
+async function open(id: string, language: string): Promise<string> {
+  return (await service.api.post(contexts(id), { language })).body.context.id;
+}
+const start = (id: string) => service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['true'] });
 
 // gVisor counts processes by user, and a kernel that cannot create one ends.
 describe('a sandbox that has no process left', skipUnless('kernel', 'shared'), () => {
-  let service: TestService;
   let id: string;
   let holder: string;
   let dying: string;
   before(async () => {
-    service = await sharedService();
     ({ id } = await service.api.readySandbox({ resources: { pids: PIDS } }));
-    [holder, dying] = [await open('python'), await open('python')] as [string, string];
+    [holder, dying] = [await open(id, 'python'), await open(id, 'python')] as [string, string];
     const { stdout } = await service.api.run(id, HOLD, { contextId: holder });
     assert.match(stdout, /Resource temporarily unavailable/);
   });
-  after(() => service?.close());
 
   const HOLD = `
 import subprocess
@@ -26,14 +37,10 @@ held = []
 try:
     while True: held.append(subprocess.Popen(["sleep", "600"]))
 except OSError as error: print(error)`;
-  const contexts = () => `/v1/sandboxes/${id}/code/contexts`;
-  async function open(language: string): Promise<string> {
-    return (await service.api.post(contexts(), { language })).body.context.id;
-  }
 
-  for (const language of ['python', 'javascript', 'typescript']) {
+  for (const language of LANGUAGES) {
     it(`opens no context of ${language}, and says that the processes are used up`, async () => {
-      const { status, body } = await service.api.post(contexts(), { language });
+      const { status, body } = await service.api.post(contexts(id), { language });
       assert.deepEqual([status, body.error?.code], [429, 'quota_exceeded']);
       assert.deepEqual(body.error.details, { quota: 'resources.pids', limit: PIDS, used: PIDS });
       assert.match(body.error.message, /resources\.pids is 64.* end some/);
@@ -41,7 +48,7 @@ except OSError as error: print(error)`;
   }
 
   it('starts no command, and says why', async () => {
-    const { body } = await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['true'] });
+    const { body } = await start(id);
     assert.deepEqual([body.command.status, body.command.exitCode], ['failed', 126]);
     assert.match(body.command.stderr, /^true: .*resources\.pids.*\n$/);
   });
@@ -60,5 +67,89 @@ except OSError as error: print(error)`;
     assert.equal(stdout, 'True\n');
     await service.api.run(id, 'for p in held: p.kill(); p.wait()', { contextId: holder });
     assert.equal((await service.api.run(id, 'print(1)', { contextId: dying })).stdout, '1\n');
+  });
+});
+
+describe('a sandbox with few processes left', skipUnless('kernel', 'shared'), () => {
+  /** More than any language needs until it is ready. */
+  const AMPLE = 12;
+  const PROMPT_MS = 10_000;
+  let id: string;
+  let holder: string;
+  before(async () => {
+    ({ id } = await service.api.readySandbox({ resources: { pids: PIDS } }));
+    holder = await open(id, 'python');
+    await service.api.run(id, 'import subprocess\nheld = []', { contextId: holder });
+  });
+
+  /** Leaves that many processes, and none is started ahead because more than half are held. */
+  async function leave(free: number): Promise<void> {
+    const code = `
+try:
+    while True: held.append(subprocess.Popen(["sleep", "600"]))
+except OSError: pass
+for _ in range(${free}):
+    process = held.pop()
+    process.kill(); process.wait()`;
+    assert.equal((await service.api.run(id, code, { contextId: holder })).error, undefined);
+  }
+
+  for (const language of ['python', 'javascript']) {
+    it(`opens a context of ${language} or soon says why not`, async (t) => {
+      const seen: string[] = [];
+      for (let free = 1; free <= AMPLE; free += 1) {
+        await leave(free);
+        const from = performance.now();
+        const { status, body } = await service.api.post(contexts(id), { language });
+        const tookMs = performance.now() - from;
+        seen.push(`${free} left: ${status} ${body.error?.code ?? ''} ${tookMs.toFixed(0)} ms`);
+        if (status === 201) await service.api.delete(`${contexts(id)}/${body.context.id}`);
+        else assert.deepEqual([status, body.error?.code], [429, 'quota_exceeded'], seen.join('; '));
+        assert.ok(tookMs < PROMPT_MS, seen.join('; '));
+      }
+      t.diagnostic(seen.join('; '));
+      assert.match(seen.at(-1) ?? '', / 201 /);
+    });
+  }
+
+  it('runs a command or says why not', async (t) => {
+    const seen: string[] = [];
+    for (let free = 1; free <= 4; free += 1) {
+      await leave(free);
+      const { body } = await start(id);
+      seen.push(`${body.command.status} ${body.command.exitCode}`);
+      if (body.command.status === 'failed') assert.match(body.command.stderr, /^true: .*resources\.pids.*\n$/);
+    }
+    t.diagnostic(seen.join('; '));
+    for (const end of seen) assert.match(end, /^(failed 126|exited 0)$/);
+    assert.equal(seen.at(-1), 'exited 0');
+  });
+
+  it('keeps those that hold the others', async () => {
+    const { stdout } = await service.api.run(id, 'print(all(p.poll() is None for p in held))', { contextId: holder });
+    assert.equal(stdout, 'True\n');
+  });
+});
+
+describe('a sandbox that uses more than half of its processes', skipUnless('kernel', 'shared'), () => {
+  it('keeps its commands, and what they started in sessions of their own, when a context ends', async () => {
+    const { id } = await service.api.readySandbox({ resources: { pids: PIDS } });
+    const many = `for n in $(seq ${PIDS / 2}); do setsid sleep 600 & done; wait`;
+    const commands = `/v1/sandboxes/${id}/commands`;
+    const { body } = await service.api.post(commands, { command: ['bash', '-c', many], background: true });
+    const count = `
+import glob, os
+def programs():
+    for file in glob.glob("/proc/[0-9]*/cmdline"):
+        try: yield open(file).read()
+        except OSError: pass
+print(sum(program.startswith("sleep") for program in programs()))`;
+    const sleeping = async () => Number((await service.api.run(id, count)).stdout);
+    await eventually(async () => (await sleeping()) === PIDS / 2);
+    const context = await open(id, 'python');
+    await service.api.delete(`${contexts(id)}/${context}`);
+    assert.equal(await sleeping(), PIDS / 2);
+    const { command: after } = (await service.api.get(`${commands}/${body.command.id}`)).body;
+    assert.equal(after.status, 'running');
   });
 });

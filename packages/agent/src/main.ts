@@ -7,6 +7,7 @@ import { createAgentServer } from './http/agent-server.ts';
 import { DialOut } from './http/dial-out.ts';
 import { FileRequests } from './http/file-requests.ts';
 import { guardMemory } from './memory/memory.ts';
+import { KernelsGroup } from './processes/kernels-group.ts';
 import { KernelArrivals } from './provisioning/kernel-arrivals.ts';
 import { SandboxProvisioner } from './provisioning/sandbox-provisioner.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
@@ -16,12 +17,13 @@ const config = readConfig(process.env);
 const isOver = new AbortController();
 const arrivals = new KernelArrivals(config.kernelsFolder ?? '');
 if (config.kernelsFolder !== undefined) arrivals.listen(config.hasOwnZygote ? config : undefined);
-const kernels = new SandboxProvisioner(config, arrivals);
+const group = new KernelsGroup(config.kernelsGroupFds);
+const kernels = new SandboxProvisioner(config, arrivals, group);
 if (config.guardedMemoryBytes !== undefined) {
   guardMemory(config.guardedMemoryBytes, config, () => kernels.release(), isOver.signal);
 }
 const contexts = new ContextRegistry(config, kernels);
-const supervisors = new Supervisors(config);
+const supervisors = new Supervisors(config.guestDir, group);
 kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel, isWaiting });
 const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
 const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);

@@ -55,14 +55,15 @@ export class Supervisor {
     const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
     // Not the process's `exit` event, which can arrive before the last data on the socket.
-    this.#socket.on('close', () => this.#lost('the supervisor of the command ended'));
-    this.#process.once('error', (error) =>
-      this.#lost(`the supervisor of the command could not be started: ${error.message}`),
-    );
+    this.#socket.on('close', () => this.#fail('lost', 'the supervisor of the command ended'));
+    this.#process.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EAGAIN') this.#fail('processes', error.message);
+      else this.#fail('lost', `the supervisor of the command could not be started: ${error.message}`);
+    });
     joined.then(
       () => this.#begin(spec),
       (error: Error) => {
-        this.#lost(`the resource limits of the command could not be set: ${error.message}`);
+        this.#fail('lost', `the resource limits of the command could not be set: ${error.message}`);
         this.#socket.destroy();
       },
     );
@@ -159,17 +160,16 @@ export class Supervisor {
       this.#listener.ended(readEnd(body.toString()));
     } else if (type === 'F') {
       const [, cause = 'exec', reason = ''] = /^(cwd|missing|exec|processes) (.*)$/s.exec(body.toString()) ?? [];
-      this.#settled = true;
       // The pattern admits no other value.
-      this.#listener.failed(cause as StartFailure, reason);
+      this.#fail(cause as StartFailure, reason);
       this.#supervisors.restock();
     }
   }
 
-  #lost(reason: string): void {
+  #fail(cause: StartFailure | 'lost', reason: string): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#listener.failed('lost', reason);
+    this.#listener.failed(cause, reason);
   }
 }
 

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
-import type { AgentConfig } from '../config.ts';
 import { setOomScore } from '../memory/memory.ts';
-import { KernelsGroup } from '../processes/kernels-group.ts';
+import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { findStart } from '../processes/process-tree.ts';
 
 const PERL = '/usr/bin/perl';
@@ -33,9 +32,9 @@ export class Supervisors {
   #spare: SupervisorProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ guestDir, kernelsGroupFds }: Pick<AgentConfig, 'guestDir' | 'kernelsGroupFds'>) {
+  constructor(guestDir: string, group: KernelsGroup) {
     this.#script = join(guestDir, 'supervise.pl');
-    this.#group = new KernelsGroup(kernelsGroupFds);
+    this.#group = group;
   }
 
   /** Returns the spare, or starts a supervisor. The caller owns it from then on. */
@@ -100,6 +99,8 @@ export class Supervisors {
     socket.on('error', () => socket.destroy());
     const { pid } = child;
     if (pid === undefined) return { process: child, socket, joined: new Promise(() => undefined) };
+    this.#group.keep(pid);
+    child.once('exit', () => this.#group.giveUp(pid));
     setOomScore(pid, 0);
     return { process: child, socket, joined: this.#group.join(pid) };
   }

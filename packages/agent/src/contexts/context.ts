@@ -22,6 +22,12 @@ const MARK_BUSY_MS = 5;
 /** Start timeout of a kernel that replaces one that died. No client has chosen a timeout for it. */
 const RESTART_TIMEOUT_MS = 60_000;
 
+/**
+ * Time after which a kernel that is not ready is given up if the sandbox has been refused a process or thread meanwhile:
+ * Node waits without end for threads that it could not create. It is about twenty times as long as a start takes.
+ */
+const REFUSED_START_MS = 2_000;
+
 /** Most characters of a kernel's early output that are repeated in the error when it does not start. */
 const MAX_START_OUTPUT = 4096;
 
@@ -33,13 +39,15 @@ const PROCESS_LIMIT_ERROR: RunError = {
 /** A namespace in one kernel. Executes its runs in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
-  readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor'>;
+  readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor' | 'countRefusals'>;
   /** Not a `KeyedQueue`: queued runs can be cancelled, fail when no kernel starts, and are limited in number. */
   readonly #queue: Run[] = [];
   #kernel: ContextKernel | undefined;
   /** Settles when the current kernel is ready or has failed to start. */
   #starting: PromiseWithResolvers<void> | undefined;
   #startOutput = '';
+  /** Count of refused processes when the current kernel was provisioned. */
+  #refusalsBefore = 0;
   /** Settles when the previous kernel has ended completely. */
   #room: Promise<void> | undefined;
   /** The run that the kernel executes. It may have been answered already. */
@@ -70,7 +78,14 @@ export class Context {
       starting.reject(new AgentError('timeout', `The kernel was not ready within ${timeoutMs} ms.`));
       void kernel.stop('was not ready in time');
     }, timeoutMs);
-    starting.promise.catch(() => {}).finally(() => clearTimeout(timer));
+    const look = setInterval(() => {
+      if (this.#wasRefused) void kernel.stop('lacks processes');
+    }, REFUSED_START_MS);
+    const settled = () => {
+      clearTimeout(timer);
+      clearInterval(look);
+    };
+    starting.promise.then(settled, settled);
     return starting.promise;
   }
 
@@ -112,6 +127,7 @@ export class Context {
     const { language, cwd } = this.description;
     this.#startOutput = '';
     this.#executionCount = 0;
+    this.#refusalsBefore = this.#kernels.countRefusals();
     const listener = this.#listenerFor(() => kernel);
     const kernel: ContextKernel = this.#kernels.provision(language, { cwd, listener, kernelWaitMs, room: this.#room });
     this.#kernel = kernel;
@@ -156,7 +172,8 @@ export class Context {
   }
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
-    const lacksProcesses = reason.includes('EAGAIN') || !this.#kernels.hasProcessesFor(this.description.language);
+    const { language } = this.description;
+    const lacksProcesses = reason.includes('EAGAIN') || this.#wasRefused || !this.#kernels.hasProcessesFor(language);
     // The next kernel waits for the end of this one, which still holds memory and processes.
     this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;
@@ -172,6 +189,11 @@ export class Context {
       if (wasBusy && !this.#closed) void this.#replace();
     }
     this.#next();
+  }
+
+  /** Whether the sandbox has been refused a process or thread since the current kernel was provisioned. */
+  get #wasRefused(): boolean {
+    return this.#kernels.countRefusals() > this.#refusalsBefore;
   }
 
   #startError(reason: string): RunError {

@@ -1,9 +1,9 @@
 import { readFileSync, write } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { findOwnGroups } from './own-groups.ts';
-import { findSession, kill } from './process-tree.ts';
+import { kill, membersOf } from './process-tree.ts';
 
 const writeTo = promisify(write);
 
@@ -20,13 +20,13 @@ const PAUSE_MS = 5;
 export class KernelsGroup {
   readonly #descriptors: readonly number[];
   readonly #folders: readonly string[];
-  /** Sessions of running kernels and of what they have started. */
+  /** Running kernels and supervisors; each is also the id of its session. */
   readonly #kept = new Set<number>();
 
-  constructor(descriptors: readonly number[]) {
+  /** @param folders of the group, one of each hierarchy that may count processes. */
+  constructor(descriptors: readonly number[], folders = descriptors.length > 0 ? ownFolders() : []) {
     this.#descriptors = descriptors;
-    const groups = descriptors.length > 0 ? findOwnGroups('pids') : [];
-    this.#folders = groups.map(({ whole }) => join(whole, 'kernels'));
+    this.#folders = folders;
   }
 
   /** Moves a process that has not started any other. Rejects if that fails; the process must not run then. */
@@ -51,23 +51,39 @@ export class KernelsGroup {
     return most === undefined || current === undefined || !(most - current < tasks);
   }
 
-  /** Excludes a session from `clear`, until `giveUp`. */
-  keep(session: number): void {
-    this.#kept.add(session);
+  /**
+   * Returns how often the limit has refused a process or thread. A version 2 counter includes the groups below it; a
+   * version 1 counter does not, and each group has one.
+   */
+  countRefusals(): number {
+    const folders = this.#folders.flatMap((folder) => [folder, dirname(folder)]);
+    const counts = folders.map((folder) => /^max (\d+)/m.exec(readIn(folder, 'pids.events') ?? '')?.[1] ?? 0);
+    return counts.reduce((sum: number, count) => sum + Number(count), 0);
   }
 
-  giveUp(session: number): void {
-    this.#kept.delete(session);
+  /** Excludes the leader of a session, the session and all their descendants from `clear`, until `giveUp`. */
+  keep(leader: number): void {
+    this.#kept.add(leader);
   }
 
-  /** Kills all processes in the group, except sessions of running kernels, until none is left. */
+  giveUp(leader: number): void {
+    this.#kept.delete(leader);
+  }
+
+  /** Kills all processes in the group that were not kept, until none is left. */
   async clear(): Promise<void> {
     const deadline = performance.now() + CLEAR_WITHIN_MS;
-    const strays = () => this.#processes().filter((pid) => this.#kept.size === 0 || !this.#kept.has(findSession(pid)));
-    for (let pids = strays(); pids.length > 0 && performance.now() < deadline; pids = strays()) {
+    for (let pids = this.#strays(); pids.length > 0 && performance.now() < deadline; pids = this.#strays()) {
       kill(pids);
       await setTimeout(PAUSE_MS);
     }
+  }
+
+  #strays(): number[] {
+    // Listed first, so that a process that was forked meanwhile is not taken for a stray.
+    const pids = this.#processes();
+    const kept = new Set(membersOf(new Set(this.#kept)).map(({ pid }) => pid));
+    return pids.filter((pid) => !kept.has(pid));
   }
 
   #processes(): number[] {
@@ -76,13 +92,23 @@ export class KernelsGroup {
 
   /** Returns a file of the group; empty if there is no such group. */
   #read(file: string): string {
+    // On a hybrid host another hierarchy counts processes.
     for (const folder of this.#folders) {
-      try {
-        return readFileSync(join(folder, file), 'utf8').trim();
-      } catch {
-        // On a hybrid host another hierarchy counts processes.
-      }
+      const text = readIn(folder, file);
+      if (text !== undefined) return text;
     }
     return '';
+  }
+}
+
+function ownFolders(): string[] {
+  return findOwnGroups('pids').map(({ whole }) => join(whole, 'kernels'));
+}
+
+function readIn(folder: string, file: string): string | undefined {
+  try {
+    return readFileSync(join(folder, file), 'utf8').trim();
+  } catch {
+    return undefined;
   }
 }

@@ -56,7 +56,7 @@ export async function killTree(tree: ProcessTree): Promise<void> {
 }
 
 /** Returns the members of `sessions` and their descendants. Adds the sessions that it finds to `sessions`. */
-function membersOf(sessions: Set<number>): ProcessEntry[] {
+export function membersOf(sessions: Set<number>): ProcessEntry[] {
   const processes = listProcesses();
   const members = new Set<number>(sessions);
   let before = -1;
@@ -104,11 +104,6 @@ function readProcess(pid: number): ProcessEntry | undefined {
 export function findStart(pid: number): number | undefined {
   const entry = readProcess(pid);
   return entry === undefined || entry.state === 'Z' || entry.state === 'X' ? undefined : entry.startTicks;
-}
-
-/** Returns the session of a process; 0 if it has ended. */
-export function findSession(pid: number): number {
-  return readProcess(pid)?.session ?? 0;
 }
 
 function findMarked({ mark, uid, gid }: ProcessTree): Promise<number[]> {

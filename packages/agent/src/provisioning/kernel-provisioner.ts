@@ -26,6 +26,8 @@ export interface KernelProvisioner {
   provision(language: Language, request: KernelRequest): ContextKernel;
   /** Whether the sandbox has processes left for a kernel of that language. */
   hasProcessesFor(language: Language): boolean;
+  /** Returns how often the sandbox has been refused a process or thread because of its limit. */
+  countRefusals(): number;
   /** Call when a context of that language was opened, because another one is likely. Idempotent. */
   noteUse(language: Language): void;
   /** Ends all kernels that do not belong to a context. Resolves when they have ended. */

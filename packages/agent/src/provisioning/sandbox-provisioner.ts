@@ -4,7 +4,7 @@ import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
 import type { KernelPlace } from '../kernels/start-kernel.ts';
 import { freeMemory } from '../memory/free-memory.ts';
-import { KernelsGroup } from '../processes/kernels-group.ts';
+import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { ForkProvisioner } from './fork-provisioner.ts';
 import { HostZygote } from './host-zygote.ts';
 import type { KernelArrivals } from './kernel-arrivals.ts';
@@ -39,8 +39,7 @@ export class SandboxProvisioner implements KernelProvisioner {
    */
   onWaiting: (kernel: KernelProcess, isWaiting: () => boolean) => void = () => undefined;
 
-  constructor(config: AgentConfig, arrivals: KernelArrivals) {
-    const group = new KernelsGroup(config.kernelsGroupFds);
+  constructor(config: AgentConfig, arrivals: KernelArrivals, group: KernelsGroup) {
     const hasRoom = () => freeMemory() > ROOM_BYTES && !group.isCrowded();
     this.#workspace = config.workspace;
     this.#baseEnv = config.baseEnv;
@@ -74,6 +73,10 @@ export class SandboxProvisioner implements KernelProvisioner {
 
   hasProcessesFor(language: Language): boolean {
     return this.#spawn.hasProcessesFor(language);
+  }
+
+  countRefusals(): number {
+    return this.#spawn.countRefusals();
   }
 
   /** Whether a kernel of that language waits for a context. */

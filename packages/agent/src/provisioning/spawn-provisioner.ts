@@ -27,6 +27,10 @@ export class SpawnProvisioner {
     this.#onBusy = onBusy;
   }
 
+  countRefusals(): number {
+    return this.#group.countRefusals();
+  }
+
   hasProcessesFor(language: Language): boolean {
     return this.#group.hasRoomFor(TASKS_OF_KERNEL[language]);
   }
@@ -39,14 +43,14 @@ export class SpawnProvisioner {
     { place, listener, room }: NewKernelRequest,
     fork: Pick<KernelOptions, 'takeForked' | 'onMismatch'> = {},
   ): KernelProcess {
-    const { uid, gid } = this.#config;
-    const untilPossible = async () => {
+    const waitUntilPossible = async () => {
       await room;
       // A kernel started without processes left would die in its first run, or disturb the code that uses them.
       if (!this.hasProcessesFor(language)) throw new Error(NO_PROCESS_LEFT);
     };
     const command = kernelCommand(language, this.#config);
-    const spec = { command, place, uid, gid, group: this.#group, untilPossible, onBusy: this.#onBusy, ...fork };
-    return new KernelProcess(spec, listener);
+    const { uid, gid } = this.#config;
+    const [group, onBusy] = [this.#group, this.#onBusy];
+    return new KernelProcess({ command, place, uid, gid, group, waitUntilPossible, onBusy, ...fork }, listener);
   }
 }

@@ -145,6 +145,10 @@ class LentKernel implements KernelProvisioner {
     return true;
   }
 
+  countRefusals(): number {
+    return 0;
+  }
+
   provision(_language: string, { listener }: KernelRequest): ContextKernel {
     const kernel = this.#kernel;
     // If a real context has taken the kernel meanwhile, `warmUp` returns false and the kernel is not touched.
