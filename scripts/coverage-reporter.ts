@@ -1,7 +1,7 @@
 /** Prints failures as they occur and, at the end, a table of the part of each package that the tests reach. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
-import { describeFailure } from './stage-report.ts';
+import { FailureTexts } from './failure-texts.ts';
 
 export interface FileCoverage {
   readonly path: string;
@@ -14,8 +14,9 @@ export interface FileCoverage {
 }
 
 export default async function* coverageReporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const texts = new FailureTexts();
   for await (const event of source) {
-    yield describeFailure(event);
+    yield texts.describe(event);
     if (event.type === 'test:coverage') {
       const files = event.data.summary.files.map((file) => ({ ...file, path: relative(process.cwd(), file.path) }));
       yield coverageTable(files);

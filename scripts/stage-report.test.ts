@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { StageReport } from './stage-report.ts';
+
+/** Code beside a test that passes, and what is said of it. */
+const FAILURES: Record<string, [code: string, text: RegExp]> = {
+  'a test that fails': ['test("fails", () => { throw new Error("here"); });', /: fails\n {4}Error: here/],
+  'an error after the end of a test': [
+    'test("ends", () => void setTimeout(() => { throw new Error("late"); }, 20));',
+    /exit code 1\. It said last:\n.*"ends".*asynchronous activity.*"Error: late"/,
+  ],
+  'a process that is killed': [
+    'process.stderr.write("last words\\n"); test("waits", () => { process.kill(process.pid, "SIGKILL"); return new Promise(() => 0); });',
+    /was ended by SIGKILL\. It said last:\n {4}last words/,
+  ],
+  'an exit code without an error': [
+    'process.on("exit", () => { process.exitCode = 3; });',
+    /exit code 3 and said nothing/,
+  ],
+  'a hook after all tests': ['after(() => { throw new Error("in a hook"); });', /Error: in a hook/],
+  'a hook of a suite': [
+    'describe("suite", () => { after(() => { throw new Error("in a hook"); }); test("passes", () => 0); });',
+    /: suite\n {4}Error: in a hook/,
+  ],
+};
+const QUIET = 'process.stderr.write("words\\n");';
+
+const folder = mkdtempSync(join(tmpdir(), 'cloche-stage-report-'));
+let report: StageReport;
+let printed: string;
+before(() => {
+  const codes = [...Object.values(FAILURES).map(([code]) => code), QUIET];
+  const files = codes.map((code, index) => {
+    const file = join(folder, `${index}.test.mjs`);
+    writeFileSync(
+      file,
+      `import { after, describe, test } from 'node:test';\ntest('passes', () => undefined);\n${code}`,
+    );
+    return file;
+  });
+  const json = join(folder, 'report.json');
+  const reporters = ['./scripts/terse-reporter.ts', 'stdout', './scripts/stage-report.ts', json];
+  const options = reporters.map((value, index) => `--test-reporter${index % 2 ? '-destination' : ''}=${value}`);
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  ({ stdout: printed } = spawnSync(process.execPath, ['--test', ...options, ...files], { encoding: 'utf8', env }));
+  report = JSON.parse(readFileSync(json, 'utf8'));
+});
+after(() => rmSync(folder, { recursive: true }));
+
+describe('the report of a stage', () => {
+  for (const [index, [name, [, text]]] of Object.entries(FAILURES).entries()) {
+    it(`describes ${name}`, () => {
+      const ofFile = (all: string) =>
+        all
+          .split(/^(?=\S)/m)
+          .filter((each) => each.includes(`/${index}.test.mjs`))
+          .join('');
+      assert.match(ofFile(report.failures), text);
+      assert.match(ofFile(printed), text);
+      assert.match(ofFile(printed), /^✖ .*\.test\.mjs {2}\d passed, [1-9] failed/m);
+    });
+  }
+
+  it('counts each of them once, and says nothing of files that passed, whatever they printed', () => {
+    assert.equal(report.failed, Object.keys(FAILURES).length);
+    assert.ok(!report.failures.includes(`/${Object.keys(FAILURES).length}.test.mjs`), report.failures);
+  });
+});
