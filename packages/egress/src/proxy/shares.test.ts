@@ -62,8 +62,19 @@ after(async () => {
   }
 });
 
-/** Resolves with the number of requests open at the servers, once it no longer changes. */
-const mostOpen = () => settled(() => open.size, { forMs: 500 });
+/** Resolves with the number of requests open at the servers, once there are `expected` and it no longer changes. */
+async function mostOpen(expected: number): Promise<number> {
+  await eventually(() => open.size >= expected, { because: 'the requests arrive' });
+  return settled(() => open.size, { forMs: 500 });
+}
+
+/** Answers each open request once: Node emits an error for a second end, which would end this file. */
+function answerOpen(): void {
+  for (const response of open) {
+    open.delete(response);
+    response.end('late');
+  }
+}
 
 function to(server: Server): void {
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
@@ -99,10 +110,10 @@ describe('a sandbox has at most 256 requests at once', () => {
           });
       }
     }
-    assert.equal(await mostOpen(), MAX_REQUESTS);
+    assert.equal(await mostOpen(MAX_REQUESTS), MAX_REQUESTS);
     await neighbourIsAnswered();
     const isAnswered = () => {
-      for (const response of open) response.end('late');
+      answerOpen();
       return answered === 400;
     };
     await eventually(isAnswered, { because: 'every request is answered' });
@@ -131,7 +142,7 @@ describe('a sandbox has at most 256 requests at once', () => {
     await eventually(() => open.size === 200, { because: 'the WebSockets are open' });
     const session = await http2Session();
     for (let stream = 0; stream < 100; stream += 1) session.request({ ':path': '/slow' }).on('error', () => {});
-    assert.equal(await mostOpen(), MAX_REQUESTS);
+    assert.equal(await mostOpen(MAX_REQUESTS), MAX_REQUESTS);
     await neighbourIsAnswered();
     session.destroy();
     for (const socket of sockets) socket.destroy();
@@ -160,13 +171,13 @@ describe('a sandbox that pipelines requests', () => {
     to(web);
     const socket = rig.connect();
     socket.write(GET.repeat(10));
-    assert.equal(await mostOpen(), 1);
+    assert.equal(await mostOpen(1), 1);
     let answers = '';
     socket.on('data', (data) => {
       answers += data;
     });
     const isAnswered = () => {
-      for (const response of open) response.end('late');
+      answerOpen();
       return answers.split('late').length === 11;
     };
     await eventually(isAnswered, { because: 'every request is answered' });
