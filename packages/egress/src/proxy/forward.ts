@@ -1,5 +1,6 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
@@ -7,6 +8,7 @@ import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 import type { Target } from '../upstream/connector.ts';
 import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
 import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
+import { assertAcceptable } from './acceptable-answer.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { joinPieces } from './join-pieces.ts';
@@ -75,8 +77,10 @@ export function sendRequest(options: {
   method: string;
   path: string;
   fields: string[];
+  /** Receives the connection when the server switches protocols. Otherwise such an answer is an error. */
+  onUpgrade?: (answer: IncomingMessage, server: Duplex, head: Buffer) => void;
 }): SentRequest {
-  const { traffic, target, method, path, fields } = options;
+  const { traffic, target, method, path, fields, onUpgrade } = options;
   const { agent, pieces } = traffic;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const upstream: UpstreamRequest = {
@@ -98,6 +102,12 @@ export function sendRequest(options: {
     joinPieces(answer, pieces);
     resolve(answer);
   });
+  // Without a listener, Node closes the connection and the request never ends.
+  sent.on('upgrade', (answer, server, head) => {
+    if (onUpgrade) return onUpgrade(answer, server, head);
+    server.destroy();
+    reject(new EgressError('bad_response', 'the server switched protocols without being asked'));
+  });
   sent.on('error', reject);
   sent.on('timeout', () => sent.destroy(new EgressError('timeout', 'the server sent nothing in time')));
   return {
@@ -118,6 +128,7 @@ function framing({ body, fields, method }: Exchange): string[] {
 }
 
 async function sendResponse(answer: IncomingMessage, exchange: Exchange): Promise<number> {
+  assertAcceptable(answer);
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   // `Alt-Svc` offers HTTP/3, which would bypass egress.
   const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));

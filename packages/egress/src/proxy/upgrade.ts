@@ -6,6 +6,7 @@ import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 import { EgressError } from '../upstream/egress-error.ts';
+import { assertAcceptable, assertWebSocket } from './acceptable-answer.ts';
 import { endToEndFields } from './fields.ts';
 import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './forward.ts';
 import { type Http1Exchange, http1Exchange, responseOn } from './http1-exchange.ts';
@@ -25,15 +26,15 @@ export async function forwardUpgrade(
   traffic: SandboxTraffic,
 ): Promise<Forwarded> {
   const fields = endToEndFields(request.rawHeaders, 'host', LENGTH);
+  const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
   const asked = sendRequest({
     traffic,
     target,
     method: 'GET',
     path,
     fields: ['Host', hostField, ...fields, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
+    onUpgrade: (...agreement) => agree(agreement),
   });
-  const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
-  asked.request.on('upgrade', (...agreement) => agree(agreement));
   const abandoned = () => asked.request.destroy();
   client.once('close', abandoned).on('error', abandoned);
   asked.request.end();
@@ -47,11 +48,13 @@ export async function forwardUpgrade(
     const outcome = await Promise.race([agreed, asked.answer]);
     if (!Array.isArray(outcome)) return { status: await sendRefusal(exchange(), outcome), ...asked.bytes() };
     const [answer, server, head] = outcome;
+    assertWebSocket(answer);
     client.write(switchingProtocols(answer));
     if (head.length > 0) server.unshift(head);
     await tunnel(client, server as Socket);
     return { status: 101, ...asked.bytes() };
   } catch (error) {
+    asked.request.destroy();
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
     const refused = exchange();
     if (refused) refuseFailed(refused, hostText(target.host), failure);
@@ -60,6 +63,7 @@ export async function forwardUpgrade(
 }
 
 async function sendRefusal(exchange: Http1Exchange | undefined, answer: IncomingMessage): Promise<number> {
+  assertAcceptable(answer);
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   const out = exchange?.answer(status, statusMessage, [
     ...endToEndFields(rawHeaders, 'alt-svc'),

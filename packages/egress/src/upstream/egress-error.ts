@@ -1,8 +1,16 @@
 /**
  * `denied`: by the policy or a closed range. `name_not_found`, `unreachable`, `timeout`, `untrusted` (certificate): the
- * server could not be reached. `busy`: the sandbox has used up its share of connections.
+ * server could not be reached. `busy`: the sandbox has used up its share of connections. `bad_response`: the server sent
+ * what no client may accept.
  */
-export type EgressFailure = 'denied' | 'name_not_found' | 'unreachable' | 'timeout' | 'untrusted' | 'busy';
+export type EgressFailure =
+  | 'denied'
+  | 'name_not_found'
+  | 'unreachable'
+  | 'timeout'
+  | 'untrusted'
+  | 'busy'
+  | 'bad_response';
 
 /** The reason for which a connection to a server failed. */
 export class EgressError extends Error {
