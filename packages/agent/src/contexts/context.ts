@@ -172,8 +172,7 @@ export class Context {
   }
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
-    const { language } = this.description;
-    const lacksProcesses = reason.includes('EAGAIN') || this.#wasRefused || !this.#kernels.hasProcessesFor(language);
+    const lacksProcesses = this.#lacksProcesses(reason);
     // The next kernel waits for the end of this one, which still holds memory and processes.
     this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;
@@ -189,6 +188,12 @@ export class Context {
       if (wasBusy && !this.#closed) void this.#replace();
     }
     this.#next();
+  }
+
+  #lacksProcesses(reason: string): boolean {
+    // Processes that have ended since do not change the reason.
+    if (reason.includes('EAGAIN') || reason.includes(NO_PROCESS_LEFT) || this.#wasRefused) return true;
+    return !this.#kernels.hasProcessesFor(this.description.language);
   }
 
   /** Whether the sandbox has been refused a process or thread since the current kernel was provisioned. */

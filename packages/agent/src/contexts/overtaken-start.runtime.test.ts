@@ -22,16 +22,20 @@ const START_MS = 30_000;
 const PROMPT_MS = 10_000;
 const HIERARCHY = existsSync('/sys/fs/cgroup/pids') ? '/sys/fs/cgroup/pids' : '/sys/fs/cgroup';
 
-/** A group that finds room when it is asked, and then has the room that its limit leaves. */
+/** A group that finds room when it is asked, except for `fullFor` times, and then has the room that its limit leaves. */
 class OvertakenGroup extends KernelsGroup {
+  fullFor = 0;
+
   override hasRoomFor(): boolean {
-    return true;
+    this.fullFor -= 1;
+    return this.fullFor < 0;
   }
 }
 
 describe('a kernel that is refused a process or thread while it starts', () => {
   const folder = join(HIERARCHY, `cloche-${newInstallationId()}`);
   let members: number;
+  let group: OvertakenGroup;
   let kernels: KernelProvisioner;
 
   before(async () => {
@@ -40,7 +44,7 @@ describe('a kernel that is refused a process or thread while it starts', () => {
     mkdirSync(folder);
     members = openSync(join(folder, 'cgroup.procs'), 'w');
     const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir });
-    const group = new OvertakenGroup([members], [folder]);
+    group = new OvertakenGroup([members], [folder]);
     const spawn = new SpawnProvisioner(config, group, () => undefined);
     const env = { ...config.baseEnv, PYTHONPATH: findPythonPackages() ?? '', PYTHONDONTWRITEBYTECODE: '1' };
     const place = { cwd: tmpdir(), env };
@@ -77,6 +81,12 @@ describe('a kernel that is refused a process or thread while it starts', () => {
       for (const each of seen) assert.match(each, /: (ready|process_limit)$/, seen.join('; '));
     });
   }
+
+  test('ends its context with process_limit also if processes end right after the check', async () => {
+    writeFileSync(join(folder, 'pids.max'), String(AMPLE));
+    group.fullFor = 1;
+    assert.equal(await start('javascript'), 'process_limit');
+  });
 
   async function start(language: Language): Promise<string> {
     const context = new Context({ contextId: 'context', language, cwd: tmpdir() }, kernels);
