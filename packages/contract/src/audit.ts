@@ -5,10 +5,6 @@ import { AuditEventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
 import { timestamp } from './timestamps.ts';
 
-/**
- * `denied`: refused for a scope or a project. `failed`: the service failed, or the request failed after its `allowed` event
- * was written; part of the change may have happened.
- */
 export const AUDIT_OUTCOMES = ['allowed', 'denied', 'failed'] as const;
 export const AUDIT_ACTORS = ['api_key', 'operator', 'system'] as const;
 const HASH_PATTERN = '^[0-9a-f]{64}$';
@@ -40,7 +36,12 @@ export const AuditEvent = Type.Object(
       },
       { description: 'The resource that the action is about; for a refused read, the operation.' },
     ),
-    outcome: oneOf(AUDIT_OUTCOMES),
+    outcome: oneOf(
+      AUDIT_OUTCOMES,
+      '`allowed`: the change was made; a signal, an interrupt or a terminal follows its event. `denied`: refused for a ' +
+        'scope or a project. `failed`: the service failed, or the request failed after its `allowed` event was written; a ' +
+        'part of the change may have happened.',
+    ),
     code: Type.Optional(
       Type.Unsafe<ErrorCode>({ type: 'string', enum: ERROR_CODES, description: 'Error of a refusal or a failure.' }),
     ),

@@ -319,6 +319,25 @@ describe('refused requests', () => {
     assert.deepEqual([last.seq, last.omitted, last.outcome, last.code], [11, 15, 'denied', 'forbidden']);
   });
 
+  it('are counted for each key by itself, and the numbers of the current minute are written when the server stops', async () => {
+    await using audit = await openAudit();
+    const other = { ...refused(), credential: { ...credential, apiKeyId: 'key_2' as ApiKeyId } };
+    for (let count = 0; count < 12; count += 1) {
+      audit.refusals.record(refused());
+      audit.refusals.record(other);
+    }
+    await audit.refusals.flush(true);
+    const omitted = (await audit.events()).filter((event) => event.omitted !== undefined);
+    assert.deepEqual(
+      omitted.map((event) => [event.actor.id, event.omitted]),
+      [
+        ['key_1', 2],
+        ['key_2', 2],
+      ],
+    );
+    assert.equal((await audit.events()).length, 22);
+  });
+
   it('name the operation that was refused, or the resource of a change', async () => {
     await using audit = await openAudit();
     audit.refusals.record(refused());
