@@ -1,7 +1,6 @@
 import type { RateFields } from '../http/request-limit.ts';
 import type { Limit } from './limits.ts';
-
-const WINDOW_SECONDS = 60;
+import { WINDOW_SECONDS } from './request-window.ts';
 
 /** How much of a limit of a minute is used. */
 export interface RateState {

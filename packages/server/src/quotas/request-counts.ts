@@ -2,42 +2,10 @@ import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transactions } from '../db/transactions.ts';
+import { WINDOW_SECONDS, Window } from './request-window.ts';
 
-export const WINDOW_SECONDS = 60;
 /** Time between two exchanges of counts with other servers. */
 const EXCHANGE_MS = 1_000;
-
-/** Requests of one organization or project by second. A second counts until it is a whole minute old. */
-export class Window {
-  readonly own = new Map<number, number>();
-  /** Seconds whose own counts the database does not have yet. */
-  readonly unwritten = new Set<number>();
-  /** Counts of other processes, as of the last synchronization. */
-  others = new Map<number, number>();
-
-  count(second: number): number {
-    let sum = 0;
-    for (const counts of [this.own, this.others]) {
-      for (const [counted, requests] of counts) if (counted >= second - WINDOW_SECONDS) sum += requests;
-    }
-    return sum;
-  }
-
-  /** Returns the second after which enough counted requests are over a minute old to leave room for one more. */
-  roomAfter(second: number, limit: number): number {
-    const bySecond = [...this.own, ...this.others].filter(([counted]) => counted >= second - WINDOW_SECONDS);
-    let excess = this.count(second) - limit + 1;
-    for (const [counted, requests] of bySecond.sort(([a], [b]) => a - b)) {
-      excess -= requests;
-      if (excess <= 0) return counted + WINDOW_SECONDS;
-    }
-    return second + WINDOW_SECONDS;
-  }
-
-  forget(before: number): void {
-    for (const second of this.own.keys()) if (second < before) this.own.delete(second);
-  }
-}
 
 export interface RequestCountsDeps {
   readonly db: Database;
@@ -71,9 +39,11 @@ export class RequestCounts {
   }
 
   /** Returns the counts of a scope. Read them and `add` to them without waiting in between. */
-  async open(scope: string, second: number): Promise<Window> {
-    const known = this.#windows.get(scope);
-    if (known) return known;
+  open(scope: string, second: number): Window | Promise<Window> {
+    return this.#windows.get(scope) ?? this.#openFirst(scope, second);
+  }
+
+  async #openFirst(scope: string, second: number): Promise<Window> {
     const others = await this.#readOthers(scope, second - WINDOW_SECONDS);
     const window = this.#windows.get(scope) ?? new Window();
     window.others = others;
@@ -82,8 +52,7 @@ export class RequestCounts {
   }
 
   add(scope: string, window: Window, second: number): void {
-    window.own.set(second, (window.own.get(second) ?? 0) + 1);
-    window.unwritten.add(second);
+    window.add(second);
     // It may have been forgotten since it was opened.
     this.#windows.set(scope, window);
     this.#schedule();
@@ -121,7 +90,7 @@ export class RequestCounts {
       scope_id: scope,
       second,
       process_id: this.#deps.processId,
-      requests: window.own.get(second) ?? 0,
+      requests: window.ownOf(second),
     }));
     await this.#deps.transactions
       .run(async ({ db }) => {

@@ -6,7 +6,8 @@ import type { Limit, QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 import type { Quotas } from './quotas.ts';
 import { rateFields } from './rate-fields.ts';
-import type { RequestCounts, Window } from './request-counts.ts';
+import type { RequestCounts } from './request-counts.ts';
+import { Window } from './request-window.ts';
 
 /** How long limits are cached: a changed limit is in force after this time. */
 const LIMITS_MS = 1_000;
@@ -51,9 +52,11 @@ export class RequestRates {
     const limits = all.filter(({ projectId }) => projectId === undefined || credential.projectIds?.has(projectId));
     if (limits.length === 0) return undefined;
     const second = Math.floor(clock.now() / 1000);
-    const windows = await Promise.all(
-      limits.map(async (limit) => ({ limit, window: await counts.open(keyOf(limit), second) })),
-    );
+    const windows: { limit: Limit; window: Window }[] = [];
+    for (const limit of limits) {
+      const opened = counts.open(keyOf(limit), second);
+      windows.push({ limit, window: opened instanceof Window ? opened : await opened });
+    }
     // Nothing waits from here to the additions, so simultaneous requests cannot exceed the limit together.
     const over = windows.find(({ limit, window }) => window.count(second) >= limit.limit);
     if (!over) for (const { limit, window } of windows) counts.add(keyOf(limit), window, second);

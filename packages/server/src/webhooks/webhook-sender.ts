@@ -14,6 +14,8 @@ const DNS_TRY_MS = 5_000;
 export interface SenderOptions {
   /** Returns the addresses of a name. Default: those that DNS has. */
   readonly resolve?: (name: string, signal: AbortSignal) => Promise<string[]>;
+  /** Name servers, with their ports. Default: those of the machine. */
+  readonly dnsServers?: readonly string[];
   /** Certificates that are trusted instead of the usual roots. */
   readonly ca?: string;
   /** Default: 15 seconds. */
@@ -95,7 +97,8 @@ export class Receiver implements AsyncDisposable {
   }
 
   async #resolve(name: string, signal: AbortSignal): Promise<string[]> {
-    return (this.#options.resolve ?? resolveByDns)(name, signal);
+    const { resolve, dnsServers } = this.#options;
+    return resolve ? resolve(name, signal) : resolveByDns(name, signal, dnsServers);
   }
 }
 
@@ -106,8 +109,9 @@ class UnreachableError extends Error {
 }
 
 /** Asks DNS itself: `lookup` would occupy one of the few threads of the process while a name server hangs. */
-async function resolveByDns(name: string, signal: AbortSignal): Promise<string[]> {
+async function resolveByDns(name: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
   const resolver = new Resolver({ timeout: DNS_TRY_MS, tries: 2 });
+  if (servers) resolver.setServers(servers);
   using _ = onAbort(signal, () => resolver.cancel());
   const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
   signal.throwIfAborted();
