@@ -70,6 +70,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['sandboxes/lifecycle'],
     ['sandboxes/use'],
     ['sandboxes/api'],
+    ['metrics'],
     ['files'],
     ['artifacts/store'],
     ['artifacts'],

@@ -66,6 +66,8 @@ const answer: RequestListener = (request, response) => {
   seen.requests.push(`${request.method} ${request.headers.host} ${request.url}`);
   const question = url.searchParams.get('dns');
   if (question) return void response.end(resolve(Buffer.from(question, 'base64url')));
+  const mebibytes = Number(url.searchParams.get('mebibytes'));
+  if (mebibytes > 0) return void response.end(Buffer.alloc(mebibytes * 1024 * 1024));
   const to = url.searchParams.get('to');
   if (to) return void response.writeHead(302, { location: to }).end();
   response.end(`reached ${request.headers.host} at ${request.socket.localAddress}`);

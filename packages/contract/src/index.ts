@@ -12,6 +12,7 @@ export * from './idempotency.ts';
 export * from './ids.ts';
 export * from './limits.ts';
 export * from './list.ts';
+export * from './metrics.ts';
 export * from './network-policy.ts';
 export * from './openapi/document.ts';
 export * from './operation.ts';

@@ -101,6 +101,11 @@ export const LIMITS = {
   /** How long a rotated secret still signs. */
   webhookSecretGraceMs: 86_400_000,
 
+  /** Sandboxes in one list of metrics. */
+  measuredSandboxes: 500,
+  /** A time in a query parameter. */
+  timestampLength: 64,
+
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,
 

@@ -8,6 +8,8 @@
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: all live instances of this installation |
  * | `GET /uses` | → `InstanceUseList`: what each live instance has used |
+ * | `POST /measurements` | `MeasureInstances` → `MeasuredInstanceList`: measurements of those that live |
+ * | `GET /instances/:sandboxId/:generation/measurements` | `HistoryQuery` → `InstanceHistory` |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |
  * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; a kernel is connected, or will connect, to the agent |
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
@@ -110,6 +112,69 @@ export const InstanceUse = Type.Object({
 export type InstanceUse = Static<typeof InstanceUse>;
 
 export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse) });
+
+/** What an instance uses at a moment. The counters of bytes are those of `InstanceUse`. */
+export const InstanceMeasurement = Type.Object({
+  /** Milliseconds since 1970. */
+  at: Type.Number(),
+  /** Cores, on average since the measurement before. */
+  cpu: Type.Number({ minimum: 0 }),
+  /** Memory that the kernel cannot reclaim, without that of the agent. */
+  memoryBytes: Type.Number({ minimum: 0 }),
+  /** Absent in a moment in which no process shows the disk: the instance is ending. */
+  diskBytes: Type.Optional(Type.Number({ minimum: 0 })),
+  inodes: Type.Optional(Type.Number({ minimum: 0 })),
+  /** Processes and threads, without those of the agent. Absent with gVisor, whose guest processes the host cannot see. */
+  processes: Type.Optional(Type.Number({ minimum: 0 })),
+  egressBytes: InstanceUse.properties.egressBytes,
+  ingressBytes: InstanceUse.properties.ingressBytes,
+});
+export type InstanceMeasurement = Static<typeof InstanceMeasurement>;
+
+export const MeasuredInstance = Type.Object({
+  sandboxId: Type.String(),
+  generation: Type.Integer({ minimum: 1 }),
+  measurement: InstanceMeasurement,
+  /** Bytes that fit on the disk, and its inodes. */
+  diskLimitBytes: Type.Optional(Type.Number({ minimum: 0 })),
+  inodesLimit: Type.Optional(Type.Number({ minimum: 0 })),
+});
+export type MeasuredInstance = Static<typeof MeasuredInstance>;
+export const MeasuredInstanceList = Type.Object({ measured: Type.Array(MeasuredInstance) });
+
+/** Most instances in one request for measurements. */
+export const MAX_MEASURED_INSTANCES = 500;
+export const MeasureInstances = Type.Object(
+  {
+    instances: Type.Array(
+      Type.Object(
+        {
+          sandboxId: Type.String({ pattern: '^sbx_[A-Za-z0-9]{1,40}$' }),
+          generation: Type.Integer({ minimum: 1, maximum: 999_999_999 }),
+        },
+        { additionalProperties: false },
+      ),
+      { maxItems: MAX_MEASURED_INSTANCES },
+    ),
+  },
+  { additionalProperties: false },
+);
+export type MeasureInstances = Static<typeof MeasureInstances>;
+
+/** `fromMs`: only samples at or after this time, in milliseconds since 1970. */
+export const HistoryQuery = Type.Object(
+  { fromMs: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })) },
+  { additionalProperties: false },
+);
+export type HistoryQuery = Static<typeof HistoryQuery>;
+
+export const InstanceHistory = Type.Object({
+  /** Absent if the instance does not live. */
+  now: Type.Optional(MeasuredInstance),
+  /** The last hour at intervals of 10 s, oldest first, as far as this hostd has run and the sandbox has had the instance. */
+  samples: Type.Array(InstanceMeasurement),
+});
+export type InstanceHistory = Static<typeof InstanceHistory>;
 
 /** Answer to a stop. */
 export const StoppedInstance = Type.Object({

@@ -13,6 +13,7 @@ export type {
   CommandLogEntry,
   CommandStatus,
   CreateSandboxBody,
+  CurrentSandboxMetrics,
   EventPage,
   EventType,
   EventTypeFilter,
@@ -27,6 +28,9 @@ export type {
   ProjectQuotas,
   QuotaUse,
   ResourceEvent,
+  SandboxMeasurement,
+  SandboxMetricLimits,
+  SandboxMetrics,
   SandboxStatus,
   SandboxUsage,
   Signal,
@@ -86,8 +90,8 @@ export { Pty, type PtyOptions, Ptys } from './pty.ts';
 export { type ListQuotasOptions, Quotas } from './quotas.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
-export { Sandbox, type SandboxInfo } from './sandbox.ts';
-export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
+export { type MetricsOptions, Sandbox, type SandboxInfo } from './sandbox.ts';
+export { type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { Templates } from './templates.ts';
 export { type ListUsageOptions, Usage } from './usage.ts';
 export {

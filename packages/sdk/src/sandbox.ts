@@ -1,4 +1,4 @@
-import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxUsage } from '@cloche/contract';
+import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxMetrics, SandboxUsage } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { SandboxArtifacts } from './artifacts.ts';
@@ -13,6 +13,11 @@ import type { CallOptions } from './request.ts';
 import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 
 export type { Sandbox as SandboxInfo } from '@cloche/contract';
+
+export interface MetricsOptions extends CallOptions {
+  /** Only samples at or after this time. Default: those of the last hour. */
+  from?: Date | undefined;
+}
 
 /** A sandbox. `await using` destroys it at the end of the block. */
 export class Sandbox {
@@ -109,6 +114,20 @@ export class Sandbox {
    */
   stream(code: string, options: StreamOptions = {}): AsyncGenerator<CodeRunEvent, void> {
     return streamCode(this.#client, this.id, code, options);
+  }
+
+  /**
+   * Measures what the sandbox uses: now, and at intervals of 10 seconds for the last hour, with its limits.
+   * @throws {ClocheError} `sandbox_destroyed`, `sandbox_failed`.
+   *
+   * ```ts
+   * const { now, limits } = await sandbox.metrics();
+   * console.log(`${now.memoryBytes} of ${limits.memoryBytes} bytes`);
+   * ```
+   */
+  async metrics({ from, ...options }: MetricsOptions = {}): Promise<SandboxMetrics> {
+    const query = from === undefined ? {} : { from: from.toISOString() };
+    return (await this.#client.call('getSandboxMetrics', { ...options, params: this.#params, query })).metrics;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,11 @@
-import type { CreateSandboxBody, Operations, QueryOf, SandboxId, SandboxStatus } from '@cloche/contract';
+import type {
+  CreateSandboxBody,
+  CurrentSandboxMetrics,
+  Operations,
+  QueryOf,
+  SandboxId,
+  SandboxStatus,
+} from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 import { Sandbox } from './sandbox.ts';
@@ -10,6 +17,12 @@ export interface ListSandboxesOptions extends CallOptions {
   status?: SandboxStatus | undefined;
   /** `historical` also lists destroyed and failed sandboxes. */
   include?: 'historical' | undefined;
+}
+
+export interface ListMetricsOptions extends CallOptions {
+  projectId?: string | undefined;
+  /** Most sandboxes, at most 500. Default: 100. */
+  limit?: number | undefined;
 }
 
 /** The sandboxes that the key can see. */
@@ -38,6 +51,19 @@ export class Sandboxes {
     };
     const { data } = await this.#client.call('listSandboxes', { ...callOptions, query });
     return data.map((sandbox) => new Sandbox(this.#client, sandbox));
+  }
+
+  /**
+   * Measures the newest sandboxes that are ready, all in one request. `hasMore` says whether there are more than
+   * `limit`.
+   */
+  metrics(options: ListMetricsOptions = {}): Promise<{ data: CurrentSandboxMetrics[]; hasMore: boolean }> {
+    const { projectId, limit, ...callOptions } = options;
+    const query: QueryOf<Operations['listSandboxMetrics']> = {
+      ...(projectId === undefined ? {} : { projectId }),
+      ...(limit === undefined ? {} : { limit }),
+    };
+    return this.#client.call('listSandboxMetrics', { ...callOptions, query });
   }
 
   /** Also returns a destroyed sandbox. @throws {ClocheError} `not_found`. */

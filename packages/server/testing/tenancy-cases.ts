@@ -96,6 +96,8 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   setSandboxTtl: byPath({ body: { ttlMs: 10_800_000 } }),
   extendSandbox: byPath({ body: { ttlMs: 7_200_000 } }),
   killSandbox: byPath({}, { destroys: 2 }),
+  getSandboxMetrics: byPath(),
+  listSandboxMetrics: [lists('sandboxId'), byProject],
 
   createContext: byPath({ body: { language: 'python' } }),
   listContexts: byPath(),

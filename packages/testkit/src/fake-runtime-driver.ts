@@ -5,11 +5,14 @@ import {
   type AgentClient,
   AgentError,
   type Instance,
+  type InstanceHistory,
+  type InstanceName,
   type InstanceUse,
   type IsolationClaims,
   LaunchError,
   type Launched,
   type LaunchSpec,
+  type MeasuredInstance,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 import { FakeAgent } from './fake-agent.ts';
@@ -142,6 +145,26 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   async uses(): Promise<readonly InstanceUse[]> {
     this.#requireUp();
     return [...this.#instances.values()].map(({ use }) => ({ ...use }));
+  }
+
+  async measure(instances: readonly InstanceName[]): Promise<readonly MeasuredInstance[]> {
+    this.#requireUp();
+    return instances.flatMap(({ sandboxId, generation }) => {
+      const live = this.#instances.get(`${sandboxId}/${generation}`);
+      if (!live) return [];
+      const { egressBytes, ingressBytes } = live.use;
+      const occupied = { memoryBytes: 2 ** 20, diskBytes: 2 ** 16, inodes: 20, processes: 2 };
+      const measurement = { at: Date.now(), cpu: 0.5, ...occupied, egressBytes, ingressBytes };
+      return [{ sandboxId, generation, measurement, diskLimitBytes: 2 ** 27, inodesLimit: 2 ** 12 }];
+    });
+  }
+
+  /** Returns one sample, of ten seconds ago. */
+  async history(instance: InstanceName, fromMs: number): Promise<InstanceHistory> {
+    const [now] = await this.measure([instance]);
+    if (!now) return { samples: [] };
+    const sample = { ...now.measurement, at: now.measurement.at - 10_000 };
+    return { now, samples: sample.at >= fromMs ? [sample] : [] };
   }
 
   async list(): Promise<readonly Instance[]> {

@@ -138,6 +138,20 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal(done.error, undefined);
     });
 
+    it('measures an instance while it lives, and leaves out those that do not', async () => {
+      const other = { sandboxId: `${sandboxId}i`, generation: 1 };
+      const [measured, ...more] = await subject.driver.measure([instance, other], patience());
+      assert.deepEqual(more, []);
+      assert.ok(measured && measured.sandboxId === sandboxId && measured.generation === 1);
+      const { measurement, diskLimitBytes, inodesLimit } = measured;
+      assert.ok(measurement.memoryBytes > 0 && measurement.cpu >= 0);
+      assert.ok(diskLimitBytes && measurement.diskBytes !== undefined && measurement.diskBytes < diskLimitBytes);
+      assert.ok(inodesLimit && measurement.inodes !== undefined && measurement.inodes < inodesLimit);
+      assert.deepEqual(await subject.driver.history(other, 0, patience()), { samples: [] });
+      assert.equal((await subject.driver.history(instance, 0, patience())).now?.sandboxId, sandboxId);
+      assert.deepEqual((await subject.driver.history(instance, Date.now() + 60_000, patience())).samples, []);
+    });
+
     it('opens a context once, however often it is asked', async () => {
       await openContext('cctx_again');
       await run('cctx_again', subject.programs.set('kept', 'yes'));

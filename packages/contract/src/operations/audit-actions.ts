@@ -18,6 +18,8 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   setSandboxTtl: { action: 'sandbox.extended', target: 'sandbox' },
   extendSandbox: { action: 'sandbox.extended', target: 'sandbox' },
   killSandbox: { action: 'sandbox.killed', target: 'sandbox' },
+  getSandboxMetrics: 'none',
+  listSandboxMetrics: 'none',
 
   createContext: { action: 'context.created', target: 'context' },
   listContexts: 'none',

@@ -6,6 +6,7 @@ import * as codeRuns from './code-runs.ts';
 import * as commands from './commands.ts';
 import * as events from './events.ts';
 import * as files from './files.ts';
+import * as metrics from './metrics.ts';
 import * as previews from './previews.ts';
 import * as projects from './projects.ts';
 import * as quotas from './quotas.ts';
@@ -19,6 +20,7 @@ const { SandboxParams: _, ...sandboxOperations } = sandboxes;
 /** All operations under `/v1`, by id. The server serves only operations in this table. */
 export const operations = {
   ...sandboxOperations,
+  ...metrics,
   ...codeContexts,
   ...codeRuns,
   ...commands,

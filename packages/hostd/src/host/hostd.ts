@@ -10,8 +10,10 @@ import { CacheUse } from '../base/cache-use.ts';
 import { createApp } from '../http/app.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
+import { MeasuredInstances } from '../instances/measured-instances.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { LockWatch } from '../locks/lock-watch.ts';
+import { Measurements } from '../metering/measurements.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
@@ -60,10 +62,16 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const maker = new PooledInstances({ ...host, launcher, templates, removeInstance: remove });
   const size = config.pool.size ?? defaultPoolSize(host.runtime.waitingInstanceBytes);
   const pool = new WarmPool({ size, lanes: launchesAhead(), demand, maker, log });
+  const readLive = (key: InstanceKey) => {
+    const record = records.read(key);
+    return record?.status === 'live' ? host.readings.read(key, record) : undefined;
+  };
+  const measurements = new Measurements({ keys: liveKeys, read: readLive, log });
   const instances = new Instances({ ...host, launcher, pool, templates, removeInstance: remove, log });
   await instances.sweep();
   instances.takeOver();
   host.egress.open(instances.gated());
+  measurements.open();
 
   const { installationId, ociRuntime } = config;
   const identity = { protocolVersion: HOSTD_PROTOCOL_VERSION, installationId, ociRuntime };
@@ -71,6 +79,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({
     instances,
+    measured: new MeasuredInstances({ ...host, measurements }),
     templates,
     noteLanguage: (language) => maker.noteLanguage(language),
     health,
@@ -106,7 +115,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await app.close();
       tidying.stop();
       scheduler.close();
-      await Promise.all([swept, noted, lockWatch.close()]);
+      await Promise.all([swept, noted, lockWatch.close(), measurements.close()]);
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       await host.kernels.close();

@@ -5,12 +5,14 @@ import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { Slots } from '../addressing/slots.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { Cgroups, hideHybridHierarchy } from '../cgroups/cgroups.ts';
+import { GroupUsage } from '../cgroups/group-usage.ts';
 import { InstanceRecords } from '../instance/instance-records.ts';
 import { holdFileLock } from '../kernel/file-lock.ts';
 import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
 import type { LauncherDeps } from '../launch/launcher.ts';
 import { InstanceMeter } from '../metering/instance-meter.ts';
+import { InstanceReadings } from '../metering/instance-readings.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import { EgressClient } from '../network/egress-client.ts';
 import { EgressGate } from '../network/egress-gate.ts';
@@ -30,7 +32,7 @@ import type { HostdConfig } from './config.ts';
 const SLOTS_DIR = '/run/cloche/slots';
 
 /** The parts that hostd's classes are composed of on this host. Each installation has one set. */
-export type Host = LauncherDeps & RemovalDeps & { meter: InstanceMeter };
+export type Host = LauncherDeps & RemovalDeps & { meter: InstanceMeter; readings: InstanceReadings };
 
 /**
  * Creates the parts, or takes over those that an earlier hostd of the installation left for its sandboxes. Throws when
@@ -51,7 +53,9 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);
   const cgroups = new Cgroups(installationId);
-  const processor = new ProcessorGroups(cgroups.parent, findHierarchies());
+  const hierarchies = findHierarchies();
+  const processor = new ProcessorGroups(cgroups.parent, hierarchies);
+  const meter = new InstanceMeter({ installationId, processor });
   const runtime = await openRuntime({
     name: config.ociRuntime,
     program: config.ociRuntimeProgram,
@@ -78,7 +82,8 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     }),
     cgroups,
     processor,
-    meter: new InstanceMeter({ installationId, processor }),
+    meter,
+    readings: new InstanceReadings(meter, new GroupUsage(cgroups.parent, hierarchies, runtime.limitedGroup)),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),
     runtime,

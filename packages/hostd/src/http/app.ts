@@ -1,10 +1,14 @@
 import {
+  HistoryQuery,
   HostdErrorBody,
   HostdHealth,
+  InstanceHistory,
   InstanceList,
   InstanceUseList,
   LaunchedInstance,
   LaunchSpec,
+  MeasuredInstanceList,
+  MeasureInstances,
   ProvideKernel,
   StartedLanguage,
   StoppedInstance,
@@ -18,6 +22,7 @@ import { Compile } from 'typebox/compile';
 import { HostdError } from '../base/hostd-error.ts';
 import { SANDBOX_ID_PATTERN } from '../instance/instance-key.ts';
 import type { Instances } from '../instances/instances.ts';
+import type { MeasuredInstances } from '../instances/measured-instances.ts';
 import type { Templates } from '../storage/templates.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
@@ -42,6 +47,7 @@ const LanguageParams = Type.Object({ language: StartedLanguage });
 export interface AppDeps {
   noteLanguage: (language: StartedLanguage) => void;
   instances: Instances;
+  measured: MeasuredInstances;
   templates: Templates;
   health: () => Static<typeof HostdHealth>;
   /** Returns the metrics in Prometheus' text format. */
@@ -50,7 +56,15 @@ export interface AppDeps {
 }
 
 /** Creates the HTTP server of hostd. Every message is checked against the protocol before anything is done. */
-export function createApp({ instances, templates, noteLanguage, health, metrics, log }: AppDeps): FastifyInstance {
+export function createApp({
+  instances,
+  measured,
+  templates,
+  noteLanguage,
+  health,
+  metrics,
+  log,
+}: AppDeps): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
@@ -72,7 +86,19 @@ export function createApp({ instances, templates, noteLanguage, health, metrics,
     instances: instances.list(),
   }));
 
-  app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await instances.uses() }));
+  app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await measured.uses() }));
+
+  app.post<{ Body: MeasureInstances }>(
+    '/measurements',
+    { schema: { body: MeasureInstances, response: { 200: MeasuredInstanceList } } },
+    async ({ body }) => ({ measured: await measured.measure(body.instances) }),
+  );
+
+  app.get<{ Params: Static<typeof InstanceParams>; Querystring: HistoryQuery }>(
+    '/instances/:sandboxId/:generation/measurements',
+    { schema: { params: InstanceParams, querystring: HistoryQuery, response: { 200: InstanceHistory } } },
+    async ({ params, query }) => measured.history(nameOf(params), Number(query.fromMs ?? 0)),
+  );
 
   app.put<{ Params: Static<typeof InstanceParams>; Body: LaunchSpec }>(
     '/instances/:sandboxId/:generation',

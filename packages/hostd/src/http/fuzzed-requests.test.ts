@@ -28,6 +28,7 @@ test('hostd launches for valid requests and answers every other request with a p
   };
   const app = createApp({
     instances: instances as unknown as AppDeps['instances'],
+    measured: {} as unknown as AppDeps['measured'],
     templates: { list: async () => [] } as unknown as AppDeps['templates'],
     noteLanguage: () => {},
     health: () => ({

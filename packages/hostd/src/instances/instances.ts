@@ -9,7 +9,7 @@ import { idRangeOfSlot } from '../base/id-range.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
-import { isProcessAlive } from '../kernel/process-identity.ts';
+import { findLive } from '../instance/live-instance.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, RunningInstance } from '../launch/launcher.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
@@ -158,20 +158,6 @@ export class Instances {
     });
   }
 
-  /** Returns what each live instance has used since it was given to its sandbox. */
-  async uses(): Promise<InstanceUse[]> {
-    const { records, meter } = this.#deps;
-    const uses: InstanceUse[] = [];
-    for (const [index, key] of records.keys().entries()) {
-      // Yield, so that no launch waits for the counters of all instances.
-      if (index % CHECKS_BEFORE_YIELD === 0) await setImmediate();
-      const living = this.#findLive(key);
-      const use = living && meter.useOf(key, living);
-      if (use) uses.push(use);
-    }
-    return uses;
-  }
-
   /** Returns the live instances whose network is handled by egress. */
   gated(): Map<InstanceKey, GatedInstance> {
     return new Map(
@@ -295,8 +281,7 @@ export class Instances {
   }
 
   #findLive(key: InstanceKey): LiveRecord | undefined {
-    const record = this.#deps.records.read(key);
-    return record?.status === 'live' && isProcessAlive(record.init) ? record : undefined;
+    return findLive(this.#deps.records, key);
   }
 
   #describe(key: InstanceKey, running: InstanceName & Pick<LiveRecord, 'templateVersionId' | 'startedAt'>): Instance {

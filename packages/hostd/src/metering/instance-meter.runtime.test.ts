@@ -11,6 +11,10 @@ import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../
 import { hostLeftovers } from '../../testing/leftovers.ts';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { until } from '../base/until.ts';
+import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
+import { ProcessorGroups } from '../processor/processor-groups.ts';
+import { InstanceMeter } from './instance-meter.ts';
 
 const BUSY_MS = 1000;
 /** Computes until its process has used `BUSY_MS` of processor time, then answers requests and computes no more. */
@@ -127,7 +131,7 @@ describe('the use of an instance', () => {
     { mode: 'allowlist' as const, hosts: ['example.com'] },
     { mode: 'denylist' as const, hosts: ['example.com'] },
   ]) {
-    test(`counts the bytes on its link in mode ${policy.mode}, also those that are refused`, async () => {
+    test(`counts the bytes on its link, also those that are refused, in mode ${policy.mode}`, async () => {
       assert.equal((await hostd.launch('sbx_link', await makeSpec(installation.config, policy))).status, 200);
       const first = await useOf(hostd, 'sbx_link');
       await sendFromInside(installation, 'sbx_link');
@@ -144,6 +148,32 @@ describe('the use of an instance', () => {
       assert.ok(body.use.ingressBytes >= received.ingressBytes);
     });
   }
+
+  test('is read in three reads of files and without writing, so that a claim takes no longer', async () => {
+    await hostd.launch('sbx_cheap', await makeSpec(installation.config, { mode: 'unrestricted' }));
+    const { key, record } = recordOf(installation, 'sbx_cheap');
+    const { installationId } = installation.config;
+    const processor = new ProcessorGroups(`cloche-${installationId}`, findHierarchies());
+    const meter = new InstanceMeter({ installationId, processor });
+    const calls = () => {
+      const io = readFileSync('/proc/self/io', 'utf8');
+      return { reads: Number(/syscr: (\d+)/.exec(io)?.[1]), writes: Number(/syscw: (\d+)/.exec(io)?.[1]) };
+    };
+    // Reading these counters counts as well, and the other threads of this process may read something now and then.
+    const counted = Array.from({ length: 20 }, () => {
+      const [first, second] = [calls(), calls()];
+      assert.ok(meter.read(key as InstanceKey, record));
+      const third = calls();
+      return {
+        reads: third.reads - second.reads - (second.reads - first.reads),
+        writes: third.writes - second.writes - (second.writes - first.writes),
+      };
+    });
+    assert.deepEqual(counted.sort((one, other) => one.reads - other.reads || one.writes - other.writes)[10], {
+      reads: 3,
+      writes: 0,
+    });
+  });
 
   test('has no bytes without a link', async () => {
     await hostd.launch('sbx_none', await makeSpec(installation.config, { mode: 'deny-all' }));

@@ -40,13 +40,20 @@ export class InstanceMeter {
    * @param traffic bytes on its link, if they were read before
    */
   useOf(key: InstanceKey, record: LiveRecord, traffic = this.trafficOf(record)): InstanceUse | undefined {
+    const { sandboxId, generation } = record;
+    const counters = this.countersOf(key, record, traffic);
+    if (counters === undefined) return undefined;
+    const { cpuUs, ...bytes } = counters;
+    return { sandboxId, generation, cpuMs: Math.floor(cpuUs / 1000), ...bytes };
+  }
+
+  /** Returns the counters of an instance since it was given to its sandbox; undefined when it is gone. */
+  countersOf(key: InstanceKey, record: LiveRecord, traffic = this.trafficOf(record)): Counters | undefined {
     const total = this.read(key, record, traffic);
     if (total === undefined) return undefined;
-    const { sandboxId, generation, usedBefore = UNUSED } = record;
+    const { usedBefore = UNUSED } = record;
     return {
-      sandboxId,
-      generation,
-      cpuMs: Math.max(0, Math.floor((total.cpuUs - usedBefore.cpuUs) / 1000)),
+      cpuUs: Math.max(0, total.cpuUs - usedBefore.cpuUs),
       egressBytes: Math.max(0, total.egressBytes - usedBefore.egressBytes),
       ingressBytes: Math.max(0, total.ingressBytes - usedBefore.ingressBytes),
     };

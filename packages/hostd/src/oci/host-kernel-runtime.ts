@@ -1,6 +1,7 @@
 import { closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Cgroups } from '../cgroups/cgroups.ts';
+import { KERNELS_GROUP } from '../cgroups/divided-group.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { writeSysFolders } from './kernel-view.ts';
 import type { OciCommand } from './oci-command.ts';
@@ -31,6 +32,7 @@ export class HostKernelRuntime implements Runtime {
   readonly canBeEntered = true;
   /** Measured: about 16 MB in the control group. */
   readonly waitingInstanceBytes = 24 * 1024 * 1024;
+  readonly limitedGroup = { name: KERNELS_GROUP, memory: 'unreclaimable', countsProcesses: true } as const;
   readonly timeNamespace: boolean;
   readonly #deps: HostKernelRuntimeDeps;
 

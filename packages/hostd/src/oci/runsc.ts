@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { IdRange } from '../base/id-range.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
+import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { AgentRelays } from '../relay/agent-relays.ts';
 import { makeSharedMemoryFolder } from '../storage/root-file-system.ts';
@@ -37,6 +38,8 @@ export class Runsc implements Runtime {
   readonly canBeEntered = false;
   /** Measured: about 140 MB in the control group, most of it gVisor's kernel. */
   readonly waitingInstanceBytes = 160 * 1024 * 1024;
+  /** The processes of the group are gVisor's own, which run those of the guest. */
+  readonly limitedGroup = { name: GVISOR_GROUP, memory: 'shared', countsProcesses: false } as const;
   readonly timeNamespace: boolean;
   readonly #deps: RunscDeps;
 

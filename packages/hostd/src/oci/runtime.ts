@@ -1,5 +1,6 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
+import type { LimitedGroup } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 
 /** A container as the launch prepared it; the source of its configuration. */
@@ -41,6 +42,8 @@ export interface Runtime {
    * Generous estimate of the memory of an instance that waits for a sandbox, in bytes. The default pool is sized by it.
    */
   readonly waitingInstanceBytes: number;
+  /** The group of a sandbox's processes, below the instance's own, by which hostd measures what they occupy. */
+  readonly limitedGroup: LimitedGroup;
   /** Writes the bundle of a container. */
   prepare(container: ContainerSpec): void;
   /**

@@ -19,6 +19,8 @@ import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
 import { fileRoutes } from '../files/file-routes.ts';
 import type { Route } from '../http/route.ts';
+import { MeasureSandboxes } from '../metrics/measure-sandboxes.ts';
+import { metricsRoutes } from '../metrics/metrics-routes.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
@@ -184,6 +186,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         destroySandbox,
         activity: executions,
       }),
+      ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
       ...contextRoutes(createContext, changeContext),
       ...runRoutes(runs),
       ...fileRoutes(new AccessFiles(shared)),

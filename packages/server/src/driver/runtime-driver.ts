@@ -2,9 +2,11 @@ import type { Duplex } from 'node:stream';
 import type {
   AgentRunEvent,
   Instance,
+  InstanceHistory,
   InstanceUse,
   Language,
   LaunchSpec,
+  MeasuredInstance,
   OpenContext,
   StartRun,
   TemplateVersionManifest,
@@ -14,7 +16,7 @@ import type { ResultMemory } from '../base/result-memory.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
-export type { Instance, InstanceUse, LaunchSpec } from '@cloche/protocol';
+export type { Instance, InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
 
@@ -44,6 +46,9 @@ export interface Launched {
   readonly agentAnswers: boolean;
 }
 
+/** Names one incarnation of a sandbox. */
+export type InstanceName = Pick<Instance, 'sandboxId' | 'generation'>;
+
 /** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
 export interface RuntimeDriver {
   readonly name: string;
@@ -65,6 +70,13 @@ export interface RuntimeDriver {
   stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined>;
   /** Returns what each live instance has used so far. */
   uses(): Promise<readonly InstanceUse[]>;
+  /** Measures those of the named instances that live; at most `MAX_MEASURED_INSTANCES`. */
+  measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]>;
+  /**
+   * Measures an instance, and returns its samples of the last hour at or after `fromMs`. The samples begin anew when the
+   * host daemon restarts.
+   */
+  history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory>;
   /** Returns all live instances, for the reconciler after a restart. */
   list(): Promise<readonly Instance[]>;
   /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */

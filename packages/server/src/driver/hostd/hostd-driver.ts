@@ -4,11 +4,15 @@ import {
   HostdErrorBody,
   HostdHealth,
   type Instance,
+  InstanceHistory,
   InstanceList,
   type InstanceUse,
   InstanceUseList,
   LaunchedInstance,
   type LaunchSpec,
+  type MeasuredInstance,
+  MeasuredInstanceList,
+  type MeasureInstances,
   type ProvideKernel,
   type StartedLanguage,
   StoppedInstance,
@@ -27,6 +31,7 @@ import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import {
   type AgentClient,
   AgentError,
+  type InstanceName,
   type IsolationClaims,
   LaunchError,
   type Launched,
@@ -38,6 +43,8 @@ const health = Compile(HostdHealth);
 const launched = Compile(LaunchedInstance);
 const instanceList = Compile(InstanceList);
 const instanceUseList = Compile(InstanceUseList);
+const instanceHistory = Compile(InstanceHistory);
+const measuredInstanceList = Compile(MeasuredInstanceList);
 const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
 const errorBody = Compile(HostdErrorBody);
@@ -133,6 +140,22 @@ export class HostdDriver implements RuntimeDriver {
   async uses(): Promise<readonly InstanceUse[]> {
     const response = await this.#request('GET', '/uses', AbortSignal.timeout(ASK_MS));
     return (await readAnswer(response, instanceUseList)).uses;
+  }
+
+  async measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]> {
+    const names = instances.map(({ sandboxId, generation }) => ({ sandboxId, generation }));
+    const message = { instances: names } satisfies MeasureInstances;
+    const response = await this.#request('POST', '/measurements', bounded(signal), message);
+    return (await readAnswer(response, measuredInstanceList)).measured;
+  }
+
+  async history(
+    { sandboxId, generation }: InstanceName,
+    fromMs: number,
+    signal: AbortSignal,
+  ): Promise<InstanceHistory> {
+    const path = `${instancePath(sandboxId, generation)}/measurements?fromMs=${fromMs}`;
+    return readAnswer(await this.#request('GET', path, bounded(signal)), instanceHistory);
   }
 
   /** Asks hostd for a Python kernel. Rejects when hostd has none. */
@@ -248,6 +271,11 @@ const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
 ]);
+
+/** Returns a signal that also aborts when hostd does not answer in time. */
+function bounded(signal: AbortSignal): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]);
+}
 
 function instancePath(sandboxId: string, generation: number): string {
   return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;

@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { readSmallFile } from '../base/read-small-file.ts';
+import { errorCode } from '../kernel/libc.ts';
+import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
+
+/** The group, below an instance's own, of what its limits are for, and what the kernel's counters mean there. */
+export interface LimitedGroup {
+  readonly name: string;
+  /**
+   * What counts as used memory. `unreclaimable`: everything but cached files, which the kernel drops when memory is
+   * short. `shared`: shared memory, in which gVisor keeps the memory of its guest.
+   */
+  readonly memory: 'unreclaimable' | 'shared';
+  /** Whether the processes of the group are those of the sandbox. */
+  readonly countsProcesses: boolean;
+}
+
+/** What a group occupies now. */
+export interface Occupied {
+  memoryBytes: number;
+  /** Processes and threads. Absent where the group's are not those of the sandbox. */
+  processes?: number;
+}
+
+interface Files {
+  readonly usage: string;
+  /** Beginning of the names of `memory.stat` that include all groups below. */
+  readonly prefix: string;
+  readonly memoryDir: string;
+  readonly pidsDir: string;
+}
+
+/** Reads from the control groups of an installation what its instances occupy. */
+export class GroupUsage {
+  readonly #files: Files;
+  readonly #group: LimitedGroup;
+
+  /** @param parent the installation's group, whose children are instances */
+  constructor(parent: string, hierarchies: readonly CgroupHierarchy[], group: LimitedGroup) {
+    const v1 = (controller: string) =>
+      hierarchies.find(({ controllers }) => controllers.includes(controller))?.mountPoint;
+    const v2 = hierarchies.find(({ version }) => version === 2)?.mountPoint ?? '';
+    const version1 = v1('memory') !== undefined;
+    this.#group = group;
+    this.#files = {
+      usage: version1 ? 'memory.usage_in_bytes' : 'memory.current',
+      prefix: version1 ? 'total_' : '',
+      memoryDir: join(v1('memory') ?? v2, parent),
+      pidsDir: join(v1('pids') ?? v2, parent),
+    };
+  }
+
+  /** Returns undefined when the instance's group is gone. */
+  read(key: string): Occupied | undefined {
+    const { memoryDir, pidsDir } = this.#files;
+    const { name, countsProcesses } = this.#group;
+    try {
+      const memoryBytes = this.#memoryBytes(join(memoryDir, key, name));
+      if (!countsProcesses) return { memoryBytes };
+      return { memoryBytes, processes: Number(readSmallFile(join(pidsDir, key, name, 'pids.current'))) };
+    } catch (error) {
+      if (['ENOENT', 'ENODEV'].includes(errorCode(error) ?? '')) return undefined;
+      throw error;
+    }
+  }
+
+  /** Returns the ids of the processes in the group. */
+  processIds(key: string): number[] {
+    const text = readSmallFile(join(this.#files.memoryDir, key, this.#group.name, 'cgroup.procs'));
+    return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line)]));
+  }
+
+  #memoryBytes(folder: string): number {
+    const { usage, prefix } = this.#files;
+    const stat = readSmallFile(join(folder, 'memory.stat'));
+    const of = (name: string) => Number(new RegExp(`^${prefix}${name} (\\d+)$`, 'm').exec(stat)?.[1] ?? 0);
+    if (this.#group.memory === 'shared') return of('shmem');
+    return Math.max(0, Number(readSmallFile(join(folder, usage))) - of('active_file') - of('inactive_file'));
+  }
+}
