@@ -64,7 +64,7 @@ export const updateProject = {
   tag,
   summary: 'Change a project',
   description:
-    'Sets the fields that the body has. `metadata` and `quotas` are replaced whole. A deleted project is `not_found`.',
+    'Changes only the given fields. `metadata` and `quotas` are replaced as a whole. A deleted project is `not_found`.',
   scope: 'project:write',
   idempotency: 'none',
   params: ProjectParams,

@@ -21,9 +21,9 @@ export const createWebhook = {
   summary: 'Create a webhook',
   description:
     'Events from now on are sent to the URL, each at least once and in their order, signed as the Standard Webhooks ' +
-    'specification says. The secret is shown once, and once more to the same key with the same `Idempotency-Key`. An answer ' +
-    'other than 2xx, and none within 15 seconds, fails: the delivery is tried again after 5 and 30 seconds, every minute for ' +
-    'an hour, and then ever more rarely for five days, while later events wait.',
+    'specification says. The secret is shown once, and once more to the same key with the same `Idempotency-Key`. A delivery ' +
+    'without a 2xx answer within 15 seconds has failed: it is tried again after 5 and 30 seconds, every minute for ' +
+    'an hour, and then at growing intervals for five days, while later events wait.',
   scope: 'webhook:write',
   idempotency: 'optional',
   secretAnswer: true,
@@ -55,7 +55,7 @@ export const getWebhook = {
   path: '/v1/webhooks/{webhookId}',
   tag,
   summary: 'Get a webhook',
-  description: 'Also returns a deleted webhook. The secret is in no answer but those that create it.',
+  description: 'Also returns a deleted webhook. The secret is returned only when it is created.',
   scope: 'webhook:read',
   idempotency: 'none',
   params: WebhookParams,
@@ -70,8 +70,8 @@ export const updateWebhook = {
   tag,
   summary: 'Change a webhook',
   description:
-    'Sets the fields that the body has. A new URL, or `enabled: true`, has what failed tried again at once. While a webhook ' +
-    'is not enabled, its events wait, as long as events are kept. A deleted webhook is `not_found`.',
+    'Changes only the given fields. After a new URL or `enabled: true`, failed deliveries are tried again at once. While a ' +
+    'webhook is not enabled, its events wait, as long as events are kept. A deleted webhook is `not_found`.',
   scope: 'webhook:write',
   idempotency: 'none',
   params: WebhookParams,
@@ -119,8 +119,8 @@ export const testWebhook = {
   tag,
   summary: 'Test a webhook',
   description:
-    'Sends an event of type `webhook.test` once and returns the result, at most 15 seconds later. It passes events that ' +
-    'wait, and is sent also if the webhook is not enabled.',
+    'Sends an event of type `webhook.test` once and returns the result, at most 15 seconds later. It does not wait for ' +
+    'earlier events, and is sent also if the webhook is not enabled.',
   scope: 'webhook:write',
   idempotency: 'optional',
   params: WebhookParams,
@@ -135,8 +135,8 @@ export const listWebhookDeliveries = {
   tag,
   summary: 'List deliveries of a webhook',
   description:
-    'Oldest first: continue with the `seq` of the last one as `afterSeq` while `hasMore` is true. An event has a delivery ' +
-    'once it was tried. Deliveries are kept as long as events.',
+    'Oldest first. While `hasMore` is true, continue with the `seq` of the last one as `afterSeq`. An event has a delivery ' +
+    'after its first attempt. Deliveries are kept as long as events.',
   scope: 'webhook:read',
   idempotency: 'none',
   params: WebhookParams,
@@ -172,8 +172,8 @@ export const resendWebhookDelivery = {
   tag,
   summary: 'Send a delivery again',
   description:
-    'Has the delivery tried again at once, whether or not it succeeded, with the same `webhook-id`; if it fails, it is tried ' +
-    'again by the usual times. A webhook that is not enabled, an event that is no longer kept, and a test are `conflict`.',
+    'Tries the delivery again at once, also if it succeeded before, with the same `webhook-id`. If it fails, it is tried ' +
+    'again at the usual intervals. A webhook that is not enabled, an event that is no longer kept, and a test are `conflict`.',
   scope: 'webhook:write',
   idempotency: 'none',
   params: Type.Object({ webhookId: WebhookIdSchema, deliveryId: DeliveryIdSchema }),

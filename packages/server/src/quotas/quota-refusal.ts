@@ -24,8 +24,8 @@ export class QuotaRefusal extends AppError<'quota_exceeded' | 'rate_limited'> {
   constructor({ quota, limit, projectId }: Limit, used: number, added: number, retryAfterSeconds?: number) {
     const [counted, remedy] = TEXTS[quota];
     const message =
-      `${nameOf(projectId)} has ${used} ${counted}, and its limit \`${quota}\` is ${limit}, ` +
-      `which leaves no room for ${added} more; ${remedy}.`;
+      `${nameOf(projectId)} would exceed its quota \`${quota}\` (${counted}): ` +
+      `${used} of ${limit} in use, ${added} more requested; ${remedy}.`;
     if (retryAfterSeconds === undefined) super('quota_exceeded', message, { details: { quota, limit, used } });
     else super('rate_limited', message, { retryAfterSeconds });
     this.use = { quota, limit, used, ...(projectId !== undefined && { project: projectId }) };

@@ -59,7 +59,7 @@ describe('a limit of live sandboxes', () => {
     await assert.rejects(world.create(), {
       code: 'quota_exceeded',
       details: { quota: 'liveSandboxes', limit: 10, used: 10 },
-      message: /^The organization has 10 live sandboxes.*destroy one first\.$/,
+      message: /^The organization would exceed .*live sandboxes\): 10 of 10 in use, 1 more.*destroy one first\.$/,
     });
     await world.create({}, { credential: credentialOf('org_2' as OrgId) });
   });
@@ -70,7 +70,7 @@ describe('a limit of live sandboxes', () => {
     assert.equal((await createAtOnce(world, 20, { projectId: OTHER_PROJECT })).created, 3);
     assert.equal((await createAtOnce(world, 5)).created, 5);
     await assert.rejects(world.create({ projectId: OTHER_PROJECT }), {
-      message: /^The project "prj_other" has 3 live/,
+      message: /^The project "prj_other" would exceed .*: 3 of 3 in use/,
     });
     const scope = { orgId: ORG, projectId: OTHER_PROJECT };
     assert.deepEqual(await useOf(world, 'liveSandboxes', scope), {

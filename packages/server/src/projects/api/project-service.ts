@@ -105,7 +105,7 @@ export class ProjectService {
         const { liveSandboxes, workspaceRuns } = deletion;
         throw new AppError(
           'conflict',
-          `The project "${id}" has ${liveSandboxes} live sandboxes and ${workspaceRuns} unfinished workspace runs; end them first.`,
+          `The project "${id}" is in use (live sandboxes: ${liveSandboxes}, workspace runs: ${workspaceRuns}); end them first.`,
           { details: { liveSandboxes, workspaceRuns } },
         );
       }

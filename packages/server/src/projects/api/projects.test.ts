@@ -120,7 +120,7 @@ describe('deleting a project', () => {
       await tenants.createSandbox(keys.whole, { projectId: id }),
     ];
     const answer = await remove(id);
-    refused(answer, 409, 'conflict', /2 live sandboxes/);
+    refused(answer, 409, 'conflict', /live sandboxes: 2/);
     assert.deepEqual(answer.body.error.details, { liveSandboxes: 2, workspaceRuns: 0 });
     for (const sandbox of sandboxes) await tenants.call(keys.whole, 'DELETE', `/v1/sandboxes/${sandbox}`);
     const deleted = await remove(id);
