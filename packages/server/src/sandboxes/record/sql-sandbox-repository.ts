@@ -1,5 +1,5 @@
-import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
-import { type Insertable, type Selectable, sql } from 'kysely';
+import type { SandboxId } from '@cloche/contract';
+import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
@@ -22,8 +22,8 @@ import {
   transitionOf,
 } from './sandbox.ts';
 import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
+import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts';
 
-type Row = Insertable<SandboxTable>;
 type Values = Record<string, string | number | null>;
 type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
 /** Transitions after which a sandbox uses nothing more. */
@@ -69,7 +69,7 @@ export class SqlSandboxRepository implements SandboxRepository {
 
   async insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult> {
     const row = toRow(record);
-    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'any');
+    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'any');
     return this.#inserted(record, this.#insert, row, audit, tx);
   }
 
@@ -78,7 +78,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     audit?: RequestAudit,
   ): Promise<InsertResult | { readonly status: 'limited' }> {
     const row = toRow(record);
-    this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'unlimited');
+    this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'unlimited');
     const result = await this.#inserted(record, this.#insertUnlimited, row, audit);
     if (result.status !== 'project_deleted') return result;
     return (await isOpenProject(this.#db, record.projectId)) ? { status: 'limited' } : result;
@@ -87,7 +87,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   async #inserted(
     record: SandboxRecord,
     insert: PreparedChange,
-    row: Row,
+    row: NewSandboxRow,
     audit: RequestAudit | undefined,
     tx?: Transaction,
   ): Promise<InsertResult> {
@@ -235,7 +235,11 @@ export class SqlSandboxRepository implements SandboxRepository {
  * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
  * concurrent deletion of the project or a change of its limits, and these for the insert.
  */
-function prepareInsert(db: Database, columns: readonly (keyof Row)[], projects: 'any' | 'unlimited'): PreparedChange {
+function prepareInsert(
+  db: Database,
+  columns: readonly (keyof NewSandboxRow)[],
+  projects: 'any' | 'unlimited',
+): PreparedChange {
   return prepareQuery(db, (slots: Values) => {
     const values = columns.map((column) => sql`${slots[column]}`.as(column));
     const planned = db
@@ -266,82 +270,4 @@ function prepareTransition(db: Database, transition: TransitionName, columns: re
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
-}
-
-function toColumns(change: TransitionChange) {
-  return {
-    ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
-    ...(change.failureReason === undefined ? {} : { failure_reason: change.failureReason }),
-    ...(change.endingReason === undefined ? {} : { ending_reason: change.endingReason }),
-    ...(change.destroyedReason === undefined ? {} : { destroyed_reason: change.destroyedReason }),
-    ...(change.destroyedAt === undefined ? {} : { destroyed_at: change.destroyedAt }),
-    ...(change.lastActiveAt === undefined ? {} : { last_active_at: change.lastActiveAt }),
-    ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
-    ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
-  };
-}
-
-function toRow(record: SandboxRecord): Row {
-  return {
-    id: record.id,
-    org_id: record.orgId,
-    project_id: record.projectId,
-    status: record.status,
-    generation: record.generation,
-    template_id: record.templateId,
-    template_slug: record.templateSlug,
-    template_version: record.templateVersion,
-    template_version_id: record.templateVersionId,
-    ttl_ms: record.ttlMs,
-    idle_timeout_ms: record.idleTimeoutMs ?? null,
-    expires_at: record.expiresAt,
-    metadata: JSON.stringify(record.metadata),
-    env: JSON.stringify(record.env),
-    network_policy: JSON.stringify(record.networkPolicy),
-    resources: JSON.stringify(record.resources),
-    cpu_millis: Math.round(record.resources.cpu * 1000),
-    memory_mb: record.resources.memoryMb,
-    used: record.used ? 1 : 0,
-    last_active_at: record.lastActiveAt ?? null,
-    instance: record.instance ? JSON.stringify(record.instance) : null,
-    created_at: record.createdAt,
-    ready_at: record.readyAt ?? null,
-    destroyed_at: record.destroyedAt ?? null,
-    destroyed_reason: record.destroyedReason ?? null,
-    failure_reason: record.failureReason ?? null,
-    ending_reason: record.endingReason ?? null,
-    idempotency_record_id: record.idempotencyRecordId ?? null,
-  };
-}
-
-/** Converts a row. The casts are sound because only this repository writes these columns. */
-function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
-  return {
-    id: row.id as SandboxId,
-    orgId: row.org_id as OrgId,
-    projectId: row.project_id as ProjectId,
-    status: row.status,
-    generation: row.generation,
-    templateId: row.template_id as TemplateId,
-    templateSlug: row.template_slug,
-    templateVersion: row.template_version,
-    templateVersionId: row.template_version_id as TemplateVersionId,
-    ttlMs: row.ttl_ms,
-    idleTimeoutMs: row.idle_timeout_ms ?? undefined,
-    expiresAt: row.expires_at,
-    metadata: JSON.parse(row.metadata),
-    env: JSON.parse(row.env),
-    networkPolicy: JSON.parse(row.network_policy),
-    resources: JSON.parse(row.resources),
-    used: row.used === 1,
-    lastActiveAt: row.last_active_at ?? undefined,
-    instance: row.instance === null ? undefined : JSON.parse(row.instance),
-    createdAt: row.created_at,
-    readyAt: row.ready_at ?? undefined,
-    destroyedAt: row.destroyed_at ?? undefined,
-    destroyedReason: (row.destroyed_reason as DestroyedReason | null) ?? undefined,
-    failureReason: row.failure_reason ?? undefined,
-    endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
-    idempotencyRecordId: row.idempotency_record_id ?? undefined,
-  };
 }
