@@ -81,6 +81,25 @@ describe('a terminal', () => {
     assert.equal(await second.pty.exited, 3);
   });
 
+  it('has an audit event for each client that opens or joins it', async () => {
+    const { projectId } = (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox;
+    const events = async () =>
+      (await service.api.get(`/v1/audit-events?action=terminal.opened&target=${sandboxId}`)).body.data;
+    const earlier = (await events()).length;
+    const first = await Screen.open();
+    const second = await Screen.open({ id: first.pty.id });
+    const opened = (await events()).slice(earlier);
+    assert.deepEqual(
+      opened.map((event: { outcome: string; projectId: string }) => [event.outcome, event.projectId]),
+      [
+        ['allowed', projectId],
+        ['allowed', projectId],
+      ],
+    );
+    second.type('exit');
+    await first.pty.exited;
+  });
+
   it('outlives a broken connection, and a restart of the server', async () => {
     const before = await Screen.open();
     before.type('kept=42; echo "set"');
