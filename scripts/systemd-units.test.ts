@@ -65,6 +65,10 @@ describe('the systemd units', () => {
     });
   }
 
+  it('let the server make the socket of secrets in the folder that setup gives it', () => {
+    assert.deepEqual(words('server', 'ReadWritePaths'), [run.secretsDir]);
+  });
+
   it('let egress open all that it shares out', () => {
     assert.equal(affordableFraction(Number(words('egress', 'LimitNOFILE')[0])), 1);
   });

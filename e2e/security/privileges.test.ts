@@ -98,6 +98,14 @@ describe('the sockets', () => {
     assert.equal(statSync(folder).uid, 0);
   });
 
+  it('of secrets answers the users of egress and of the server, and root, alone', async () => {
+    const values = [...ask(runPaths(service.runDir).secretsSocket, '/values'), '-H', 'content-type: application/json'];
+    const question = [...values, '-d', JSON.stringify({ sandboxId, questions: [] })];
+    assert.equal(await answers(question), true);
+    for (const part of ['server', 'egress'] as const) assert.equal(await asServiceUser(part, question), true, part);
+    assert.equal(await answers([...asOtherUser, ...question]), false);
+  });
+
   it('of the operator answers root alone', async () => {
     const { operatorSocket } = runPaths(service.runDir);
     const orgs = ask(operatorSocket, '/orgs');

@@ -43,6 +43,8 @@ const RECORD_HEAD_BYTES = 5;
 
 export interface Seen {
   requests: string[];
+  /** Hosts and values of `Authorization` fields. */
+  authorizations: string[];
   questions: string[];
   raw: number;
   datagrams: number;
@@ -53,7 +55,7 @@ export interface Seen {
 }
 
 const host: InternetHost = JSON.parse(process.argv[2] ?? '{}');
-const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0, held: 0, quic: [] };
+const seen: Seen = { requests: [], authorizations: [], questions: [], raw: 0, datagrams: 0, held: 0, quic: [] };
 const turns = new Map<string, number>();
 
 const answer: RequestListener = (request, response) => {
@@ -64,6 +66,13 @@ const answer: RequestListener = (request, response) => {
     return void response.once('close', () => void seen.held--);
   }
   seen.requests.push(`${request.method} ${request.headers.host} ${request.url}`);
+  const { authorization } = request.headers;
+  if (authorization !== undefined) seen.authorizations.push(`${request.headers.host} ${authorization}`);
+  if (url.pathname.startsWith('/private/') && authorization === undefined) {
+    return void response.writeHead(401, { 'www-authenticate': 'Basic realm="private"' }).end();
+  }
+  if (url.pathname === '/echo')
+    return void response.writeHead(200, { 'x-echo': authorization ?? '' }).end(authorization);
   const question = url.searchParams.get('dns');
   if (question) return void response.end(resolve(Buffer.from(question, 'base64url')));
   const mebibytes = Number(url.searchParams.get('mebibytes'));
@@ -80,7 +89,9 @@ function listen(server: Server | ReturnType<typeof createTcpServer>, port: numbe
 
 function web(server: Server): Server {
   server.on('upgrade', (request: IncomingMessage, socket: Socket) => {
-    seen.requests.push(`UPGRADE ${request.headers.host} ${request.url}`);
+    const { host: name, authorization } = request.headers;
+    seen.requests.push(`UPGRADE ${name} ${request.url}`);
+    if (authorization !== undefined) seen.authorizations.push(`${name} ${authorization}`);
     const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
     const accept = createHash('sha1').update(key).digest('base64');
     const head = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade';

@@ -151,6 +151,24 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
 ];
 
+/** A host that a request names, in normalized form. */
+export type NamedHost = { kind: 'name'; name: string } | { kind: 'ipv4'; address: string };
+
+/** Returns whether an entry covers a host. */
+export function coversHost(entry: HostEntry, host: NamedHost): boolean {
+  if (entry.kind === 'ipv4') return host.kind === 'ipv4' && host.address === entry.address;
+  if (host.kind !== 'name') return false;
+  return entry.kind === 'name' ? host.name === entry.name : host.name.endsWith(`.${entry.suffix}`);
+}
+
+/** Returns the problems of a list of entries. `path` is the index in the list. */
+export function hostEntryIssues(hosts: readonly string[]): { path: string; message: string }[] {
+  return hosts.flatMap((host, index) => {
+    const result = parseHostEntry(host);
+    return result.ok ? [] : [{ path: `${index}`, message: `"${host}" ${result.reason}` }];
+  });
+}
+
 /** Parses one entry of `hosts`. The reason of a refusal says what to write instead. */
 export function parseHostEntry(text: string): HostEntryResult {
   const isPattern = text.startsWith('*.');

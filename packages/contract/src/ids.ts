@@ -16,6 +16,7 @@ export type ApiKeyId = Id<'key_'>;
 export type PreviewId = Id<'prv_'>;
 export type ArtifactId = Id<'art_'>;
 export type EventId = Id<'evt_'>;
+export type SecretId = Id<'sec_'>;
 export type WebhookId = Id<'whk_'>;
 export type DeliveryId = Id<'dlv_'>;
 export type AuditEventId = Id<'aud_'>;
@@ -32,6 +33,7 @@ export const ID_PREFIXES = {
   preview: 'prv_',
   artifact: 'art_',
   event: 'evt_',
+  secret: 'sec_',
   webhook: 'whk_',
   delivery: 'dlv_',
   auditEvent: 'aud_',
@@ -56,5 +58,6 @@ export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
 export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');
 export const AuditEventIdSchema = idSchema<AuditEventId>('aud_', 'an audit event');
 export const EventIdSchema = idSchema<EventId>('evt_', 'an event');
+export const SecretIdSchema = idSchema<SecretId>('sec_', 'a secret');
 export const WebhookIdSchema = idSchema<WebhookId>('whk_', 'a webhook');
 export const DeliveryIdSchema = idSchema<DeliveryId>('dlv_', 'a delivery');

@@ -24,6 +24,7 @@ export * from './project.ts';
 export * from './quota.ts';
 export * from './sandbox.ts';
 export * from './scopes.ts';
+export * from './secret.ts';
 export * from './tags.ts';
 export * from './template.ts';
 export * from './usage.ts';

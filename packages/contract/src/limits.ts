@@ -94,6 +94,12 @@ export const LIMITS = {
   /** A time in a query, as text. */
   queryTimeLength: 100,
 
+  /** Secrets of an organization that are not deleted. */
+  secretsPerOrganization: 1000,
+  secretsPerSandbox: 32,
+  secretNameLength: 64,
+  secretValueLength: 8192,
+
   webhooksPerOrganization: 50,
   webhookUrlLength: 2048,
   webhookEvents: 64,

@@ -1,6 +1,6 @@
 /** Defines the form of a sandbox's network policy. hostd and egress enforce the meaning of each mode. */
 import { type Static, Type } from 'typebox';
-import { HOST_ENTRY_PATTERN, parseHostEntry } from './host-entry.ts';
+import { HOST_ENTRY_PATTERN, hostEntryIssues } from './host-entry.ts';
 import { LIMITS } from './limits.ts';
 import { documented } from './text.ts';
 
@@ -56,10 +56,7 @@ export function normalizeNetworkPolicy(policy: NetworkPolicy): NormalizedPolicy 
   if (policy.hosts === undefined || policy.hosts.length === 0) {
     return { ok: false, issues: [{ path: 'hosts', message: `needs at least one host when mode is "${policy.mode}"` }] };
   }
-  const issues = policy.hosts.flatMap((host, index) => {
-    const result = parseHostEntry(host);
-    return result.ok ? [] : [{ path: `hosts.${index}`, message: `"${host}" ${result.reason}` }];
-  });
+  const issues = hostEntryIssues(policy.hosts).map(({ path, message }) => ({ path: `hosts.${path}`, message }));
   if (issues.length > 0) return { ok: false, issues };
   return { ok: true, policy: { mode: policy.mode, hosts: [...new Set(policy.hosts)] } };
 }

@@ -1,5 +1,12 @@
 import { type Static, Type } from 'typebox';
-import { OrgIdSchema, ProjectIdSchema, SandboxIdSchema, TemplateIdSchema, TemplateVersionIdSchema } from './ids.ts';
+import {
+  OrgIdSchema,
+  ProjectIdSchema,
+  SandboxIdSchema,
+  type SecretId,
+  TemplateIdSchema,
+  TemplateVersionIdSchema,
+} from './ids.ts';
 import { DEFAULT_TEMPLATE, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
@@ -32,11 +39,13 @@ export type Metadata = Static<typeof Metadata>;
 /** Query parameters that filter by a label. The label's key may contain any characters. */
 export const LABEL_PATTERN = '^metadata\\.';
 
+const ENVIRONMENT_NAME = '^[A-Za-z_][A-Za-z0-9_]*$';
+
 /** Returns the schema of the environment of a sandbox or a command. */
 export const environment = (description: string) =>
   Type.Record(Type.String(), Text(), {
     maxProperties: LIMITS.envEntries,
-    propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', maxLength: 256 },
+    propertyNames: { pattern: ENVIRONMENT_NAME, maxLength: 256 },
     description: `${description} Names and values together have at most ${LIMITS.envBytes} bytes of UTF-8.`,
     examples: [{ LOG_LEVEL: 'debug' }],
   });
@@ -121,6 +130,22 @@ export const CreateSandboxBody = Type.Object(
     ),
     metadata: Type.Optional(Metadata),
     env: Type.Optional(environment('Environment variables of all processes in the sandbox.')),
+    secrets: Type.Optional(
+      Type.Record(
+        Type.String(),
+        Type.Unsafe<SecretId>({ type: 'string', minLength: 1, maxLength: 100, pattern: NO_NUL }),
+        {
+          maxProperties: LIMITS.secretsPerSandbox,
+          propertyNames: { pattern: ENVIRONMENT_NAME, maxLength: 256 },
+          description:
+            'Ids of secrets of the same project, by environment variable. Each variable has a placeholder: a random text, ' +
+            'made for this sandbox alone. The egress gateway replaces it with the value of the secret in the header fields of ' +
+            'requests that go to hosts of the secret over TLS. Everywhere else the placeholder stays as it is. A variable ' +
+            'that `env` sets too is refused.',
+          examples: [{ PAYMENTS_API_KEY: 'sec_01hx2w5m9k' }],
+        },
+      ),
+    ),
     resources: Type.Optional(Resources),
     networkPolicy: Type.Optional(NetworkPolicy),
   },

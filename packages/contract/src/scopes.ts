@@ -19,6 +19,8 @@ export const SCOPES = [
   'project:write',
   'api_key:read',
   'api_key:write',
+  'secret:read',
+  'secret:write',
   'template:read',
   'template:write',
   'workspace_run:create',

@@ -20,6 +20,9 @@ export const TAGS = {
     'A quota limits what an organization or a project uses at a time or in a minute. By default there is no limit but what ' +
     'the host holds.',
   Usage: 'What sandboxes used, by hour or day and project, and for each sandbox. Counted every 10 seconds.',
+  Secrets:
+    'A secret is a value that sandboxes use without having it: the egress gateway puts it in place of a placeholder in ' +
+    'requests to the hosts of the secret.',
   Events:
     'An event says that a sandbox, an artifact or another resource was created, has changed or has ended. The events of an ' +
     'organization are numbered; each is written together with its change.',

@@ -18,7 +18,7 @@ const NetworkFile = Type.Object({
 export interface EgressConfig {
   network: Static<typeof NetworkFile>;
   dnsUpstream: Upstream;
-  paths: ReturnType<typeof egressPaths>;
+  paths: ReturnType<typeof egressPaths> & Pick<ReturnType<typeof runPaths>, 'secretsSocket'>;
   /** File with additional root certificates for checking servers. */
   extraCaFile: string | undefined;
   ranges: OperatorRanges;
@@ -37,7 +37,7 @@ export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
   return Object.freeze({
     network: Value.Parse(NetworkFile, JSON.parse(readFileSync(networkFile, 'utf8'))),
     dnsUpstream: upstream ? parseUpstream(upstream) : hostsOwnResolver(),
-    paths: egressPaths(runDir, values.CLOCHE_DATA_DIR),
+    paths: { ...egressPaths(runDir, values.CLOCHE_DATA_DIR), secretsSocket: runPaths(runDir).secretsSocket },
     extraCaFile: values.CLOCHE_EGRESS_EXTRA_CA,
     ranges: readOperatorRanges(values),
     idleTidyingMs: values.CLOCHE_IDLE_TIDYING_MS,

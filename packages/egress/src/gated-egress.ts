@@ -14,6 +14,7 @@ import { planGatedLookup } from './dns-relay/gated-lookups.ts';
 import { ClosedAddresses } from './policy/closed-addresses.ts';
 import { Gateway } from './proxy/gateway.ts';
 import { GatedSandboxes } from './sandboxes/gated-sandboxes.ts';
+import type { SecretSource } from './secrets/secret-source.ts';
 import type { EgressShares, LookupShares } from './shares/egress-shares.ts';
 import type { Endpoint } from './socket-options.ts';
 import { Connector } from './upstream/connector.ts';
@@ -29,6 +30,7 @@ export interface GatedEgressOptions {
   controlSocket: string;
   isTrusted?: NonNullable<ControlServerDeps['isTrusted']>;
   shares: EgressShares;
+  secretSource: SecretSource;
   lookupShares: LookupShares;
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
@@ -56,7 +58,7 @@ export class GatedEgress implements AsyncDisposable {
     const authority = await CertificateAuthority.open(options.authorityDir);
     const closed = new ClosedAddresses({ ranges, sandboxCidr, isOwnAddress });
     const connector = new Connector({ dnsUpstream, closed, trust });
-    const egress = new GatedEgress(new GatedSandboxes(connector, options.shares), authority);
+    const egress = new GatedEgress(new GatedSandboxes({ connector, ...options }), authority);
     try {
       await egress.#openParts(options, { authority, closed });
     } catch (error) {
@@ -90,6 +92,7 @@ export class GatedEgress implements AsyncDisposable {
     { authority, closed }: { authority: CertificateAuthority; closed: ClosedAddresses },
   ): Promise<void> {
     const { sandboxes } = this;
+    this.#parts.push(options.secretSource);
     const { listen, sandboxCidr, dnsUpstream, log, destinationOf, headersTimeoutMs } = options;
     const registry = new Registry();
     const decisions = new DecisionLog(log, registry);

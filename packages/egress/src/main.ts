@@ -4,6 +4,7 @@ import { readConfig } from './config.ts';
 import { DnsRelay } from './dns-relay/dns-relay.ts';
 import { GatedEgress } from './gated-egress.ts';
 import { OwnAddresses } from './policy/own-addresses.ts';
+import { SecretClient } from './secrets/secret-source.ts';
 import { affordableFraction, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
@@ -31,6 +32,7 @@ const gated = await GatedEgress.open({
   authorityDir: paths.authorityDir,
   controlSocket: paths.controlSocket,
   shares: egressShares(part),
+  secretSource: new SecretClient(paths.secretsSocket),
   lookupShares: lookupShares(part),
   destinationOf: originalDestination,
   idleTidyingMs,

@@ -13,6 +13,9 @@ export function runPaths(runDir: string) {
     operatorSocket: join(runDir, 'server', 'operator.sock'),
     /** Folder with one folder for each instance, which holds `agent.sock`; readable by the server's user. */
     instancesDir: join(runDir, 'instances'),
+    /** Only the users of egress and of the server can connect. */
+    secretsSocket: join(runDir, 'secrets', 'secrets.sock'),
+    secretsDir: join(runDir, 'secrets'),
     hostdDir: join(runDir, 'hostd'),
     serverDir: join(runDir, 'server'),
     egressDir: join(runDir, 'egress'),
@@ -26,6 +29,8 @@ export function dataPaths(dataDir: string) {
     installationId: join(dataDir, 'installation-id'),
     serverDir: join(dataDir, 'server'),
     sqliteFile: join(dataDir, 'server', 'cloche.db'),
+    /** Keys that encrypt secrets, unless the operator sets them. */
+    secretsKeyFile: join(dataDir, 'server', 'secrets-key'),
     artifactsDir: join(dataDir, 'server', 'artifacts'),
     /** Disks of sandboxes; only root has access. */
     hostdDir: join(dataDir, 'hostd'),

@@ -20,4 +20,5 @@ export * from './operator-protocol.ts';
 export * from './port-tunnel.ts';
 export * from './run-connection.ts';
 export * from './sandbox-ids.ts';
+export * from './secret-protocol.ts';
 export * from './version.ts';

@@ -12,6 +12,7 @@
  * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when a key exists already |
  * | `POST /reconcile` | → `ReconcileReport` of one reconciliation, run now |
  * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
+ * | `POST /rotate-secrets` | → `{ rotated }`: every secret is encrypted with the newest key |
  * | `GET /audit/verify?org=` | → `AuditVerification` of the organization, by id or name |
  * | `GET /audit/export?org=&from=&to=` | → audit events as JSON lines, oldest first; times in ISO 8601 |
  */

@@ -15,6 +15,7 @@ type ResourceId =
   | 'artifactId'
   | 'previewId'
   | 'apiKeyId'
+  | 'secretId'
   | 'webhookId'
   | 'deliveryId';
 export type ResourceIds = Partial<Record<ResourceId, string>> & { readonly projectId: string };
@@ -39,6 +40,7 @@ const changes = (body?: AuditCase['body'], rest: Partial<AuditCase> = {}): Audit
 const once = (body?: AuditCase['body']): AuditCase => changes(body, { again: 'changes nothing' });
 
 const command = { command: ['bash', 'print x'] };
+const secret = { name: 'x', value: 'a value', hosts: ['api.test'] };
 /** Nothing is sent to it, because its address is closed. */
 const url = 'https://localhost/';
 
@@ -79,6 +81,10 @@ export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
   updateProject: changes(() => ({ metadata: { team: 'x' } })),
   deleteProject: once(),
 
+  createSecret: changes(({ projectId }) => ({ ...secret, projectId })),
+  updateSecret: changes(() => ({ value: 'another value' })),
+  deleteSecret: once(),
+
   createWebhook: changes(({ projectId }) => ({ url, events: ['*'], projectId })),
   updateWebhook: changes(() => ({ events: ['sandbox.*'] })),
   deleteWebhook: once(),
@@ -115,6 +121,7 @@ export async function createResources({ call, createProject, createSandbox }: Te
       return (await create(`${sandbox()}/previews`, { port: 8000 })).preview.id;
     },
     apiKeyId: async () => (await create('/v1/api-keys', { name: 'x', scopes: ['*'] })).apiKey.id,
+    secretId: async () => (await create('/v1/secrets', { ...secret, projectId })).secret.id,
     webhookId: async () => (await create('/v1/webhooks', { url, events: ['*'], projectId })).webhook.id,
     async deliveryId() {
       await createSandbox(key, { projectId });

@@ -13,6 +13,7 @@ export interface Ids {
   readonly artifactId: string;
   readonly previewId: string;
   readonly apiKeyId: string;
+  readonly secretId: string;
   readonly webhookId: string;
   readonly deliveryId: string;
 }
@@ -84,13 +85,19 @@ const bySandbox = naming(({ sandboxId }) => ({ query: { sandboxId } }), {
 });
 const command = { command: ['bash', 'print x'] };
 const code = { code: 'print x', language: 'python' };
+const secret = { name: 'x', value: 'a value', hosts: ['api.test'] };
 /** A webhook that no message is sent to, because its address is not permitted. */
 const webhook = { url: 'https://localhost/', events: ['*'] };
 /** The fake's archives are JSON. */
 const archive = '[]';
 
 export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
-  createSandbox: [naming(({ projectId }) => ({ body: { projectId } }), { title: 'by its body' })],
+  createSandbox: [
+    naming(({ projectId }) => ({ body: { projectId } }), { title: 'by its body' }),
+    naming(({ projectId, secretId }) => ({ body: { projectId, secrets: { A: secretId } } }), {
+      title: 'by a secret of its project',
+    }),
+  ],
   listSandboxes: [lists('sandboxId', { include: 'historical' }), byProject],
   getSandbox: byPath(),
   setSandboxTtl: byPath({ body: { ttlMs: 10_800_000 } }),
@@ -150,6 +157,15 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   listEvents: [lists('sandboxId', { limit: '500' }), byProject],
   streamEvents: [lists('sandboxId'), byProject],
   listAuditEvents: [lists('sandboxId', { limit: '500' })],
+
+  createSecret: [
+    naming(({ projectId }) => ({ body: { ...secret, projectId } }), { title: 'by its body' }),
+    ...general(403, () => ({ body: secret })),
+  ],
+  listSecrets: [lists('secretId'), byProject],
+  getSecret: byPath(),
+  updateSecret: byPath({ body: { value: 'another value' } }),
+  deleteSecret: byPath({}, { destroys: 1 }),
 
   createWebhook: [
     naming(({ projectId }) => ({ body: { ...webhook, projectId } }), { title: 'by its body' }),

@@ -298,6 +298,16 @@ export const SETTINGS = {
     summary: 'how long events can be read; at least a day',
     more: 'Deliveries to webhooks are kept as long.',
   },
+  CLOCHE_SECRETS_KEY: {
+    value: text('^[0-9a-f]{64}(,[0-9a-f]{64})*$', '64 hex digits; `openssl rand -hex 32` generates a suitable key'),
+    defaultText: 'a key that the server makes, in the file `secrets-key` of its data folder',
+    readBy: ['server'],
+    secret: true,
+    summary: 'key that encrypts secrets: 64 hex digits',
+    more:
+      'Required for several servers on one database. To replace a key, write the new one before it, separated by a comma, ' +
+      'restart the servers, run `cloche admin secrets rotate`, and remove the old one.',
+  },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),
     default: 'off',

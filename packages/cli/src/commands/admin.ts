@@ -12,6 +12,7 @@ import { addEgressLogCommand } from './egress-log.ts';
 import { scopesOf } from './key.ts';
 import { addAdminQuotaCommands } from './quota.ts';
 
+const RotationReport = Type.Object({ rotated: Type.Integer() });
 const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });
 
 export function addAdminCommands(program: Command): void {
@@ -32,6 +33,12 @@ export function addAdminCommands(program: Command): void {
   addAdminQuotaCommands(admin);
   addEgressLogCommand(admin);
   addAdminAuditCommands(admin);
+
+  const secrets = group(admin, 'secrets', 'The encryption of secrets');
+  perform(leaf(secrets, 'rotate', 'Encrypt all secrets with a new key'), async (session) => {
+    const report = await callOperator('POST', '/rotate-secrets', RotationReport);
+    await session.show(report, () => `${count(report.rotated, 'secret')} encrypted with the newest key`);
+  });
 
   perform(leaf(admin, 'gc', 'Correct differences between records and running instances now'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);
@@ -96,7 +103,7 @@ async function createKey(session: Session, { org, scopes, projects, expires, nam
   await session.note(`${key.id} of ${key.orgId}: ${key.scopes.join(', ')}${until}; the key is not shown again`);
 }
 
-function count(number: number, what: 'instance' | 'sandbox'): string {
-  const several = what === 'sandbox' ? 'sandboxes' : 'instances';
+function count(number: number, what: 'instance' | 'sandbox' | 'secret'): string {
+  const several = what === 'sandbox' ? 'sandboxes' : `${what}s`;
   return `${number} ${number === 1 ? what : several}`;
 }

@@ -4,7 +4,16 @@ import type { OperationId } from './index.ts';
 export interface AuditAction {
   readonly action: string;
   /** The resource that the event is about: the name of its field in the response, and of its `<name>Id` in the path. */
-  readonly target: 'sandbox' | 'context' | 'command' | 'artifact' | 'preview' | 'project' | 'apiKey' | 'webhook';
+  readonly target:
+    | 'sandbox'
+    | 'context'
+    | 'command'
+    | 'artifact'
+    | 'preview'
+    | 'project'
+    | 'apiKey'
+    | 'secret'
+    | 'webhook';
 }
 
 /**
@@ -87,6 +96,12 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
 
   listUsage: 'none',
   getSandboxUsage: 'none',
+
+  createSecret: { action: 'secret.created', target: 'secret' },
+  listSecrets: 'none',
+  getSecret: 'none',
+  updateSecret: { action: 'secret.updated', target: 'secret' },
+  deleteSecret: { action: 'secret.deleted', target: 'secret' },
 
   listEvents: 'none',
   streamEvents: 'none',

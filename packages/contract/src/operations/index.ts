@@ -11,6 +11,7 @@ import * as previews from './previews.ts';
 import * as projects from './projects.ts';
 import * as quotas from './quotas.ts';
 import * as sandboxes from './sandboxes.ts';
+import * as secrets from './secrets.ts';
 import * as templates from './templates.ts';
 import * as usage from './usage.ts';
 import * as webhooks from './webhooks.ts';
@@ -32,6 +33,7 @@ export const operations = {
   ...projects,
   ...quotas,
   ...usage,
+  ...secrets,
   ...events,
   ...webhooks,
   ...audit,

@@ -1,4 +1,4 @@
-import { type HostEntry, parseHostEntry } from '@cloche/contract';
+import { coversHost, type HostEntry, parseHostEntry } from '@cloche/contract';
 import type { GatedSandbox } from '@cloche/protocol';
 import type { Host } from './host-name.ts';
 
@@ -38,11 +38,5 @@ export function permitsRaw(policy: EgressPolicy, { host, port }: { host: Host; p
 }
 
 function matchesAny(entries: readonly HostEntry[], host: Host): boolean {
-  return entries.some((entry) => matches(entry, host));
-}
-
-function matches(entry: HostEntry, host: Host): boolean {
-  if (entry.kind === 'ipv4') return host.kind === 'ipv4' && host.address === entry.address;
-  if (host.kind !== 'name') return false;
-  return entry.kind === 'name' ? host.name === entry.name : host.name.endsWith(`.${entry.suffix}`);
+  return entries.some((entry) => coversHost(entry, host));
 }

@@ -1,5 +1,7 @@
+import type { NamedHost } from '@cloche/contract';
+
 /** A host from a request, in the normalized form that is compared with policies. */
-export type Host = { kind: 'name'; name: string } | { kind: 'ipv4'; address: string };
+export type Host = NamedHost;
 
 const MAX_NAME_CHARACTERS = 253;
 const LABEL = /^[a-z0-9_-]{1,63}$/;

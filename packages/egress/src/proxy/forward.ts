@@ -2,9 +2,10 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { fieldPairs } from '@cloche/protocol';
+import { fieldPairs, type RawFields } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
+import { mayHaveSecrets, type PlacedSecrets, placeSecrets } from '../secrets/placed-secrets.ts';
 import type { Target } from '../upstream/connector.ts';
 import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
 import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
@@ -18,7 +19,8 @@ import { collectYoungBuffers } from './young-buffers.ts';
 const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** HTTP status codes by failure. Every other failure has 502. */
-const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503 };
+const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503, secrets: 503 };
+const NO_BYTES = { bytesUp: 0, bytesDown: 0 };
 
 export interface Permitted {
   target: Target;
@@ -37,12 +39,19 @@ export interface Forwarded {
 /** Sends the request to the server and streams the response back. Never rejects: the client gets an error response. */
 export async function forward(exchange: Exchange, permitted: Permitted, traffic: SandboxTraffic): Promise<Forwarded> {
   const { target, path, hostField } = permitted;
-  const fields = ['Host', hostField, ...exchange.fields, ...framing(exchange)];
-  const attempt = () => sendRequest({ traffic, target, method: exchange.method, path, fields });
-  let sent = attempt();
-  exchange.onAbandoned(() => sent.request.destroy());
+  let sent: SentRequest | undefined;
+  let isAbandoned = false;
+  exchange.onAbandoned(() => {
+    isAbandoned = true;
+    sent?.request.destroy();
+  });
   let status: number | undefined;
   try {
+    const placed = needsSecrets(exchange.fields, target) && (await place(exchange.fields, target, traffic));
+    if (isAbandoned) return { failure: 'broken_off', ...NO_BYTES };
+    const fields = ['Host', hostField, ...(placed ? placed.fields : exchange.fields), ...framing(exchange)];
+    const attempt = () => sendRequest({ traffic, target, method: exchange.method, path, fields });
+    sent = attempt();
     if (exchange.body) {
       exchange.sendContinue?.();
       collectYoungBuffers(exchange.body).pipe(sent.request);
@@ -54,17 +63,27 @@ export async function forward(exchange: Exchange, permitted: Permitted, traffic:
       answer = await sent.answer;
     }
     if (answer instanceof Error) throw answer;
-    status = await sendResponse(answer, exchange);
+    status = await sendResponse(answer, exchange, placed ? placed.hide : undefined);
     return { status, ...sent.bytes() };
   } catch (error) {
-    sent.request.destroy();
+    sent?.request.destroy();
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
     refuseFailed(exchange, hostText(target.host), failure);
-    return { ...(status !== undefined && { status }), failure, ...sent.bytes() };
+    return { ...(status !== undefined && { status }), failure, ...(sent?.bytes() ?? NO_BYTES) };
   }
 }
 
-interface SentRequest {
+/** Returns whether secrets may have to be placed: only over TLS, and only in requests with placeholders. */
+export function needsSecrets(fields: RawFields, { isSecure }: Target): boolean {
+  return isSecure && mayHaveSecrets(fields);
+}
+
+/** Places the secrets of a sandbox in the fields of a request. Rejects with an `EgressError`. */
+export function place(fields: RawFields, { host }: Target, { secrets }: SandboxTraffic): Promise<PlacedSecrets> {
+  return placeSecrets(fields, host, secrets);
+}
+
+export interface SentRequest {
   request: ClientRequest;
   answer: Promise<IncomingMessage>;
   /** Bytes that the connection carried for this request. */
@@ -115,7 +134,7 @@ export function sendRequest(options: {
     answer: promise,
     bytes: () =>
       counted === undefined
-        ? { bytesUp: 0, bytesDown: 0 }
+        ? NO_BYTES
         : { bytesUp: counted.socket.bytesWritten - counted.up, bytesDown: counted.socket.bytesRead - counted.down },
   };
 }
@@ -127,11 +146,15 @@ function framing({ body, fields, method }: Exchange): string[] {
   return isDeclared || !['POST', 'PUT', 'PATCH'].includes(method) ? [] : ['Content-Length', '0'];
 }
 
-async function sendResponse(answer: IncomingMessage, exchange: Exchange): Promise<number> {
+async function sendResponse(
+  answer: IncomingMessage,
+  exchange: Exchange,
+  hide: (text: string) => string = (text) => text,
+): Promise<number> {
   assertAcceptable(answer);
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   // `Alt-Svc` offers HTTP/3, which would bypass egress.
-  const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));
+  const out = exchange.answer(status, hide(statusMessage), endToEndFields(rawHeaders, 'alt-svc').map(hide));
   if (out) await pipeline(collectYoungBuffers(answer), out);
   else answer.resume();
   return status;

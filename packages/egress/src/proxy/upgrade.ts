@@ -5,10 +5,19 @@ import { pipeline } from 'node:stream/promises';
 import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
+import type { PlacedSecrets } from '../secrets/placed-secrets.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import { assertAcceptable, assertWebSocket } from './acceptable-answer.ts';
 import { endToEndFields } from './fields.ts';
-import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './forward.ts';
+import {
+  type Forwarded,
+  needsSecrets,
+  type Permitted,
+  place,
+  refuseFailed,
+  type SentRequest,
+  sendRequest,
+} from './forward.ts';
 import { type Http1Exchange, http1Exchange, responseOn } from './http1-exchange.ts';
 import { tunnel } from './tunnel.ts';
 
@@ -18,6 +27,8 @@ import { tunnel } from './tunnel.ts';
  */
 const LENGTH = 'content-length';
 
+type Hide = PlacedSecrets['hide'];
+
 /** Requests a WebSocket from a server. If the server agrees, copies bytes in both directions. Never rejects. */
 export async function forwardUpgrade(
   request: IncomingMessage,
@@ -25,19 +36,9 @@ export async function forwardUpgrade(
   { target, path, hostField }: Permitted,
   traffic: SandboxTraffic,
 ): Promise<Forwarded> {
-  const fields = endToEndFields(request.rawHeaders, 'host', LENGTH);
-  const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
-  const asked = sendRequest({
-    traffic,
-    target,
-    method: 'GET',
-    path,
-    fields: ['Host', hostField, ...fields, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
-    onUpgrade: (...agreement) => agree(agreement),
-  });
-  const abandoned = () => asked.request.destroy();
+  let asked: SentRequest | undefined;
+  const abandoned = () => asked?.request.destroy();
   client.once('close', abandoned).on('error', abandoned);
-  asked.request.end();
   /** Created only if no WebSocket is established. */
   let response: ServerResponse | undefined;
   const exchange = () => {
@@ -45,28 +46,43 @@ export async function forwardUpgrade(
     return http1Exchange(request, response);
   };
   try {
+    const own = endToEndFields(request.rawHeaders, 'host', LENGTH);
+    const placed = needsSecrets(own, target) && (await place(own, target, traffic));
+    if (client.destroyed) return { failure: 'broken_off', bytesUp: 0, bytesDown: 0 };
+    const fields = placed ? placed.fields : own;
+    const hide = placed ? placed.hide : (text: string) => text;
+    const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
+    asked = sendRequest({
+      traffic,
+      target,
+      method: 'GET',
+      path,
+      fields: ['Host', hostField, ...fields, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
+      onUpgrade: (...agreement) => agree(agreement),
+    });
+    asked.request.end();
     const outcome = await Promise.race([agreed, asked.answer]);
-    if (!Array.isArray(outcome)) return { status: await sendRefusal(exchange(), outcome), ...asked.bytes() };
+    if (!Array.isArray(outcome)) return { status: await sendRefusal(exchange(), outcome, hide), ...asked.bytes() };
     const [answer, server, head] = outcome;
     assertWebSocket(answer);
-    client.write(switchingProtocols(answer));
+    client.write(switchingProtocols(answer, hide));
     if (head.length > 0) server.unshift(head);
     await tunnel(client, server as Socket);
     return { status: 101, ...asked.bytes() };
   } catch (error) {
-    asked.request.destroy();
+    asked?.request.destroy();
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
     const refused = exchange();
     if (refused) refuseFailed(refused, hostText(target.host), failure);
-    return { failure, ...asked.bytes() };
+    return { failure, ...(asked?.bytes() ?? { bytesUp: 0, bytesDown: 0 }) };
   }
 }
 
-async function sendRefusal(exchange: Http1Exchange | undefined, answer: IncomingMessage): Promise<number> {
+async function sendRefusal(exchange: Http1Exchange | undefined, answer: IncomingMessage, hide: Hide): Promise<number> {
   assertAcceptable(answer);
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
-  const out = exchange?.answer(status, statusMessage, [
-    ...endToEndFields(rawHeaders, 'alt-svc'),
+  const out = exchange?.answer(status, hide(statusMessage), [
+    ...endToEndFields(rawHeaders, 'alt-svc').map(hide),
     'Connection',
     'close',
   ]);
@@ -75,12 +91,12 @@ async function sendRefusal(exchange: Http1Exchange | undefined, answer: Incoming
 }
 
 /** Returns the response head, serialized from the strictly parsed fields, so that no value can add a line. */
-function switchingProtocols({ statusMessage, rawHeaders }: IncomingMessage): Buffer {
+function switchingProtocols({ statusMessage = '', rawHeaders }: IncomingMessage, hide: Hide): Buffer {
   const fields = [
-    ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc', LENGTH)),
+    ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc', LENGTH).map(hide)),
     ['Connection', 'Upgrade'],
     ['Upgrade', 'websocket'],
   ];
   const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  return Buffer.from(`HTTP/1.1 101 ${statusMessage}\r\n${lines}\r\n`, 'latin1');
+  return Buffer.from(`HTTP/1.1 101 ${hide(statusMessage)}\r\n${lines}\r\n`, 'latin1');
 }

@@ -1,19 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GatedSandbox, GatedSandboxList } from '@cloche/protocol';
 import { readPolicy } from '../policy/egress-policy.ts';
-import type { EgressShares } from '../shares/egress-shares.ts';
-import type { Connector } from '../upstream/connector.ts';
-import { SandboxTraffic } from './sandbox-traffic.ts';
+import { SandboxTraffic, type TrafficDeps } from './sandbox-traffic.ts';
 
 /** The gated sandboxes by address. Connections from any other address are refused. */
 export class GatedSandboxes {
-  readonly #connector: Connector;
-  readonly #shares: EgressShares;
+  readonly #deps: TrafficDeps;
   readonly #byAddress = new Map<string, { entry: GatedSandbox; traffic: SandboxTraffic }>();
 
-  constructor(connector: Connector, shares: EgressShares) {
-    this.#connector = connector;
-    this.#shares = shares;
+  constructor(deps: TrafficDeps) {
+    this.#deps = deps;
   }
 
   find(address: string | undefined): SandboxTraffic | undefined {
@@ -36,7 +32,7 @@ export class GatedSandboxes {
   put(address: string, entry: GatedSandbox): void {
     const known = this.#byAddress.get(address);
     if (isDeepStrictEqual(known?.entry, entry)) return;
-    const traffic = new SandboxTraffic(address, entry, this.#connector, this.#shares);
+    const traffic = new SandboxTraffic(address, entry, this.#deps);
     this.#byAddress.set(address, { entry, traffic });
     known?.traffic.end();
   }

@@ -3,6 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { GatedSandbox } from '@cloche/protocol';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
 import { resetConnection } from '../reset-connection.ts';
+import { SandboxSecrets } from '../secrets/sandbox-secrets.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 import type { EgressShares } from '../shares/egress-shares.ts';
 import { PacedQueue } from '../shares/paced-queue.ts';
 import { TurnBudget } from '../shares/turn-budget.ts';
@@ -32,11 +34,18 @@ const SERVER_BUFFERS = { receiveBytes: 128 * 1024, sendBytes: 128 * 1024 };
 /** Most HTTP/2 sessions, because each can hold memory for streams. Further connections are offered HTTP/1.1. */
 const MAX_HTTP2_SESSIONS = 32;
 
+export interface TrafficDeps {
+  readonly connector: Connector;
+  readonly shares: EgressShares;
+  readonly secretSource: SecretSource;
+}
+
 /** The policy of one gated sandbox, and all its connections and requests. They end together with it. */
 export class SandboxTraffic {
   readonly sandboxId: string;
   readonly address: string;
   readonly policy: EgressPolicy;
+  readonly secrets: SandboxSecrets;
   /** Keeps connections to servers for later requests of this sandbox. Other sandboxes never use them. */
   readonly agent: UpstreamAgent;
   /** Paces new connections: detecting the protocol and TLS cost as much of the event loop as a request. */
@@ -57,10 +66,11 @@ export class SandboxTraffic {
   readonly #ended = new AbortController();
 
   /** Throws if the policy is invalid. */
-  constructor(address: string, { sandboxId, policy }: GatedSandbox, connector: Connector, shares: EgressShares) {
+  constructor(address: string, { sandboxId, policy }: GatedSandbox, { connector, shares, secretSource }: TrafficDeps) {
     this.address = address;
     this.sandboxId = sandboxId;
     this.policy = readPolicy(policy);
+    this.secrets = new SandboxSecrets(sandboxId, secretSource, this.signal);
     this.#shares = shares;
     this.#connector = connector;
     this.agent = new UpstreamAgent((target) => this.connect(target));

@@ -10,6 +10,7 @@ import { pino } from 'pino';
 import { CertificateAuthority } from '../authority/certificate-authority.ts';
 import type { DecisionRecord } from '../decisions/decision-log.ts';
 import { GatedEgress, type GatedEgressOptions } from '../gated-egress.ts';
+import type { SecretSource } from '../secrets/secret-source.ts';
 import { egressShares, lookupShares } from '../shares/egress-shares.ts';
 import type { Endpoint } from '../socket-options.ts';
 import { SERVER_ADDRESS } from './test-servers.ts';
@@ -19,6 +20,12 @@ export const SANDBOX_ADDRESS = '127.0.9.1';
 const SANDBOX_CIDR = '127.0.9.0/24';
 /** The only address that sandboxes may reach. The rest of the loopback stays closed. */
 const OPENED = `${SERVER_ADDRESS}/32`;
+
+/** A source for tests without secrets. */
+const NO_SECRETS: SecretSource = {
+  find: async ({ questions }) => questions.map(() => undefined),
+  close() {},
+};
 
 /** An egress on the loopback with one sandbox, a resolver, and an authority that issues the servers' certificates. */
 export class EgressRig implements AsyncDisposable {
@@ -62,6 +69,7 @@ export class EgressRig implements AsyncDisposable {
       controlSocket: join(folder, 'control.sock'),
       isTrusted: () => true,
       shares: egressShares(),
+      secretSource: NO_SECRETS,
       lookupShares: lookupShares(),
       destinationOf: () => rig?.destination,
       idleTidyingMs: SETTINGS.CLOCHE_IDLE_TIDYING_MS.default,

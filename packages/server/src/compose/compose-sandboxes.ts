@@ -48,6 +48,7 @@ import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository
 import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import { SecretRepository } from '../secrets/secret-repository.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
 import { templateRoutes } from '../templates/template-routes.ts';
@@ -142,6 +143,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     sandboxes,
     projects,
     quotas: deps.quotas,
+    secrets: new SecretRepository(db, transactions),
     catalogue,
     launchSandbox,
     clock,

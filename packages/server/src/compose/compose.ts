@@ -44,6 +44,7 @@ import { quotaRoutes } from '../quotas/quota-routes.ts';
 import { Quotas } from '../quotas/quotas.ts';
 import { RequestCounts } from '../quotas/request-counts.ts';
 import { RequestRates } from '../quotas/request-rates.ts';
+import { listenForEgress } from '../secrets/secret-socket.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
@@ -51,6 +52,7 @@ import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
+import { composeSecrets } from './compose-secrets.ts';
 import { composeUsage } from './compose-usage.ts';
 import { composeWebhooks } from './compose-webhooks.ts';
 import type { Config } from './config.ts';
@@ -177,6 +179,13 @@ export async function startServer(
     targets: config.webhookTargets,
     retentionMs: config.sandboxes.eventRetentionMs,
   });
+  const secrets = composeSecrets({
+    ...shared,
+    projects: projects.access,
+    quotas,
+    sandboxes: sandboxes.core.sandboxes,
+    keyOptions: { setting: config.secretsKey, file: dataPaths(config.dataDir).secretsKeyFile },
+  });
   const { access } = sandboxes.core;
   const accessFiles = new AccessFiles(sandboxes.core);
   const routes = [
@@ -191,6 +200,7 @@ export async function startServer(
     ...audit.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
     ...webhooks.routes,
+    ...secrets.routes,
   ];
   const { hostRouter } = previews;
   const { signedDownloads } = artifacts;
@@ -222,6 +232,7 @@ export async function startServer(
     quotas,
     reconcile: () => sandboxes.reconcile(),
     destroyAll: (announce) => sandboxes.destroyAll(announce),
+    rotateSecrets: (announce) => secrets.rotateSecrets.rotate(announce),
     ...audit,
   });
 
@@ -232,6 +243,7 @@ export async function startServer(
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
+  await listenForEgress(secrets.app, runPaths(config.runDir).secretsSocket);
   await sandboxes.start();
   await commands.start();
   usage.start();
@@ -247,7 +259,7 @@ export async function startServer(
       await inFlight.drain(DRAIN_MS);
       previews.stop();
       commands.stop();
-      await Promise.all([app.close(), operator.close()]);
+      await Promise.all([app.close(), operator.close(), secrets.app.close()]);
       tidying.stop();
       await sandboxes.stop();
       await usage.stop();

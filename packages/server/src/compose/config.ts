@@ -55,6 +55,8 @@ export interface Config {
   /** Bytes of the volume to keep free for existing data; undefined for a share of its size. */
   readonly diskReserveBytes: number | undefined;
   readonly bootstrapApiKey: string | undefined;
+  /** Keys that encrypt secrets; undefined for those of a file. */
+  readonly secretsKey: string | undefined;
   readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
   /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
@@ -89,6 +91,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPaths(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
+    secretsKey: settings.CLOCHE_SECRETS_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
     transferStallMs: settings.CLOCHE_TRANSFER_STALL_MS,

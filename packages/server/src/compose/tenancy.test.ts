@@ -67,6 +67,7 @@ async function createEverything(key: string): Promise<Ids> {
     projectId,
     sandboxId,
     webhookId,
+    secretId: (await create('/v1/secrets', { name: 'x', value: 'y', hosts: ['api.test'], projectId })).secret.id,
     deliveryId: (await deliveries()).body.data[0].id,
     contextId: (await create(`${sandbox}/code/contexts`, { language: 'python' })).context.id,
     commandId: (await create(`${sandbox}/commands`, running)).command.id,

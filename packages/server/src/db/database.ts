@@ -4,6 +4,7 @@ import type { EventTables } from './tables/event-tables.ts';
 import type { OrganizationTables } from './tables/organization-tables.ts';
 import type { QuotaTables } from './tables/quota-tables.ts';
 import type { SandboxTables } from './tables/sandbox-tables.ts';
+import type { SecretTables } from './tables/secret-tables.ts';
 import type { ServerTables } from './tables/server-tables.ts';
 import type { TemplateTables } from './tables/template-tables.ts';
 import type { UsageTables } from './tables/usage-tables.ts';
@@ -20,6 +21,7 @@ export interface Tables
     SandboxTables,
     EventTables,
     WebhookTables,
+    SecretTables,
     QuotaTables,
     UsageTables,
     AuditTables {}

@@ -13,6 +13,7 @@ import { quotas } from './migrations/010-quotas.ts';
 import { webhooks } from './migrations/013-webhooks.ts';
 import { audit } from './migrations/014-audit.ts';
 import { usage } from './migrations/015-usage.ts';
+import { secrets } from './migrations/016-secrets.ts';
 import { endedKeys } from './migrations/017-ended-keys.ts';
 
 /** Applied in order of their names. A released migration never changes. */
@@ -30,6 +31,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '013-webhooks': webhooks,
   '014-audit': audit,
   '015-usage': usage,
+  '016-secrets': secrets,
   '017-ended-keys': endedKeys,
 };
 

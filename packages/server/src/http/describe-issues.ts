@@ -10,6 +10,7 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^cctx_': 'must be the id of a context, which starts with "cctx_"',
   '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
   '^[^\\u0000-\\u001f\\u007f]*$': 'must not contain a control character',
+  '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$': 'must not contain a control character other than tab',
   '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
   '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
   '^[0-7]{3,4}$': 'must be 3 or 4 octal digits, such as 0644',

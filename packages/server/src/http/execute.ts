@@ -132,7 +132,8 @@ async function openRecord(
     key: valid.idempotencyKey,
   };
   try {
-    const secret = operation.secretAnswer && bearerKey(request.headers.authorization);
+    const hasSecret = operation.secretAnswer || operation.secretBody;
+    const secret = hasSecret && bearerKey(request.headers.authorization);
     const seal = secret ? new AnswerSeal(authenticator.sealingSecret(secret), scope) : undefined;
     const opened = await idempotency.open(scope, valid.body, seal);
     if (opened.status === 'replay') request.state.idempotency = 'replayed';

@@ -51,12 +51,12 @@ export class Idempotency {
   /**
    * Claims the record of a request or returns its stored response.
    *
-   * @param seal encrypts the stored response of an operation whose response has a secret
+   * @param seal encrypts the stored response of an operation whose body or response has a secret
    * @throws AppError `idempotency_key_reused`, `idempotency_request_in_progress` or `quota_exceeded`.
    */
   async open(given: IdempotencyScope, body: unknown, seal?: AnswerSeal): Promise<Opened> {
     const scope = seal?.scope ?? given;
-    const bodyHash = hashBody(body);
+    const bodyHash = seal?.hashBody(body) ?? hashBody(body);
     await this.#requireRoom(scope);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const id = this.#ids.next('idem_');

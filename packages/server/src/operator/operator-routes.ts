@@ -27,10 +27,12 @@ export interface OperatorDeps extends OperatorAuditDeps {
   readonly reconcile: () => Promise<ReconcileReport>;
   /** Calls `announce` for each organization that has sandboxes, then destroys them. Returns their number. */
   readonly destroyAll: (announce: (orgId: OrgId) => Promise<void>) => Promise<number>;
+  /** Calls `announce` for each organization that has secrets, then encrypts all anew. Returns their number. */
+  readonly rotateSecrets: (announce: (orgId: OrgId) => Promise<void>) => Promise<number>;
 }
 
 export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): void {
-  const { orgs, apiKeys, quotas, reconcile, destroyAll, auditLog } = deps;
+  const { orgs, apiKeys, quotas, reconcile, destroyAll, rotateSecrets, auditLog } = deps;
   const record = ({ id: requestId }: FastifyRequest, orgId: OrgId, action: string, tx?: Transaction) => {
     const target = { type: 'organization', id: orgId };
     return auditLog.append({ orgId, actor: OPERATOR_ACTOR, action, target, outcome: 'allowed', requestId }, tx);
@@ -78,6 +80,9 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
   app.post('/reconcile', (): Promise<ReconcileReport> => reconcile());
   app.post('/destroy-all', async (request) => ({
     destroyed: await destroyAll((orgId) => record(request, orgId, 'sandboxes.destroyed')),
+  }));
+  app.post('/rotate-secrets', async (request) => ({
+    rotated: await rotateSecrets((orgId) => record(request, orgId, 'secrets.rotated')),
   }));
 }
 

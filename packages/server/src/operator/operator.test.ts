@@ -46,6 +46,7 @@ function makeApp(): FastifyInstance {
     }),
     reconcile: async () => ({ instancesRemoved: 1, sandboxesEnded: 2 }),
     destroyAll: async () => 3,
+    rotateSecrets: async () => 4,
     auditLog: new AuditLog({ db, transactions, clock: systemClock, ids: randomIds, signer }),
     auditFeed: new AuditFeed(db),
     verifyChain: new VerifyChain(db, signer),
@@ -176,6 +177,7 @@ describe("the operator's socket", () => {
   it('reconciles and takes sandboxes down', async () => {
     assert.deepEqual((await call('POST', '/reconcile')).body, { instancesRemoved: 1, sandboxesEnded: 2 });
     assert.deepEqual((await call('POST', '/destroy-all')).body, { destroyed: 3 });
+    assert.deepEqual((await call('POST', '/rotate-secrets')).body, { rotated: 4 });
   });
 
   it('exports what it changed as audit events of the organization, and verifies them', async () => {

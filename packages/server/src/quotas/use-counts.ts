@@ -13,6 +13,7 @@ const COUNTS: Partial<Record<QuotaName, Count>> = {
   sandboxesPerMinute: countCreated,
   artifactBytes: countArtifactBytes,
   previews: countPreviews,
+  secrets: countSecrets,
   webhooks: countWebhooks,
   requestsPerMinute: countRequests,
 };
@@ -107,6 +108,13 @@ async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now
   if (projectId !== undefined) open = open.where('previews.project_id', '=', projectId);
   const { previews } = await open.select(({ fn }) => fn.countAll<number>().as('previews')).executeTakeFirstOrThrow();
   return Number(previews);
+}
+
+async function countSecrets(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
+  let kept = db.selectFrom('secrets').where('org_id', '=', orgId).where('deleted_at', 'is', null);
+  if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
+  const { secrets } = await kept.select(({ fn }) => fn.countAll<number>().as('secrets')).executeTakeFirstOrThrow();
+  return Number(secrets);
 }
 
 async function countWebhooks(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {

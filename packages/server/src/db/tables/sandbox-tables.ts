@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely';
+
 export interface SandboxTables {
   sandboxes: SandboxTable;
   code_contexts: CodeContextTable;
@@ -22,6 +24,8 @@ export interface SandboxTable {
   expires_at: number;
   metadata: string;
   env: string;
+  /** JSON object of ids of secrets by placeholder; null without secrets. */
+  secrets: Generated<string | null>;
   network_policy: string;
   resources: string;
   /** From `resources`, for sums. */

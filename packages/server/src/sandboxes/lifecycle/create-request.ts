@@ -25,12 +25,23 @@ export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings
   for (const [name, value] of Object.entries(body.env ?? {})) {
     if (value.includes('\0')) issues.push({ path: `body.env.${name}`, message: 'must not contain a NUL character' });
   }
+  checkSecrets(body, issues);
   const resources = { ...settings.defaultResources, ...body.resources };
   checkResources(resources, settings.maxResources, issues);
   const networkPolicy = checkNetworkPolicy(body.networkPolicy ?? { mode: 'unrestricted' }, issues);
   const [first, ...others] = issues;
   if (first) throw invalidRequest(first, ...others);
   return { ttlMs: checkTtl(body.ttlMs), resources, networkPolicy };
+}
+
+/** Secrets and `env` set variables of the same environment. */
+function checkSecrets({ env = {}, secrets = {} }: CreateSandboxBody, issues: Issue[]): void {
+  const names = Object.keys(secrets);
+  for (const name of names) {
+    if (Object.hasOwn(env, name)) issues.push({ path: `body.secrets.${name}`, message: 'is set by body.env too' });
+  }
+  if (names.length + Object.keys(env).length <= LIMITS.envEntries) return;
+  issues.push({ path: 'body.secrets', message: `has more than ${LIMITS.envEntries} variables together with body.env` });
 }
 
 function checkMap(

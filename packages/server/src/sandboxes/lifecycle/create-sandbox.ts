@@ -7,6 +7,8 @@ import type { IdSource } from '../../base/id-source.ts';
 import type { Transaction } from '../../db/transactions.ts';
 import { type ProjectAccess, projectDeleted } from '../../projects/access/project-access.ts';
 import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
+import { planSecrets } from '../../secrets/sandbox-secrets.ts';
+import type { SecretRepository } from '../../secrets/secret-repository.ts';
 import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { InsertResult, SandboxRepository } from '../record/sandbox-repository.ts';
@@ -18,6 +20,7 @@ export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
+  readonly secrets: SecretRepository;
   readonly catalogue: TemplateCatalogue;
   readonly launchSandbox: LaunchSandbox;
   readonly clock: Clock;
@@ -92,6 +95,7 @@ export class CreateSandbox {
     const { ttlMs, networkPolicy, resources } = checkCreation(body, settings);
     const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } = catalogue.resolve(body.template, body.templateVersionId, DEFAULT_TEMPLATE);
+    const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
     const createdAt = this.#nextCreatedAt();
     return {
       id: ids.next('sbx_'),
@@ -107,7 +111,8 @@ export class CreateSandbox {
       idleTimeoutMs: body.idleTimeoutMs,
       expiresAt: createdAt + ttlMs,
       metadata: body.metadata ?? {},
-      env: body.env ?? {},
+      env: { ...body.env, ...planned?.env },
+      secrets: planned?.secrets,
       networkPolicy,
       resources,
       used: false,

@@ -10,6 +10,7 @@ import type {
   Sandbox,
   SandboxId,
   SandboxStatus,
+  SecretId,
   TemplateId,
   TemplateVersionId,
 } from '@cloche/contract';
@@ -37,6 +38,8 @@ export interface SandboxRecord {
   readonly expiresAt: number;
   readonly metadata: Metadata;
   readonly env: Readonly<Record<string, string>>;
+  /** Ids of secrets by placeholder, for a sandbox that has secrets. `env` has the placeholders. */
+  readonly secrets: Readonly<Record<string, SecretId>> | undefined;
   readonly networkPolicy: NetworkPolicy;
   readonly resources: ResolvedResources;
   /** Whether any execution has started in the sandbox. */
@@ -147,8 +150,16 @@ export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
   return {
     source: { kind: 'template', templateVersionId: record.templateVersionId },
     resources: { cpu, memoryBytes: memoryMb * 2 ** 20, diskBytes: diskMb * 2 ** 20, pids },
-    network: record.networkPolicy,
+    network: enforcedPolicy(record),
   };
+}
+
+/**
+ * Returns the policy for the runtime. Only the gateway puts secrets into requests, so an `unrestricted` sandbox with
+ * secrets gets the policy that sends its traffic there and denies nothing.
+ */
+function enforcedPolicy({ networkPolicy, secrets }: SandboxRecord): LaunchSpec['network'] {
+  return secrets && networkPolicy.mode === 'unrestricted' ? { mode: 'denylist', hosts: [] } : networkPolicy;
 }
 
 /** Returns the sandbox as clients see it, without its instance, environment and generation. */

@@ -1,0 +1,159 @@
+import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
+import type { RequestAudit } from '../audit/request-audit.ts';
+import type { Database } from '../db/database.ts';
+import { locksRows } from '../db/row-locks.ts';
+import type { SecretTable } from '../db/tables/secret-tables.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import { projectDeleted } from '../projects/access/project-access.ts';
+import { isOpenProject } from '../projects/open-project.ts';
+import { type SecretRecord, toRecord } from './secret.ts';
+
+export type NewSecret = Omit<SecretRecord, 'createdAt' | 'updatedAt' | 'deletedAt'> & {
+  readonly idempotencyRecordId: string | undefined;
+};
+
+export type SecretInsertion =
+  | { readonly status: 'inserted'; readonly secret: SecretRecord }
+  /** A secret already exists for the idempotency record. */
+  | { readonly status: 'exists'; readonly secret: SecretRecord }
+  | { readonly status: 'full'; readonly used: number };
+
+export interface SecretInsertOptions {
+  /** Secrets that an organization may have. */
+  readonly limit: number;
+  readonly now: number;
+  /** Throws unless quotas have room for one more secret. */
+  readonly requireRoom: () => Promise<void>;
+}
+
+/** Stores secrets. Deleted ones are kept, without their values. */
+export class SecretRepository {
+  readonly #db: Database;
+  readonly #transactions: Transactions;
+
+  constructor(db: Database, transactions: Transactions) {
+    this.#db = db;
+    this.#transactions = transactions;
+  }
+
+  /**
+   * Inserts a secret, unless the organization has `limit` secrets.
+   *
+   * @throws AppError `not_found` when the project was deleted meanwhile
+   */
+  insert(
+    secret: NewSecret,
+    { limit, now, requireRoom }: SecretInsertOptions,
+    joined?: Transaction,
+  ): Promise<SecretInsertion> {
+    const { orgId, projectId, idempotencyRecordId } = secret;
+    return this.#transactions.run(async (tx) => {
+      if (!(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
+      // The lock has simultaneous insertions counted one after another.
+      const lock = tx.db.selectFrom('orgs').select('id').where('id', '=', orgId);
+      await lock.$if(locksRows(tx.db), (query) => query.forUpdate()).execute();
+      if (idempotencyRecordId !== undefined) {
+        const query = tx.db.selectFrom('secrets').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
+        const existing = await query.executeTakeFirst();
+        if (existing) return { status: 'exists', secret: toRecord(existing) };
+      }
+      const { used } = await tx.db
+        .selectFrom('secrets')
+        .select(({ fn }) => fn.countAll<number>().as('used'))
+        .where('org_id', '=', orgId)
+        .where('deleted_at', 'is', null)
+        .executeTakeFirstOrThrow();
+      if (Number(used) >= limit) return { status: 'full', used: Number(used) };
+      await requireRoom();
+      const { id, name, hosts, value } = secret;
+      const values = {
+        id,
+        org_id: orgId,
+        project_id: projectId,
+        name,
+        hosts: JSON.stringify(hosts),
+        value,
+        created_at: now,
+        updated_at: now,
+        deleted_at: null,
+        idempotency_record_id: idempotencyRecordId ?? null,
+      };
+      const row = await tx.db.insertInto('secrets').values(values).returningAll().executeTakeFirstOrThrow();
+      return { status: 'inserted', secret: toRecord(row) };
+    }, joined);
+  }
+
+  /** Finds a secret of the organization, also a deleted one. */
+  async find(orgId: OrgId, id: string): Promise<SecretRecord | undefined> {
+    const query = this.#db.selectFrom('secrets').selectAll().where('id', '=', id).where('org_id', '=', orgId);
+    const row = await query.executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  /** Returns the secrets that are not deleted, newest first; of every project if `projectIds` is undefined. */
+  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined): Promise<SecretRecord[]> {
+    let query = this.#db.selectFrom('secrets').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  }
+
+  /** Returns those of the secrets that are not deleted and belong to the project. */
+  async listOfProject(projectId: ProjectId, ids: readonly string[]): Promise<SecretRecord[]> {
+    const query = this.#db.selectFrom('secrets').selectAll().where('id', 'in', ids);
+    const rows = await query.where('project_id', '=', projectId).where('deleted_at', 'is', null).execute();
+    return rows.map(toRecord);
+  }
+
+  /** Sets the given fields. Returns undefined for a deleted secret. */
+  update(
+    id: SecretId,
+    { value, hosts }: { value?: string | undefined; hosts?: readonly string[] | undefined },
+    now: number,
+    audit?: RequestAudit,
+  ): Promise<SecretRecord | undefined> {
+    return this.#set(
+      id,
+      {
+        updated_at: now,
+        ...(value === undefined ? {} : { value }),
+        ...(hosts === undefined ? {} : { hosts: JSON.stringify(hosts) }),
+      },
+      audit,
+    );
+  }
+
+  /** Deletes a secret and its value. Idempotent. */
+  async delete(id: SecretId, now: number, audit?: RequestAudit): Promise<void> {
+    await this.#set(id, { deleted_at: now, value: '' }, audit);
+  }
+
+  /** Changes a secret that is not deleted, with the audit event in the same transaction. */
+  #set(id: SecretId, change: Partial<SecretTable>, audit?: RequestAudit): Promise<SecretRecord | undefined> {
+    return this.#transactions.run(async (tx) => {
+      const query = tx.db.updateTable('secrets').set(change).where('id', '=', id).where('deleted_at', 'is', null);
+      const row = await query.returningAll().executeTakeFirst();
+      if (!row) return undefined;
+      const secret = toRecord(row);
+      await audit?.append(tx, secret);
+      return secret;
+    });
+  }
+
+  /** Returns the organizations that have secrets. */
+  async organizations(): Promise<OrgId[]> {
+    const query = this.#db.selectFrom('secrets').select('org_id').distinct().where('deleted_at', 'is', null);
+    return (await query.execute()).map(({ org_id: id }) => id as OrgId);
+  }
+
+  /** Returns secrets in the order of their ids, after `afterId`, of all organizations. */
+  async page(afterId: string, limit: number): Promise<SecretRecord[]> {
+    const query = this.#db.selectFrom('secrets').selectAll().where('id', '>', afterId).where('deleted_at', 'is', null);
+    return (await query.orderBy('id').limit(limit).execute()).map(toRecord);
+  }
+
+  /** Replaces an encrypted value, unless it has changed. Returns whether it was replaced. */
+  async replaceValue({ id, value }: SecretRecord, by: string): Promise<boolean> {
+    const query = this.#db.updateTable('secrets').set({ value: by }).where('id', '=', id).where('value', '=', value);
+    return (await query.returning('id').execute()).length > 0;
+  }
+}

@@ -1,0 +1,112 @@
+import { type CreateSecretBody, hostEntryIssues, ID_PREFIXES, LIMITS, type UpdateSecretBody } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
+import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
+import type { SecretRecord } from './secret.ts';
+import type { SecretKeys } from './secret-keys.ts';
+import type { SecretRepository } from './secret-repository.ts';
+
+export interface SecretServiceDeps {
+  readonly secrets: SecretRepository;
+  readonly keys: SecretKeys;
+  readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+export interface SecretCreation {
+  readonly credential: Credential;
+  readonly body: CreateSecretBody;
+  readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
+}
+
+/** Creates, shows, changes and deletes secrets. It encrypts values and never decrypts one. */
+export class SecretService {
+  readonly #deps: SecretServiceDeps;
+
+  constructor(deps: SecretServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Creates one secret per idempotency record.
+   *
+   * @throws AppError `invalid_request` for wrong hosts, `not_found` or `forbidden` for the project, `quota_exceeded`
+   */
+  async create({ credential, body, idempotencyRecordId, audit }: SecretCreation): Promise<SecretRecord> {
+    const { secrets, keys, projects, quotas, ids, clock } = this.#deps;
+    const hosts = checkedHosts(body.hosts);
+    const { orgId } = credential;
+    const projectId = await projects.forCreation(credential, body.projectId);
+    const id = ids.next(ID_PREFIXES.secret);
+    const value = keys.seal(body.value, id);
+    const secret = { id, orgId, projectId, name: body.name, hosts, value, idempotencyRecordId };
+    const inserted = await quotas.admit({ orgId, projectId }, async (tx, requireRoom) => {
+      const room = () => requireRoom({ secrets: 1 });
+      const options = { limit: LIMITS.secretsPerOrganization, now: clock.now(), requireRoom: room };
+      const insertion = await secrets.insert(secret, options, tx);
+      if (insertion.status === 'inserted') await audit?.append(tx, secret);
+      return insertion;
+    });
+    if (inserted.status === 'full') throw tooMany(inserted.used);
+    return inserted.secret;
+  }
+
+  async list(credential: Credential, projectId: string | undefined): Promise<SecretRecord[]> {
+    return this.#deps.secrets.list(credential.orgId, await this.#deps.projects.listed(credential, projectId));
+  }
+
+  /** Returns a secret, also a deleted one. @throws AppError `not_found`, `forbidden` */
+  async get(credential: Credential, id: string): Promise<SecretRecord> {
+    const secret = await this.#deps.secrets.find(credential.orgId, id);
+    if (!secret) throw notFound('secret', id);
+    requireProject(credential, secret.projectId, `project of the secret "${id}"`);
+    return secret;
+  }
+
+  /** Sets the given fields. @throws AppError `not_found`, also for a deleted secret; `forbidden`, `invalid_request` */
+  async update(
+    credential: Credential,
+    id: string,
+    body: UpdateSecretBody,
+    audit?: RequestAudit,
+  ): Promise<SecretRecord> {
+    const { secrets, keys, clock } = this.#deps;
+    const hosts = body.hosts && checkedHosts(body.hosts);
+    const secret = await this.get(credential, id);
+    const value = body.value === undefined ? undefined : keys.seal(body.value, secret.id);
+    const updated = await secrets.update(secret.id, { value, hosts }, clock.now(), audit);
+    if (!updated) throw new AppError('not_found', `The secret "${id}" is deleted; create another one.`);
+    return updated;
+  }
+
+  /** Idempotent. @throws AppError `not_found`, `forbidden` */
+  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<SecretRecord> {
+    const secret = await this.get(credential, id);
+    await this.#deps.secrets.delete(secret.id, this.#deps.clock.now(), audit);
+    return this.get(credential, id);
+  }
+}
+
+/** @throws AppError `invalid_request` */
+function checkedHosts(hosts: readonly string[]): string[] {
+  const [first, ...others] = hostEntryIssues(hosts).map(({ path, message }) => ({
+    path: `body.hosts.${path}`,
+    message,
+  }));
+  if (first) throw invalidRequest(first, ...others);
+  return [...new Set(hosts)];
+}
+
+function tooMany(used: number): AppError {
+  const limit = LIMITS.secretsPerOrganization;
+  const message = `The organization has ${used} secrets, and its limit is ${limit}; delete some first.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'secrets', limit, used } });
+}

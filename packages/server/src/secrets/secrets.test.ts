@@ -1,0 +1,331 @@
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { LIMITS } from '@cloche/contract';
+import { PLACEHOLDERS, type SecretQuestion } from '@cloche/protocol';
+import type { ApiAnswer } from '../../testing/call-api.ts';
+import { type KeyWorld, openKeyWorld } from '../../testing/keys.ts';
+import { hashBody } from '../idempotency/hash-body.ts';
+
+const VALUE = 'value-of-the-payments-api-7f3a';
+const HOSTS = ['api.test', '*.wild.test', '192.0.2.1'];
+
+let world: KeyWorld;
+beforeEach(async () => {
+  world = await openKeyWorld();
+});
+afterEach(() => world.close());
+
+const create = (body: object = {}, idempotencyKey?: string): Promise<ApiAnswer> =>
+  world.call('POST', '/v1/secrets', {
+    body: { name: 'payments', value: VALUE, hosts: HOSTS, ...body },
+    ...(idempotencyKey && { idempotencyKey }),
+  });
+const createId = async (body: object = {}): Promise<string> => (await create(body)).body.secret.id;
+const change = (id: string, body: object) => world.call('PATCH', `/v1/secrets/${id}`, { body });
+const keyFile = () => join(world.folder, 'data/server/secrets-key');
+
+/** Creates a sandbox with secrets and returns its id and its environment. */
+async function sandboxWith(secrets: Record<string, string>, body: object = { networkPolicy: { mode: 'deny-all' } }) {
+  const { sandbox } = (await world.call('POST', '/v1/sandboxes', { body: { secrets, ...body } })).body;
+  await world.call('GET', `/v1/sandboxes/${sandbox.id}?waitFor=ready`);
+  return { sandboxId: sandbox.id as string, env: world.driver.agentOf(sandbox.id).environment, sandbox };
+}
+
+/** Asks as egress does. */
+function ask(sandboxId: string, questions: readonly SecretQuestion[]): Promise<ApiAnswer['body']> {
+  return new Promise((resolve, reject) => {
+    const socketPath = join(world.folder, 'run/secrets/secrets.sock');
+    const headers = { 'content-type': 'application/json' };
+    const sent = request({ socketPath, method: 'POST', path: '/values', headers, agent: false }, async (response) => {
+      resolve(JSON.parse((await response.setEncoding('utf8').toArray()).join('')));
+    });
+    sent.once('error', reject).end(JSON.stringify({ sandboxId, questions }));
+  });
+}
+const named = (name: string): SecretQuestion['host'] => ({ kind: 'name', name });
+const valueFor = async (sandboxId: string, placeholder = '', host = named('api.test')): Promise<string | null> =>
+  (await ask(sandboxId, [{ placeholder, host }])).values[0];
+
+/** Returns the files of the installation and the log, if they contain a text. */
+function placesOf(text: string): string[] {
+  const names = readdirSync(world.folder, { recursive: true, encoding: 'utf8' });
+  const files = names.map((name) => join(world.folder, name)).filter((path) => statSync(path).isFile());
+  return [
+    ...files.filter((path) => readFileSync(path).includes(text)),
+    ...(world.lines.join().includes(text) ? ['log'] : []),
+  ];
+}
+
+describe('the operations on secrets', () => {
+  it('create, list, get, change and delete one, and never show its value', async () => {
+    const { status, body } = await create({ hosts: [...HOSTS, 'api.test'] });
+    const { secret } = body;
+    assert.equal(status, 201);
+    assert.deepEqual(Object.keys(secret).sort(), [
+      'createdAt',
+      'hosts',
+      'id',
+      'name',
+      'orgId',
+      'projectId',
+      'updatedAt',
+    ]);
+    assert.deepEqual([secret.name, secret.hosts], ['payments', HOSTS]);
+    const path = `/v1/secrets/${secret.id}`;
+    assert.deepEqual((await world.call('GET', path)).body, { secret });
+    assert.deepEqual((await world.call('GET', '/v1/secrets')).body, { data: [secret], hasMore: false });
+    const changed = (await change(secret.id, { hosts: ['other.test'], value: 'another' })).body;
+    assert.deepEqual(changed.secret, { ...secret, hosts: ['other.test'], updatedAt: changed.secret.updatedAt });
+    const deleted = await world.call('DELETE', path);
+    assert.ok(Date.parse(deleted.body.secret.deletedAt) <= Date.now());
+    assert.deepEqual((await world.call('DELETE', path)).body, deleted.body);
+    assert.deepEqual((await world.call('GET', '/v1/secrets')).body.data, []);
+    assert.equal((await change(secret.id, { value: 'x' })).status, 404);
+  });
+
+  it('refuse values, names and hosts that cannot be, without repeating the value', async () => {
+    const wrong: [string, object][] = [
+      ['body.value', { value: '' }],
+      ['body.value', { value: 'x'.repeat(LIMITS.secretValueLength + 1) }],
+      ...['\r', '\n', '\0', '\x7f'].map((end): [string, object] => ['body.value', { value: `visible${end}` }]),
+      ['body.name', { name: '' }],
+      ['body.name', { name: 'a\nb' }],
+      ['body.hosts', { hosts: [] }],
+      ['body.hosts.1', { hosts: ['api.test', 'https://api.test'] }],
+    ];
+    for (const [path, body] of wrong) {
+      const { status, body: answer } = await create(body);
+      assert.deepEqual([status, answer.error.code], [400, 'invalid_request'], JSON.stringify(body));
+      assert.equal(answer.error.details.issues[0].path, path);
+      assert.doesNotMatch(JSON.stringify(answer), /visible|payments-api/);
+    }
+    assert.equal((await create({ value: `tab\tand ${'x'.repeat(LIMITS.secretValueLength - 8)}` })).status, 201);
+    const id = await createId();
+    assert.equal((await change(id, { value: 'a\nb' })).status, 400);
+    assert.equal((await change(id, { hosts: ['*'] })).status, 400);
+    assert.deepEqual(placesOf('visible'), []);
+  });
+
+  it('have a quota, which deleted ones do not count for', async () => {
+    const { orgId } = (await create()).body.secret;
+    await world.operator('PATCH', `/orgs/${orgId}/quotas`, { secrets: 2 });
+    const id = await createId();
+    const { status, body } = await create();
+    assert.deepEqual([status, body.error.details], [429, { quota: 'secrets', limit: 2, used: 2 }]);
+    await world.call('DELETE', `/v1/secrets/${id}`);
+    assert.equal((await create()).status, 201);
+  });
+
+  it('need their scopes', async () => {
+    const [reader, writer] = await Promise.all(
+      ['secret:read', 'secret:write'].map((scope) => world.create({ scopes: [scope] })),
+    );
+    const status = async (key: string | undefined, method: string) =>
+      (
+        await world.call(method, '/v1/secrets', {
+          ...(key && { key }),
+          ...(method === 'POST' && { body: { name: 'x', value: 'y', hosts: ['a.test'] } }),
+        })
+      ).status;
+    assert.deepEqual([await status(reader?.secret, 'GET'), await status(reader?.secret, 'POST')], [200, 403]);
+    assert.deepEqual([await status(writer?.secret, 'GET'), await status(writer?.secret, 'POST')], [403, 201]);
+  });
+});
+
+describe('the value of a secret', () => {
+  it('is created once for one Idempotency-Key, and another value with it is refused', async () => {
+    const first = await create({}, 'once');
+    assert.deepEqual((await create({}, 'once')).body, first.body);
+    assert.equal((await create({ value: 'another' }, 'once')).body.error.code, 'idempotency_key_reused');
+    assert.equal((await world.call('GET', '/v1/secrets')).body.data.length, 1);
+  });
+
+  it('is in no file and no line of the log as it is, nor is a hash of the request that had it', async () => {
+    const body = { hosts: HOSTS, name: 'payments', value: VALUE };
+    await create({}, 'once');
+    await sandboxWith({ KEY: await createId() });
+    await world.restart();
+    const hash = hashBody(body);
+    for (const text of [VALUE, Buffer.from(VALUE).toString('base64').slice(0, -3), hash]) {
+      assert.deepEqual(placesOf(text), []);
+    }
+    // Control: the same search finds what is stored, and the hash of a request that has no secret.
+    assert.ok(placesOf('payments').length > 0);
+    const metadata = { metadata: { a: 'b' } };
+    await world.call('POST', '/v1/sandboxes', { body: metadata, idempotencyKey: 'other' });
+    await world.restart();
+    assert.ok(placesOf(hashBody(metadata)).length > 0);
+  });
+
+  it('is encrypted with a key in a file of the server alone, and bound to its secret', async () => {
+    const { mode } = statSync(keyFile());
+    assert.equal(mode & 0o777, 0o600);
+    const key = readFileSync(keyFile(), 'utf8').trim();
+    assert.match(key, /^[0-9a-f]{64}$/);
+    assert.deepEqual(placesOf(key), [keyFile()]);
+    const [id, other] = [await createId(), await createId({ value: 'of another secret' })];
+    const { sandboxId, env } = await sandboxWith({ KEY: id });
+    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    writeRow((database) => {
+      database
+        .prepare('update secrets set value = (select value from secrets where id = ?) where id = ?')
+        .run(other, id);
+    });
+    assert.equal(
+      (await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }])).error.code,
+      'internal',
+    );
+  });
+
+  it('is not served while others can read the file of the key', async () => {
+    chmodSync(keyFile(), 0o640);
+    await assert.rejects(world.restart(), /others can read .*secrets-key/);
+    chmodSync(keyFile(), 0o600);
+    await world.restart();
+  });
+});
+
+describe('a sandbox with secrets', () => {
+  it('has placeholders of its own in its environment, and no value', async () => {
+    const secrets = { KEY: await createId(), OTHER: await createId() };
+    const [one, two] = [await sandboxWith(secrets), await sandboxWith(secrets)];
+    const placeholders = [one, two].flatMap(({ env }) => [env.KEY ?? '', env.OTHER ?? '']);
+    for (const each of placeholders) assert.deepEqual(each.match(PLACEHOLDERS), [each]);
+    assert.equal(new Set(placeholders).size, 4);
+    assert.doesNotMatch(JSON.stringify([one.sandbox, one.env]), new RegExp(VALUE));
+  });
+
+  it('has its placeholders replaced for the hosts of the secret alone', async () => {
+    const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
+    const to = (host: SecretQuestion['host']) => valueFor(sandboxId, env.KEY, host);
+    for (const name of ['api.test', 'a.wild.test', 'b.a.wild.test']) assert.equal(await to(named(name)), VALUE, name);
+    assert.equal(await to({ kind: 'ipv4', address: '192.0.2.1' }), VALUE);
+    for (const name of ['wild.test', 'xapi.test', 'api.test.evil', 'evil.api.test']) {
+      assert.equal(await to(named(name)), null, name);
+    }
+    assert.equal(await to({ kind: 'ipv4', address: '192.0.2.2' }), null);
+  });
+
+  it('gets no value for the placeholder of another sandbox, nor after its end', async () => {
+    const id = await createId();
+    const [one, two, none] = [await sandboxWith({ KEY: id }), await sandboxWith({ KEY: id }), await sandboxWith({})];
+    assert.equal(await valueFor(one.sandboxId, two.env.KEY), null);
+    assert.equal(await valueFor(none.sandboxId, two.env.KEY), null);
+    assert.equal(await valueFor('sbx_unknown', two.env.KEY), null);
+    assert.equal(await valueFor(two.sandboxId, two.env.KEY), VALUE);
+    await world.call('DELETE', `/v1/sandboxes/${two.sandboxId}`);
+    assert.equal(await valueFor(two.sandboxId, two.env.KEY), null);
+  });
+
+  it('has a changed secret at once, a deleted one no longer, and both also after a restart', async () => {
+    const id = await createId();
+    const { sandboxId, env } = await sandboxWith({ KEY: id });
+    await change(id, { value: 'the next value' });
+    assert.equal(await valueFor(sandboxId, env.KEY), 'the next value');
+    await world.restart();
+    assert.equal(await valueFor(sandboxId, env.KEY), 'the next value');
+    await change(id, { hosts: ['other.test'] });
+    assert.deepEqual(
+      [await valueFor(sandboxId, env.KEY), await valueFor(sandboxId, env.KEY, named('other.test'))],
+      [null, 'the next value'],
+    );
+    await world.call('DELETE', `/v1/secrets/${id}`);
+    assert.equal(await valueFor(sandboxId, env.KEY, named('other.test')), null);
+    assert.ok(!readRows().includes('the next value'));
+  });
+
+  it('is refused for a variable of `env`, for too many, and for a secret that is not there', async () => {
+    const id = await createId();
+    const attempt = (body: object) => world.call('POST', '/v1/sandboxes', { body });
+    const issueOf = async (body: object) => (await attempt(body)).body.error.details?.issues[0].path;
+    assert.equal(await issueOf({ env: { KEY: 'x' }, secrets: { KEY: id } }), 'body.secrets.KEY');
+    const many = (count: number, value: string) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`${value.slice(0, 3)}_${index}`, value]));
+    assert.equal(await issueOf({ secrets: many(LIMITS.secretsPerSandbox + 1, id) }), 'body.secrets');
+    const env = many(LIMITS.envEntries - LIMITS.secretsPerSandbox + 1, 'value');
+    assert.equal(await issueOf({ env, secrets: many(LIMITS.secretsPerSandbox, id) }), 'body.secrets');
+    assert.equal((await attempt({ secrets: { 'no name': id } })).status, 400);
+    const project = (await world.call('POST', '/v1/projects', { body: { name: 'other' } })).body.project.id;
+    const deleted = await createId();
+    await world.call('DELETE', `/v1/secrets/${deleted}`);
+    for (const secret of ['sec_none', deleted, await createId({ projectId: project })]) {
+      const { status, body } = await attempt({ secrets: { A: id, KEY: secret } });
+      assert.deepEqual([status, body.error.code], [404, 'not_found'], secret);
+    }
+    assert.equal((await attempt({ projectId: project, secrets: { KEY: id } })).status, 404);
+    assert.deepEqual((await world.call('GET', '/v1/sandboxes')).body.data, []);
+  });
+
+  it('sends its traffic to the gateway also if it is unrestricted', async () => {
+    const secrets = { KEY: await createId() };
+    const { sandbox } = (await world.call('POST', '/v1/sandboxes', { body: { secrets } })).body;
+    await world.call('POST', '/v1/sandboxes', { body: { secrets: {} } });
+    await world.call('POST', '/v1/sandboxes', { body: { secrets, networkPolicy: { mode: 'deny-all' } } });
+    assert.deepEqual(sandbox.networkPolicy, { mode: 'unrestricted' });
+    const launched = world.driver.launches.map(({ spec }) => spec.network);
+    assert.deepEqual(launched, [{ mode: 'denylist', hosts: [] }, { mode: 'unrestricted' }, { mode: 'deny-all' }]);
+  });
+});
+
+describe('a rotation', () => {
+  it('encrypts all secrets with a new key, and deletes the old one', async () => {
+    const before = readFileSync(keyFile(), 'utf8');
+    const ids = await Promise.all(Array.from({ length: 3 }, () => createId()));
+    const { sandboxId, env } = await sandboxWith({ KEY: ids[0] ?? '' });
+    const sealed = readRows();
+    assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 3 });
+    assert.notEqual(readFileSync(keyFile(), 'utf8'), before);
+    assert.match(readFileSync(keyFile(), 'utf8'), /^[0-9a-f]{64}\n$/);
+    assert.notEqual(readRows(), sealed);
+    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    await world.restart();
+    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    // Control: the old key alone does not decrypt what is stored now.
+    writeFileSync(keyFile(), before);
+    await world.restart();
+    assert.equal(
+      (await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }])).error.code,
+      'internal',
+    );
+  });
+
+  it('that was interrupted loses nothing: both keys decrypt, and the next one finishes it', async () => {
+    const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
+    writeFileSync(keyFile(), `${'ab'.repeat(32)}\n${readFileSync(keyFile(), 'utf8')}`);
+    await world.restart();
+    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 1 });
+    assert.equal(readFileSync(keyFile(), 'utf8').length, 65);
+    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+  });
+
+  it('takes the first key of CLOCHE_SECRETS_KEY, and makes no file', async () => {
+    const [old, next] = ['01'.repeat(32), '02'.repeat(32)];
+    const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
+    rmSync(keyFile());
+    await world.restart();
+    assert.equal(
+      (await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }])).error.code,
+      'internal',
+    );
+    await world.close();
+    world = await openKeyWorld(undefined, { CLOCHE_SECRETS_KEY: `${next},${old}` });
+    await createId();
+    assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 0 });
+    assert.ok(!existsSync(keyFile()));
+  });
+});
+
+function writeRow(write: (database: DatabaseSync) => void): void {
+  using database = new DatabaseSync(join(world.folder, 'data/server/cloche.db'));
+  write(database);
+}
+
+function readRows(): string {
+  using database = new DatabaseSync(join(world.folder, 'data/server/cloche.db'));
+  return JSON.stringify(database.prepare('select id, value from secrets order by id').all());
+}
