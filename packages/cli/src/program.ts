@@ -17,6 +17,7 @@ import { addProjectCommands } from './commands/project.ts';
 import { addQuotaCommand } from './commands/quota.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
+import { addSecretCommands } from './commands/secret.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
 import { addUsageCommand } from './commands/usage.ts';
@@ -49,6 +50,7 @@ export function buildProgram(version: string): Command {
   addFileCommands(program);
   addTemplateCommands(program);
   addProjectCommands(program);
+  addSecretCommands(program);
   addKeyCommands(program);
   addLoginCommands(program);
   addQuotaCommand(program);

@@ -6,6 +6,7 @@ import { Events } from './events.ts';
 import { Projects } from './projects.ts';
 import { Quotas } from './quotas.ts';
 import { Sandboxes } from './sandboxes.ts';
+import { Secrets } from './secrets.ts';
 import { Templates } from './templates.ts';
 import { Usage } from './usage.ts';
 import { Webhooks } from './webhooks.ts';
@@ -27,6 +28,7 @@ export class Cloche extends ApiClient {
   readonly auditEvents = new AuditEvents(this);
   readonly events = new Events(this);
   readonly webhooks = new Webhooks(this);
+  readonly secrets = new Secrets(this);
   readonly apiKeys = new ApiKeys(this);
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);

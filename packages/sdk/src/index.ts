@@ -33,6 +33,7 @@ export type {
   SandboxMetrics,
   SandboxStatus,
   SandboxUsage,
+  Secret,
   Signal,
   Template,
   TemplateVersion,
@@ -92,6 +93,7 @@ export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { type MetricsOptions, Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
+export { type CreateSecretOptions, Secrets, type UpdateSecretOptions } from './secrets.ts';
 export { Templates } from './templates.ts';
 export { type ListUsageOptions, Usage } from './usage.ts';
 export {

@@ -1,5 +1,3 @@
-import { createInterface } from 'node:readline/promises';
-import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { Cloche } from '@cloche/sdk';
 import type { Command } from 'commander';
@@ -7,6 +5,7 @@ import { UsageError } from '../cli-error.ts';
 import { clientFilePath, writeClientFile } from '../client-file.ts';
 import { leaf, perform } from '../command.ts';
 import type { Session } from '../session.ts';
+import { askHidden } from '../terminal/hidden-line.ts';
 import { printable } from '../terminal/printable.ts';
 import { describeKey } from './key.ts';
 
@@ -40,22 +39,8 @@ export function addLoginCommands(program: Command): void {
 
 /** Reads the key from standard input, or asks for it without showing what is typed. @throws {UsageError} if empty. */
 async function readKey({ terminal }: Session): Promise<string> {
-  const key = process.stdin.isTTY ? await ask(terminal.err) : await text(process.stdin);
+  const key = process.stdin.isTTY ? await askHidden('API key: ', terminal.err) : await text(process.stdin);
   const trimmed = key.trim();
   if (trimmed === '') throw new UsageError('No key was given; type one, or pipe it in: cloche login < key-file');
   return trimmed;
-}
-
-async function ask(output: Session['terminal']['err']): Promise<string> {
-  await output.write('API key: ');
-  const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input: process.stdin, output: unseen, terminal: true });
-  try {
-    const canceled = new AbortController();
-    lines.once('SIGINT', () => canceled.abort());
-    return await lines.question('', { signal: canceled.signal }).catch(() => '');
-  } finally {
-    lines.close();
-    await output.line('');
-  }
 }

@@ -11,6 +11,7 @@ export interface SandboxOptions {
   idle?: number;
   network?: NetworkPolicy;
   env?: Record<string, string>;
+  secret?: Record<string, string>;
   metadata?: Record<string, string>;
   cpu?: number;
   memory?: number;
@@ -28,6 +29,7 @@ export function addSandboxOptions(command: Command): Command {
     .option('--idle <duration>', 'end the sandbox after this long without use', duration)
     .option('--network <policy>', 'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,…', networkPolicy)
     .option('--env <key=value>', 'environment variable of all processes in the sandbox; repeatable', keyValue)
+    .option('--secret <variable=id>', 'environment variable with the placeholder of a secret; repeatable', keyValue)
     .option('--metadata <key=value>', 'label; repeatable', keyValue)
     .option('--cpu <cores>', 'processor cores', positiveNumber)
     .option('--memory <mib>', 'memory in MiB', positiveNumber)
@@ -50,6 +52,8 @@ export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
     idleTimeoutMs: options.idle,
     networkPolicy: options.network,
     env: options.env,
+    // Ids are opaque, so only the service can check them.
+    secrets: options.secret as CreateSandboxBody['secrets'],
     metadata: options.metadata,
     resources: Object.keys(resources).length === 0 ? undefined : resources,
   });
