@@ -289,7 +289,7 @@ export const SETTINGS = {
     default: 30 * DAY_MS,
     readBy: ['server'],
     summary: 'how long an ended sandbox with its commands, and an ended API key, can be looked up; at least a day',
-    more: 'The record of a sandbox stays as long as its artifacts.',
+    more: 'The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good.',
   },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
