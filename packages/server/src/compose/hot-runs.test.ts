@@ -44,7 +44,8 @@ async function statementsInASecond(): Promise<number> {
   const executed = statements.take();
   // Control: the runs themselves are recorded.
   assert.ok(executed.length > 0);
-  assert.ok(RUNS / seconds > 20, `${RUNS} runs took ${seconds} s`);
+  // Otherwise one statement for each run would be as few in a second as the tests permit.
+  assert.ok(RUNS / seconds > 8, `${RUNS} runs took ${seconds} s`);
   return executed.filter((sql) => OF_QUOTAS.test(sql)).length / seconds;
 }
 
