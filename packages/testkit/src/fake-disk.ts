@@ -20,6 +20,7 @@ const WRITE = 0o200;
 const SEARCH = 0o100;
 
 export const WORKSPACE = '/workspace';
+
 /** The files and directories that all users of a fake instance share. */
 export class FakeDisk {
   readonly files = new Map<string, FakeFile>();
