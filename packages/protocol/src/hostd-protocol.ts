@@ -113,7 +113,7 @@ export type InstanceUse = Static<typeof InstanceUse>;
 
 export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse) });
 
-/** What an instance uses at a moment. The counters of bytes are those of `InstanceUse`. */
+/** Resources that an instance uses at one moment. The counters of bytes are those of `InstanceUse`. */
 export const InstanceMeasurement = Type.Object({
   /** Milliseconds since 1970. */
   at: Type.Number(),

@@ -41,7 +41,7 @@ const once = (body?: AuditCase['body']): AuditCase => changes(body, { again: 'ch
 
 const command = { command: ['bash', 'print x'] };
 const secret = { name: 'x', value: 'a value', hosts: ['api.test'] };
-/** Nothing is sent to it, because its address is closed. */
+/** A webhook that no message is sent to, because its address is not permitted. */
 const url = 'https://localhost/';
 
 export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {

@@ -21,7 +21,7 @@ type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
 
 interface FakeInstance {
   readonly instance: Instance;
-  /** What the instance has used; tests add to it with `spend`. */
+  /** Usage of the instance; tests add to it with `spend`. */
   readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
   readonly agent: FakeAgent;
 }

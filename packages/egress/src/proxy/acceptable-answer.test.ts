@@ -11,7 +11,7 @@ import { listening, portOf } from '../testing/test-servers.ts';
 const BODY = 'Content-Length: 5\r\n\r\nhello';
 const SWITCH = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n';
 
-/** What a server must not send, as an answer to a plain request. */
+/** Answers that a server must not send to a plain request. */
 const BAD: Record<string, string> = {
   'the status 000': `HTTP/1.1 000 None\r\n${BODY}`,
   'the status 099': `HTTP/1.1 099 Early\r\n${BODY}`,

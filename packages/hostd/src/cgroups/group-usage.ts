@@ -15,7 +15,7 @@ export interface LimitedGroup {
   readonly countsProcesses: boolean;
 }
 
-/** What a group occupies now. */
+/** Resources that a group occupies now. */
 export interface Occupied {
   memoryBytes: number;
   /** Processes and threads. Absent where the group's are not those of the sandbox. */

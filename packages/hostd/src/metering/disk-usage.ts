@@ -3,7 +3,7 @@ import { statfsSync } from 'node:fs';
 /** Magic number of overlay file systems, which a sandbox's root is. */
 const OVERLAYFS = 0x794c_7630;
 
-/** What the files of a sandbox occupy on its disk, and how much fits. */
+/** Bytes and inodes that files occupy on the disk of a sandbox, and their limits. */
 export interface DiskUsage {
   bytes: number;
   limitBytes: number;

@@ -4,7 +4,7 @@ import type { Counters, LiveRecord } from '../instance/instance-records.ts';
 import { type DiskUsage, diskUsage } from './disk-usage.ts';
 import type { InstanceMeter } from './instance-meter.ts';
 
-/** What an instance has used since it was given to its sandbox, and what it occupies now. */
+/** Resources that an instance has used since it was given to its sandbox, and those that it occupies now. */
 export interface Reading extends Counters, Occupied {
   disk?: DiskUsage;
 }

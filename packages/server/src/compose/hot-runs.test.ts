@@ -1,4 +1,4 @@
-/** What quotas cost a run: a whole server on a fake runtime, called over real sockets. */
+/** Cost of quotas for a run, with a whole server on a fake runtime, called over real sockets. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';

@@ -2,7 +2,7 @@ import type { Transaction as KyselyTransaction } from 'kysely';
 import type { Database, Tables } from './database.ts';
 import type { NodeSqliteDatabase } from './node-sqlite.ts';
 
-/** What an embedded database can do without Kysely. */
+/** Operations of an embedded database that do not use Kysely. */
 interface Embedded {
   readonly database: NodeSqliteDatabase;
   /** Executes queries of the open transaction, without waiting for its end. */

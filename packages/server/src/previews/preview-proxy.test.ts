@@ -173,7 +173,7 @@ describe('what is previewed', () => {
     await arrived.promise;
     // Wait until the buffers of the kernel and of each stream on the way are full.
     const before = await settled(() => socket.bytesWritten - socket.writableLength, { forMs: 50 });
-    assert.ok(before < size / 2, `${before} bytes went before anybody read`);
+    assert.ok(before < size / 2, `${before} bytes were sent before the client read any`);
     released.resolve();
     await heard(socket, createHash('sha256').update(Buffer.alloc(size, 7)).digest('hex'));
     assert.equal(taken, size);

@@ -13,7 +13,7 @@ export interface CountedSandbox extends UsageOwner {
 
 export type UsageRecord = Selectable<SandboxUsageTable>;
 
-/** What is known at a count. */
+/** State of a sandbox at a count. */
 export interface Count {
   /** The time up to which is counted. */
   readonly at: number;

@@ -3,7 +3,7 @@ export interface UsageTables {
   usage_hours: UsageHourTable;
 }
 
-/** What has been counted of a sandbox. Written from its first count on, not at its creation. */
+/** Usage of a sandbox that has been counted. Written from its first count on, not at its creation. */
 export interface SandboxUsageTable {
   sandbox_id: string;
   /** Increases with each count, so that of two simultaneous counts one takes effect. */
@@ -26,7 +26,7 @@ export interface SandboxUsageTable {
   commands: number;
 }
 
-/** What all sandboxes of a project used in one hour. */
+/** Usage of all sandboxes of a project in one hour. */
 export interface UsageHourTable {
   org_id: string;
   project_id: string;

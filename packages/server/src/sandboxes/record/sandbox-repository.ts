@@ -15,7 +15,7 @@ export interface TransitionChange {
   readonly readyAt?: number;
   /** Set by `relaunch` only: the current generation plus one. */
   readonly generation?: number;
-  /** What the instance used up to its end. Not a field: it is counted in the transaction of the transition. */
+  /** Usage of the instance up to its end. Not a field: it is counted in the transaction of the transition. */
   readonly use?: InstanceUse | undefined;
 }
 
