@@ -26,6 +26,8 @@ export class Limits {
   /** Prepared, because each creation in a limited project reads limits. */
   readonly #lockedOrganization: PreparedQuery<{ id: string }, { quotas: string }>;
   readonly #project: PreparedQuery<{ id: string }, { limited: number; quotas: string }>;
+  /** Prepared, because the limits of requests are read once a second. */
+  readonly #limitedProjects: PreparedQuery<{ orgId: string }, { id: string; quotas: string }>;
 
   /** @param defaults limits of every organization whose operator sets no others */
   constructor(db: Database, transactions: Transactions, defaults: ProjectQuotas) {
@@ -41,6 +43,9 @@ export class Limits {
     );
     this.#project = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('projects').select(['limited', 'quotas']).where('id', '=', id),
+    );
+    this.#limitedProjects = prepareQuery(db, ({ orgId }: { orgId: string }) =>
+      db.selectFrom('projects').select(['id', 'quotas']).where('org_id', '=', orgId).where('limited', '=', 1),
     );
   }
 
@@ -68,12 +73,7 @@ export class Limits {
 
   /** Returns the limits of an organization and of all its projects for one quota. */
   async listAll(orgId: OrgId, quota: QuotaName): Promise<Limit[]> {
-    const projects = await this.#db
-      .selectFrom('projects')
-      .select(['id', 'quotas'])
-      .where('org_id', '=', orgId)
-      .where('limited', '=', 1)
-      .execute();
+    const { rows: projects } = await this.#limitedProjects({ orgId });
     if (projects.length === 0 && !hasLimit({ [quota]: this.#defaults[quota] })) return [];
     const all = listed(this.#withDefaults(await ownLimits(this.#db, orgId)), { orgId });
     for (const { id, quotas } of projects) {

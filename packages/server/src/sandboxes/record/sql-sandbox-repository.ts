@@ -26,6 +26,7 @@ import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts
 
 type Values = Record<string, string | number | null>;
 type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+type PreparedInsert = PreparedQuery<Values, unknown>;
 /** Transitions after which a sandbox uses nothing more. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
 type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
@@ -49,8 +50,8 @@ export class SqlSandboxRepository implements SandboxRepository {
   readonly #findById;
   readonly #found: Lookups<SandboxRecord>;
   readonly #findByIdempotencyRecord;
-  #insert: PreparedChange | undefined;
-  #insertUnlimited: PreparedChange | undefined;
+  #insert: PreparedInsert | undefined;
+  #insertUnlimited: PreparedInsert | undefined;
   /** Prepared statements, by transition and the columns that they set. */
   readonly #transitions = new Map<string, PreparedChange>();
 
@@ -86,12 +87,13 @@ export class SqlSandboxRepository implements SandboxRepository {
 
   async #inserted(
     record: SandboxRecord,
-    insert: PreparedChange,
+    insert: PreparedInsert,
     row: NewSandboxRow,
     audit: RequestAudit | undefined,
     tx?: Transaction,
   ): Promise<InsertResult> {
-    const inserted = await this.#changed('sandbox.created', (own) => insert(row as Values, own), tx, audit);
+    const write = async (own: Transaction) => ((await insert(row as Values, own)).changed > 0n ? record : undefined);
+    const inserted = await this.#changed('sandbox.created', write, tx, audit);
     if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
     const existing =
@@ -138,10 +140,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     const { event } = transitionOf(transition);
     if (event || audit) {
       const writeAndCount = async (tx: Transaction) => {
-        const written = await write({ ...columns, ...seen }, tx);
-        const [row] = written.rows;
-        if (row && ENDS.has(transition)) await this.#deps.usages.end(toRecord(row), change.use, tx);
-        return written;
+        const [row] = (await write({ ...columns, ...seen }, tx)).rows;
+        const record = row && toRecord(row);
+        if (record && ENDS.has(transition)) await this.#deps.usages.end(record, change.use, tx);
+        return record;
       };
       return this.#changed(event, writeAndCount, undefined, audit);
     }
@@ -163,7 +165,8 @@ export class SqlSandboxRepository implements SandboxRepository {
         .where('id', '=', current.id)
         .where('status', 'in', LIVE_STATUSES)
         .where('expires_at', '=', current.expiresAt);
-      return { rows: await query.returningAll().execute() };
+      const row = await query.returningAll().executeTakeFirst();
+      return row && toRecord(row);
     };
     return this.#changed('sandbox.extended', write, undefined, audit);
   }
@@ -204,15 +207,14 @@ export class SqlSandboxRepository implements SandboxRepository {
   /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
   #changed(
     type: SandboxEventType | undefined,
-    write: (tx: Transaction) => Promise<{ rows: Selectable<SandboxTable>[] }>,
+    write: (tx: Transaction) => Promise<SandboxRecord | undefined>,
     joined: Transaction | undefined,
     audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined> {
     const { transactions, outbox, changes, activity } = this.#deps;
     return transactions.run(async (tx) => {
-      const [row] = (await write(tx)).rows;
-      if (!row) return undefined;
-      const record = toRecord(row);
+      const record = await write(tx);
+      if (!record) return undefined;
       const { orgId, projectId } = record;
       tx.afterCommit(() => changes.notify(record.id));
       if (type) await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
@@ -239,7 +241,7 @@ function prepareInsert(
   db: Database,
   columns: readonly (keyof NewSandboxRow)[],
   projects: 'any' | 'unlimited',
-): PreparedChange {
+): PreparedInsert {
   return prepareQuery(db, (slots: Values) => {
     const values = columns.map((column) => sql`${slots[column]}`.as(column));
     const planned = db
@@ -253,8 +255,7 @@ function prepareInsert(
       .insertInto('sandboxes')
       .columns(columns)
       .expression(planned)
-      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
-      .returningAll();
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing());
   });
 }
 
