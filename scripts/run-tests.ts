@@ -52,6 +52,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/start': 'tests what npm start prints',
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
+  'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
   'security/connections':
     'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
   'security/egress-log': 'the gateway writes the log',

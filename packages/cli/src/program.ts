@@ -20,6 +20,7 @@ import { addSandboxCommands } from './commands/sandbox.ts';
 import { addSecretCommands } from './commands/secret.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
+import { addTopCommand } from './commands/top.ts';
 import { addUsageCommand } from './commands/usage.ts';
 import { addWebhookCommands } from './commands/webhook.ts';
 import { UsageCommand } from './usage-command.ts';
@@ -54,6 +55,7 @@ export function buildProgram(version: string): Command {
   addKeyCommands(program);
   addLoginCommands(program);
   addQuotaCommand(program);
+  addTopCommand(program);
   addUsageCommand(program);
   addAdminCommands(program);
   addDoctorCommand(program);
