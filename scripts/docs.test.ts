@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { HOST_SYSCTLS } from '../packages/host-checks/src/index.ts';
@@ -108,6 +108,18 @@ describe('docs/threat-model.md', () => {
       return found.length === 0 ? [name] : absent.map((title) => `${name}: ${title}`);
     });
     assert.deepEqual(missing, []);
+  });
+});
+
+describe('the decisions in docs/adr', () => {
+  it('are numbered from 1 without a gap or a repeat, each in its name and its title', () => {
+    const files = globSync('docs/adr/*.md').sort();
+    const numbers = files.map((file) => Number(basename(file).slice(0, 4)));
+    assert.deepEqual(
+      numbers,
+      Array.from(files.keys(), (index) => index + 1),
+    );
+    for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${index + 1}\\. `), file);
   });
 });
 
