@@ -41,11 +41,13 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
   'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
   'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
+  'functional/events': 'the server stores events and sends them',
   'functional/fuzz': 'the server refuses malformed requests before they reach a sandbox',
   'functional/guides': 'tests the examples in the documents; other files test the operations that these use',
   'functional/idempotency': 'the server stores and replays responses',
   'functional/installations': 'tests that two installations use different names and addresses',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
+  'functional/quotas': 'the server counts what limits apply to',
   'functional/runtimes': 'starts a service with each runtime itself',
   'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
   'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',
@@ -53,6 +55,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
   'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
+  'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
+  'functional/webhooks': 'the server sends webhooks',
   'security/connections':
     'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
   'security/egress-log': 'the gateway writes the log',
@@ -72,7 +76,7 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
     ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
-    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote'],
+    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
 const suitesBut = (left: Readonly<Record<string, string>>) => {
