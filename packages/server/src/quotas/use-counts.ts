@@ -13,8 +13,8 @@ const COUNTS: Partial<Record<QuotaName, Count>> = {
   sandboxesPerMinute: countCreated,
   artifactBytes: countArtifactBytes,
   previews: countPreviews,
-  secrets: countSecrets,
-  webhooks: countWebhooks,
+  secrets: (db, scope) => countKept(db, 'secrets', scope),
+  webhooks: (db, scope) => countKept(db, 'webhooks', scope),
   requestsPerMinute: countRequests,
 };
 
@@ -110,18 +110,15 @@ async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now
   return Number(previews);
 }
 
-async function countSecrets(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
-  let kept = db.selectFrom('secrets').where('org_id', '=', orgId).where('deleted_at', 'is', null);
-  if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
-  const { secrets } = await kept.select(({ fn }) => fn.countAll<number>().as('secrets')).executeTakeFirstOrThrow();
-  return Number(secrets);
-}
+/** Tables whose rows count until they are marked as deleted. */
+export type KeptTable = 'secrets' | 'webhooks';
 
-async function countWebhooks(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
-  let kept = db.selectFrom('webhooks').where('org_id', '=', orgId).where('deleted_at', 'is', null);
+/** Returns the number of rows of an organization or a project that are not deleted. */
+export async function countKept(db: Database, table: KeptTable, { orgId, projectId }: QuotaScope): Promise<number> {
+  let kept = db.selectFrom(table).where('org_id', '=', orgId).where('deleted_at', 'is', null);
   if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
-  const { webhooks } = await kept.select(({ fn }) => fn.countAll<number>().as('webhooks')).executeTakeFirstOrThrow();
-  return Number(webhooks);
+  const { rows } = await kept.select(({ fn }) => fn.countAll<number>().as('rows')).executeTakeFirstOrThrow();
+  return Number(rows);
 }
 
 /** At most a second behind: servers write their counts once a second. */

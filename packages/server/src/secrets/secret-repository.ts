@@ -1,30 +1,14 @@
 import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
-import { locksRows } from '../db/row-locks.ts';
 import type { SecretTable } from '../db/tables/secret-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
-import { projectDeleted } from '../projects/access/project-access.ts';
-import { isOpenProject } from '../projects/open-project.ts';
+import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
 import { type SecretRecord, toRecord } from './secret.ts';
 
 export type NewSecret = Omit<SecretRecord, 'createdAt' | 'updatedAt' | 'deletedAt'> & {
   readonly idempotencyRecordId: string | undefined;
 };
-
-export type SecretInsertion =
-  | { readonly status: 'inserted'; readonly secret: SecretRecord }
-  /** A secret already exists for the idempotency record. */
-  | { readonly status: 'exists'; readonly secret: SecretRecord }
-  | { readonly status: 'full'; readonly used: number };
-
-export interface SecretInsertOptions {
-  /** Secrets that an organization may have. */
-  readonly limit: number;
-  readonly now: number;
-  /** Throws unless quotas have room for one more secret. */
-  readonly requireRoom: () => Promise<void>;
-}
 
 /** Stores secrets. Deleted ones are kept, without their values. */
 export class SecretRepository {
@@ -43,43 +27,33 @@ export class SecretRepository {
    */
   insert(
     secret: NewSecret,
-    { limit, now, requireRoom }: SecretInsertOptions,
+    { now, ...limit }: InsertLimit & { readonly now: number },
     joined?: Transaction,
-  ): Promise<SecretInsertion> {
-    const { orgId, projectId, idempotencyRecordId } = secret;
-    return this.#transactions.run(async (tx) => {
-      if (!(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
-      // The lock has simultaneous insertions counted one after another.
-      const lock = tx.db.selectFrom('orgs').select('id').where('id', '=', orgId);
-      await lock.$if(locksRows(tx.db), (query) => query.forUpdate()).execute();
-      if (idempotencyRecordId !== undefined) {
+  ): Promise<LimitedInsertion<SecretRecord>> {
+    const { id, orgId, projectId, name, hosts, value, idempotencyRecordId } = secret;
+    return this.#transactions.run((tx) => {
+      const findEarlier = async () => {
+        if (idempotencyRecordId === undefined) return undefined;
         const query = tx.db.selectFrom('secrets').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
-        const existing = await query.executeTakeFirst();
-        if (existing) return { status: 'exists', secret: toRecord(existing) };
-      }
-      const { used } = await tx.db
-        .selectFrom('secrets')
-        .select(({ fn }) => fn.countAll<number>().as('used'))
-        .where('org_id', '=', orgId)
-        .where('deleted_at', 'is', null)
-        .executeTakeFirstOrThrow();
-      if (Number(used) >= limit) return { status: 'full', used: Number(used) };
-      await requireRoom();
-      const { id, name, hosts, value } = secret;
-      const values = {
-        id,
-        org_id: orgId,
-        project_id: projectId,
-        name,
-        hosts: JSON.stringify(hosts),
-        value,
-        created_at: now,
-        updated_at: now,
-        deleted_at: null,
-        idempotency_record_id: idempotencyRecordId ?? null,
+        const row = await query.executeTakeFirst();
+        return row && toRecord(row);
       };
-      const row = await tx.db.insertInto('secrets').values(values).returningAll().executeTakeFirstOrThrow();
-      return { status: 'inserted', secret: toRecord(row) };
+      const insert = async () => {
+        const values = {
+          id,
+          org_id: orgId,
+          project_id: projectId,
+          name,
+          hosts: JSON.stringify(hosts),
+          value,
+          created_at: now,
+          updated_at: now,
+          deleted_at: null,
+          idempotency_record_id: idempotencyRecordId ?? null,
+        };
+        return toRecord(await tx.db.insertInto('secrets').values(values).returningAll().executeTakeFirstOrThrow());
+      };
+      return insertLimited(tx, { ...limit, table: 'secrets', orgId, projectId, findEarlier, insert });
     }, joined);
   }
 

@@ -56,7 +56,7 @@ export class SecretService {
       return insertion;
     });
     if (inserted.status === 'full') throw tooMany(inserted.used);
-    return inserted.secret;
+    return inserted.row;
   }
 
   async list(credential: Credential, projectId: string | undefined): Promise<SecretRecord[]> {

@@ -1,11 +1,9 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
-import { locksRows } from '../db/row-locks.ts';
 import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
-import { projectDeleted } from '../projects/access/project-access.ts';
-import { isOpenProject } from '../projects/open-project.ts';
+import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
 import { toRecord, type WebhookRecord } from './webhook.ts';
 
 export interface NewWebhook {
@@ -17,20 +15,6 @@ export interface NewWebhook {
   readonly description: string | undefined;
   readonly secret: string;
   readonly idempotencyRecordId: string | undefined;
-}
-
-export type WebhookInsertion =
-  | { readonly status: 'inserted'; readonly webhook: WebhookRecord }
-  /** A webhook of the same idempotency record already exists. */
-  | { readonly status: 'exists'; readonly webhook: WebhookRecord }
-  | { readonly status: 'full'; readonly used: number };
-
-export interface WebhookInsertOptions {
-  /** Webhooks that an organization may have. */
-  readonly limit: number;
-  readonly now: number;
-  /** Throws unless quotas have room for one more webhook. */
-  readonly requireRoom: () => Promise<void>;
 }
 
 export interface WebhookChange {
@@ -56,46 +40,33 @@ export class WebhookRepository {
    */
   insert(
     webhook: NewWebhook,
-    { limit, now, requireRoom }: WebhookInsertOptions,
+    { now, ...limit }: InsertLimit & { readonly now: number },
     joined?: Transaction,
-  ): Promise<WebhookInsertion> {
+  ): Promise<LimitedInsertion<WebhookRecord>> {
     const { orgId, projectId, idempotencyRecordId } = webhook;
-    return this.#transactions.run(async (tx) => {
-      if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
-      // The lock has simultaneous insertions counted one after another.
-      await tx.db
-        .selectFrom('orgs')
-        .select('id')
-        .where('id', '=', orgId)
-        .$if(locksRows(tx.db), (query) => query.forUpdate())
-        .execute();
-      if (idempotencyRecordId !== undefined) {
+    return this.#transactions.run((tx) => {
+      const findEarlier = async () => {
+        if (idempotencyRecordId === undefined) return undefined;
         const query = tx.db.selectFrom('webhooks').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
-        const existing = await query.executeTakeFirst();
-        if (existing) return { status: 'exists', webhook: toRecord(existing) };
-      }
-      const { used } = await tx.db
-        .selectFrom('webhooks')
-        .select(({ fn }) => fn.countAll<number>().as('used'))
-        .where('org_id', '=', orgId)
-        .where('deleted_at', 'is', null)
-        .executeTakeFirstOrThrow();
-      if (Number(used) >= limit) return { status: 'full', used: Number(used) };
-      await requireRoom();
-      const last = await tx.db
-        .selectFrom('event_sequences')
-        .select('last_seq')
-        .where('org_id', '=', orgId)
-        .executeTakeFirst();
-      const values = {
-        ...toRow(webhook),
-        cursor_seq: last?.last_seq ?? 0,
-        next_attempt_at: now,
-        created_at: now,
-        updated_at: now,
+        const row = await query.executeTakeFirst();
+        return row && toRecord(row);
       };
-      const row = await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow();
-      return { status: 'inserted', webhook: toRecord(row) };
+      const insert = async () => {
+        const last = await tx.db
+          .selectFrom('event_sequences')
+          .select('last_seq')
+          .where('org_id', '=', orgId)
+          .executeTakeFirst();
+        const values = {
+          ...toRow(webhook),
+          cursor_seq: last?.last_seq ?? 0,
+          next_attempt_at: now,
+          created_at: now,
+          updated_at: now,
+        };
+        return toRecord(await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow());
+      };
+      return insertLimited(tx, { ...limit, table: 'webhooks', orgId, projectId, findEarlier, insert });
     }, joined);
   }
 

@@ -96,7 +96,7 @@ export class WebhookService {
     );
     if (inserted.status === 'full') throw tooMany(inserted.used);
     wake();
-    return { webhook: inserted.webhook, secret: secrets.open(inserted.webhook) };
+    return { webhook: inserted.row, secret: secrets.open(inserted.row) };
   }
 
   async list(credential: Credential, projectId: string | undefined): Promise<WebhookRecord[]> {

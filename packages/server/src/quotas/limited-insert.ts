@@ -1,0 +1,47 @@
+import type { OrgId, ProjectId } from '@cloche/contract';
+import { locksRows } from '../db/row-locks.ts';
+import type { Transaction } from '../db/transactions.ts';
+import { projectDeleted } from '../projects/access/project-access.ts';
+import { isOpenProject } from '../projects/open-project.ts';
+import { countKept, type KeptTable } from './use-counts.ts';
+
+export type LimitedInsertion<Row> =
+  | { readonly status: 'inserted'; readonly row: Row }
+  /** A row already exists for the idempotency record. */
+  | { readonly status: 'exists'; readonly row: Row }
+  | { readonly status: 'full'; readonly used: number };
+
+export interface InsertLimit {
+  /** Rows that an organization may have. */
+  readonly limit: number;
+  /** Throws unless quotas have room for one more row. */
+  readonly requireRoom: () => Promise<void>;
+}
+
+export interface LimitedInsert<Row> extends InsertLimit {
+  readonly orgId: OrgId;
+  /** Undefined for a row of the whole organization. */
+  readonly projectId: ProjectId | undefined;
+  readonly table: KeptTable;
+  /** Finds the row that an earlier attempt of the same request inserted. */
+  readonly findEarlier: () => Promise<Row | undefined>;
+  readonly insert: () => Promise<Row>;
+}
+
+/**
+ * Inserts a row in `tx`, unless the organization has as many as it may. Simultaneous insertions of an organization are
+ * counted one after another.
+ *
+ * @throws AppError `not_found` when the project was deleted meanwhile
+ */
+export async function insertLimited<Row>(tx: Transaction, wanted: LimitedInsert<Row>): Promise<LimitedInsertion<Row>> {
+  const { orgId, projectId, table, limit, requireRoom, findEarlier, insert } = wanted;
+  if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
+  if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+  const earlier = await findEarlier();
+  if (earlier) return { status: 'exists', row: earlier };
+  const used = await countKept(tx.db, table, { orgId });
+  if (used >= limit) return { status: 'full', used };
+  await requireRoom();
+  return { status: 'inserted', row: await insert() };
+}
