@@ -37,18 +37,18 @@ function assertSameTime(countedMs: number, groupMs: number): void {
   assert.ok(differenceMs <= groupMs * 0.03 + 100, `${countedMs} ms counted, ${groupMs} ms in the control group`);
 }
 
-/** Asserts that memory and disk count for the whole life of an ended sandbox. */
-async function assertWholeLife({ id, createdAt, resources }: Sandbox, usage: SandboxUsage): Promise<void> {
+/** Asserts that memory and disk count for the whole time of an ended sandbox. */
+async function assertWholeTime({ id, createdAt, resources }: Sandbox, usage: SandboxUsage): Promise<void> {
   const { destroyedAt } = (await service.api.get(`/v1/sandboxes/${id}`)).body.sandbox;
   assert.equal(usage.to, destroyedAt);
-  const lifeMs = Date.parse(usage.to) - Date.parse(usage.from);
-  assert.equal(usage.memoryMbMs, (resources.memoryMb ?? 0) * lifeMs);
-  assert.equal(usage.diskMbMs, (resources.diskMb ?? 0) * lifeMs);
+  const durationMs = Date.parse(usage.to) - Date.parse(usage.from);
+  assert.equal(usage.memoryMbMs, (resources.memoryMb ?? 0) * durationMs);
+  assert.equal(usage.diskMbMs, (resources.diskMb ?? 0) * durationMs);
   assert.ok(Date.parse(usage.from) >= Date.parse(createdAt));
 }
 
 describe('the usage of a sandbox', () => {
-  it('is counted while it lives, and has the processor time of its control group up to its end', async () => {
+  it('is counted before its end too, and has the processor time of its control group up to its end', async () => {
     const sandbox = await readySandbox();
     const { id } = sandbox;
     const firstMs = groupTimeMs(service, id);
@@ -59,7 +59,7 @@ describe('the usage of a sandbox', () => {
     await service.api.delete(`/v1/sandboxes/${id}`);
     const usage = await usageOf(id);
     assertSameTime(usage.cpuMs, groupMs);
-    await assertWholeLife(sandbox, usage);
+    await assertWholeTime(sandbox, usage);
   });
 
   it('loses no time when server, hostd and gateway are killed with -9, and at most the runs since the last count', async () => {
@@ -79,7 +79,7 @@ describe('the usage of a sandbox', () => {
     assert.equal((await service.api.delete(`/v1/sandboxes/${id}`)).body.sandbox.status, 'destroyed');
     const usage = await usageOf(id);
     assertSameTime(usage.cpuMs, groupMs);
-    await assertWholeLife(sandbox, usage);
+    await assertWholeTime(sandbox, usage);
     // The run before the end of the server may not have been counted; the three later ones are.
     assert.ok(usage.runs === 5 || usage.runs === 6, `${usage.runs} of 6 runs`);
   });

@@ -138,7 +138,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal(done.error, undefined);
     });
 
-    it('measures an instance while it lives, and leaves out those that do not', async () => {
+    it('measures live instances, and leaves out those that have ended', async () => {
       const other = { sandboxId: `${sandboxId}i`, generation: 1 };
       const [measured, ...more] = await subject.driver.measure([instance, other], patience());
       assert.deepEqual(more, []);

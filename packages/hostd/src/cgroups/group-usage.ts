@@ -7,7 +7,7 @@ import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 export interface LimitedGroup {
   readonly name: string;
   /**
-   * What counts as used memory. `unreclaimable`: everything but cached files, which the kernel drops when memory is
+   * Kind of memory that counts as used. `unreclaimable`: everything but cached files, which the kernel drops when memory is
    * short. `shared`: shared memory, in which gVisor keeps the memory of its guest.
    */
   readonly memory: 'unreclaimable' | 'shared';

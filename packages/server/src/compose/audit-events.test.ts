@@ -8,6 +8,7 @@ import { eventually } from '@cloche/testkit/eventually';
 import { AUDIT_CASES, type AuditCase, createResources, type ResourceIds } from '../../testing/audit-cases.ts';
 import { breakAppend, Contents, listAuditEvents } from '../../testing/audited.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { WEB_SOCKET_UPGRADE } from '../../testing/web-socket-upgrade.ts';
 
 const audited = (Object.values(operations) as Operation[]).filter(
   ({ id }) => AUDIT_ACTIONS[id as OperationId] !== 'none',
@@ -43,7 +44,7 @@ function send(operation: Operation, ids: ResourceIds, { key, content, idempotenc
     authorization: `Bearer ${key}`,
     ...(operation.idempotency === 'none' ? {} : { 'idempotency-key': idempotencyKey }),
     ...(content === undefined ? {} : { 'content-type': 'application/json' }),
-    ...(operation.webSocket === undefined ? {} : UPGRADE),
+    ...(operation.webSocket === undefined ? {} : WEB_SOCKET_UPGRADE),
   };
   return new Promise<Reply>((resolve, reject) => {
     const sent = httpRequest(new URL(path, tenants.server.url), { method: operation.method, headers, agent: false });
@@ -56,13 +57,6 @@ function send(operation: Operation, ids: ResourceIds, { key, content, idempotenc
     sent.end(content);
   });
 }
-
-const UPGRADE = {
-  connection: 'Upgrade',
-  upgrade: 'websocket',
-  'sec-websocket-version': '13',
-  'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
-};
 
 /** The fake runtime has no terminals, so opening one fails after its event. */
 const isRefused = ({ webSocket }: Operation) => webSocket !== undefined;

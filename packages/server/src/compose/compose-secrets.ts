@@ -35,7 +35,7 @@ export interface Secrets {
   readonly rotateSecrets: RotateSecrets;
 }
 
-/** Composes the secrets. Reads the keys, and makes one if there is none. */
+/** Composes the secrets. Reads the keys that encrypt them, and creates the first one. */
 export function composeSecrets({ keyOptions, ...deps }: SecretsDeps): Secrets {
   const keys = SecretKeys.open(keyOptions);
   const secrets = new SecretRepository(deps.db, deps.transactions);

@@ -21,6 +21,7 @@ import {
   TENANCY_CASES,
 } from '../../testing/tenancy-cases.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { WEB_SOCKET_UPGRADE } from '../../testing/web-socket-upgrade.ts';
 
 const table = Object.values(operations) as Operation[];
 const casesOf = ({ id }: Operation): readonly Case[] => (TENANCY_CASES as Record<string, readonly Case[]>)[id] ?? [];
@@ -107,7 +108,7 @@ function send(key: string, operation: Operation, named: Ids, parts: Parts, until
     ...(content === undefined
       ? {}
       : { 'content-type': bytes === undefined ? 'application/json' : 'application/x-tar' }),
-    ...(operation.webSocket === undefined ? {} : UPGRADE),
+    ...(operation.webSocket === undefined ? {} : WEB_SOCKET_UPGRADE),
   };
   return new Promise((resolve, reject) => {
     const sent = httpRequest(url, { method: operation.method, headers, agent: false });
@@ -129,13 +130,6 @@ function send(key: string, operation: Operation, named: Ids, parts: Parts, until
     sent.end(content);
   });
 }
-
-const UPGRADE = {
-  connection: 'Upgrade',
-  upgrade: 'websocket',
-  'sec-websocket-version': '13',
-  'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
-};
 
 /** Returns an answer without what differs between any two requests: their ids, and the ids that they name. */
 function comparable({ status, headers, text }: Reply, named: Ids): unknown {
