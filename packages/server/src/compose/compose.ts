@@ -11,14 +11,11 @@ import { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
-import { EndKeyWork, KEY_LOOK_MS } from '../api-keys/end-key-work.ts';
-import { EndedKeys } from '../api-keys/ended-keys.ts';
-import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
+import { EndKeyWork } from '../api-keys/end-key-work.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { systemClock } from '../base/clock.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
-import { Loop } from '../base/loop.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { migrate } from '../db/migrate.ts';
@@ -56,10 +53,9 @@ import { composeSecrets } from './compose-secrets.ts';
 import { composeUsage } from './compose-usage.ts';
 import { composeWebhooks } from './compose-webhooks.ts';
 import type { Config } from './config.ts';
+import { keepApiKeys } from './keep-api-keys.ts';
 import { openRecordStore } from './open-record-store.ts';
 
-/** Interval of the deletion of ended keys. */
-const KEYS_FORGOTTEN_MS = 3_600_000;
 /** Time for active requests to finish when the server stops. */
 const DRAIN_MS = 10_000;
 /**
@@ -237,9 +233,8 @@ export async function startServer(
   });
 
   await lease.start();
-  const endedKeys = new EndedKeys(db, shared.transactions);
-  const forgetKeys = () => endedKeys.forget(clock.now() - config.sandboxes.recordRetentionMs);
-  const keyLoops = keepKeys({ authenticator, endKeyWork, forgetKeys, log });
+  const { recordRetentionMs } = config.sandboxes;
+  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, recordRetentionMs });
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
@@ -274,25 +269,6 @@ export async function startServer(
       await db.destroy();
     },
   };
-}
-
-interface KeyUpkeep {
-  readonly authenticator: Authenticator;
-  readonly endKeyWork: EndKeyWork;
-  /** Deletes the records of keys that ended long ago. */
-  readonly forgetKeys: () => Promise<number>;
-  readonly log: Logger;
-}
-
-function keepKeys({ authenticator, endKeyWork, forgetKeys, log }: KeyUpkeep): Loop[] {
-  const write = () => authenticator.uses.write().then(() => USES_WRITE_MS);
-  const look = () => endKeyWork.look().then(() => KEY_LOOK_MS);
-  const forget = () => forgetKeys().then(() => KEYS_FORGOTTEN_MS);
-  return [
-    new Loop('key uses', write, USES_WRITE_MS, log),
-    new Loop('key work', look, KEY_LOOK_MS, log),
-    new Loop('ended keys', forget, KEYS_FORGOTTEN_MS, log),
-  ];
 }
 
 function ownVersion(): string {

@@ -5,17 +5,18 @@ import { writtenTables } from './written-tables.ts';
 
 /** Kysely's SQLite dialect, whose driver tells the database which tables each query writes. */
 export class EmbeddedDialect extends SqliteDialect {
-  readonly #createDriver: () => SqliteDriver;
+  readonly #database: NodeSqliteDatabase;
+  readonly #isJoined: boolean;
 
   /** @param queries `joined` for queries of the transaction that holds the connection, and only for these */
   constructor(database: NodeSqliteDatabase, queries: 'separate' | 'joined') {
     super({ database });
-    const Driver = queries === 'joined' ? JoinedDriver : EmbeddedDriver;
-    this.#createDriver = () => new Driver(database);
+    this.#database = database;
+    this.#isJoined = queries === 'joined';
   }
 
   override createDriver(): SqliteDriver {
-    return this.#createDriver();
+    return new EmbeddedDriver(this.#database, this.#isJoined);
   }
 
   override createAdapter(): SqliteAdapter {
@@ -32,20 +33,26 @@ class EmbeddedAdapter extends SqliteAdapter {
 
 class EmbeddedDriver extends SqliteDriver {
   readonly #database: NodeSqliteDatabase;
+  /** Whether queries use the connection that the transaction of the caller holds. */
+  readonly #isJoined: boolean;
 
-  constructor(database: NodeSqliteDatabase) {
+  constructor(database: NodeSqliteDatabase, isJoined: boolean) {
     super({ database });
     this.#database = database;
+    this.#isJoined = isJoined;
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
-    Transaction.assertNone();
-    await this.#database.lock.acquire();
+    if (this.#isJoined) Transaction.assertOpen();
+    else {
+      Transaction.assertNone();
+      await this.#database.lock.acquire();
+    }
     return new EmbeddedConnection(await super.acquireConnection(), this.#database);
   }
 
   override async releaseConnection(): Promise<void> {
-    this.#database.lock.release();
+    if (!this.#isJoined) this.#database.lock.release();
   }
 
   override async beginTransaction(): Promise<void> {
@@ -58,21 +65,6 @@ class EmbeddedDriver extends SqliteDriver {
 
   override async rollbackTransaction(): Promise<void> {
     this.#database.rollback();
-  }
-}
-
-/** Uses the connection that the transaction of the caller holds. */
-class JoinedDriver extends SqliteDriver {
-  readonly #database: NodeSqliteDatabase;
-
-  constructor(database: NodeSqliteDatabase) {
-    super({ database });
-    this.#database = database;
-  }
-
-  override async acquireConnection(): Promise<DatabaseConnection> {
-    Transaction.assertOpen();
-    return new EmbeddedConnection(await super.acquireConnection(), this.#database);
   }
 }
 

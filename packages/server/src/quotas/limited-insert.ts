@@ -23,8 +23,9 @@ export interface LimitedInsert<Row> extends InsertLimit {
   /** Undefined for a row of the whole organization. */
   readonly projectId: ProjectId | undefined;
   readonly table: KeptTable;
+  readonly idempotencyRecordId: string | undefined;
   /** Finds the row that an earlier attempt of the same request inserted. */
-  readonly findEarlier: () => Promise<Row | undefined>;
+  readonly findEarlier: (idempotencyRecordId: string) => Promise<Row | undefined>;
   readonly insert: () => Promise<Row>;
 }
 
@@ -35,10 +36,10 @@ export interface LimitedInsert<Row> extends InsertLimit {
  * @throws AppError `not_found` when the project was deleted meanwhile
  */
 export async function insertLimited<Row>(tx: Transaction, wanted: LimitedInsert<Row>): Promise<LimitedInsertion<Row>> {
-  const { orgId, projectId, table, limit, requireRoom, findEarlier, insert } = wanted;
+  const { orgId, projectId, table, limit, requireRoom, idempotencyRecordId, findEarlier, insert } = wanted;
   if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
   if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
-  const earlier = await findEarlier();
+  const earlier = idempotencyRecordId === undefined ? undefined : await findEarlier(idempotencyRecordId);
   if (earlier) return { status: 'exists', row: earlier };
   const used = await countKept(tx.db, table, { orgId });
   if (used >= limit) return { status: 'full', used };

@@ -32,9 +32,8 @@ export class SecretRepository {
   ): Promise<LimitedInsertion<SecretRecord>> {
     const { id, orgId, projectId, name, hosts, value, idempotencyRecordId } = secret;
     return this.#transactions.run((tx) => {
-      const findEarlier = async () => {
-        if (idempotencyRecordId === undefined) return undefined;
-        const query = tx.db.selectFrom('secrets').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
+      const findEarlier = async (recordId: string) => {
+        const query = tx.db.selectFrom('secrets').selectAll().where('idempotency_record_id', '=', recordId);
         const row = await query.executeTakeFirst();
         return row && toRecord(row);
       };
@@ -53,7 +52,15 @@ export class SecretRepository {
         };
         return toRecord(await tx.db.insertInto('secrets').values(values).returningAll().executeTakeFirstOrThrow());
       };
-      return insertLimited(tx, { ...limit, table: 'secrets', orgId, projectId, findEarlier, insert });
+      return insertLimited(tx, {
+        ...limit,
+        table: 'secrets',
+        orgId,
+        projectId,
+        idempotencyRecordId,
+        findEarlier,
+        insert,
+      });
     }, joined);
   }
 

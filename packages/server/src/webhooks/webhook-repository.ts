@@ -45,9 +45,8 @@ export class WebhookRepository {
   ): Promise<LimitedInsertion<WebhookRecord>> {
     const { orgId, projectId, idempotencyRecordId } = webhook;
     return this.#transactions.run((tx) => {
-      const findEarlier = async () => {
-        if (idempotencyRecordId === undefined) return undefined;
-        const query = tx.db.selectFrom('webhooks').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
+      const findEarlier = async (recordId: string) => {
+        const query = tx.db.selectFrom('webhooks').selectAll().where('idempotency_record_id', '=', recordId);
         const row = await query.executeTakeFirst();
         return row && toRecord(row);
       };
@@ -66,7 +65,15 @@ export class WebhookRepository {
         };
         return toRecord(await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow());
       };
-      return insertLimited(tx, { ...limit, table: 'webhooks', orgId, projectId, findEarlier, insert });
+      return insertLimited(tx, {
+        ...limit,
+        table: 'webhooks',
+        orgId,
+        projectId,
+        idempotencyRecordId,
+        findEarlier,
+        insert,
+      });
     }, joined);
   }
 
