@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { openCloche } from '../support/cloche-terminal.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import { Terminal } from '../support/terminal.ts';
 
 let service: TestService;
 let sandboxId: string;
@@ -11,12 +11,8 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Runs `cloche shell` in a terminal, then prints the settings of the terminal. */
-function openShell(...options: string[]): Terminal {
-  const script = 'node_modules/.bin/cloche shell "$@"; echo "ended with $?"; stty -a';
-  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
-  return new Terminal(['sh', '-c', script, 'sh', sandboxId, ...options], { rows: 31, cols: 91, env });
-}
+const openShell = (...options: string[]) =>
+  openCloche(service, ['shell', sandboxId, ...options], { rows: 31, cols: 91 });
 
 describe('cloche shell', () => {
   it('has the size of the terminal, now and when that changes, and leaves it as it was', async () => {

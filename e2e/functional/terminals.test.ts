@@ -45,7 +45,7 @@ class Screen {
 }
 
 describe('a terminal', () => {
-  it('is a login shell of the user, with a terminal of the size that is asked for', async () => {
+  it('is a login shell of the user, with a terminal of the requested size', async () => {
     const screen = await Screen.open({ cols: 123, rows: 45 });
     screen.type('tty; stty size; id -un; shopt -q login_shell && echo "login in $PWD"; echo $TERM');
     await screen.shows('xterm-256color\r\n');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import { openCloche } from '../support/cloche-terminal.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import { Terminal } from '../support/terminal.ts';
 
 let service: TestService;
 let sandboxId: string;
@@ -12,12 +12,7 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Runs `cloche top` in a terminal, then prints the settings of the terminal. */
-function openTop(): Terminal {
-  const script = 'node_modules/.bin/cloche top; echo "ended with $?"; stty -a';
-  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
-  return new Terminal(['sh', '-c', script], { rows: 24, cols: 80, env });
-}
+const openTop = () => openCloche(service, ['top'], { rows: 24, cols: 80 });
 
 it('cloche top shows live sandboxes anew every two seconds, within the width, and leaves the terminal as it was', async () => {
   const terminal = openTop();

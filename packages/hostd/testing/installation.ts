@@ -5,7 +5,7 @@ import { newInstallationId } from '@cloche/testkit/installation-ids';
 import { type HostdConfig, readConfig } from '../src/host/config.ts';
 import { Templates, type TemplateVersion } from '../src/storage/templates.ts';
 
-/** User and group that own the agents' sockets in tests: the system user `nobody` and its group. */
+/** Id of the user and of the group that own the agents' sockets in tests. Debian has both, without rights. */
 export const SERVICE_ID = 65_534;
 
 /** An installation for one test, in its own folder. */

@@ -17,7 +17,7 @@ interface Flags {
 
 const HOSTS = 'hosts that receive the value, comma-separated: NAME, *.NAME or an IPv4 address';
 const VALUE_HELP =
-  '\nThe value is read from standard input, without a newline at its end. On a terminal it is asked for and not shown.';
+  '\nThe command reads the value from standard input and drops a newline at its end. On a terminal, it prompts for the value and hides what is typed.';
 
 export function addSecretCommands(program: Command): void {
   const secret = group(program, 'secret', 'Values that sandboxes use without having them');

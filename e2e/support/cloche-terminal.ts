@@ -1,0 +1,13 @@
+import type { TestService } from './service.ts';
+import { Terminal } from './terminal.ts';
+
+/** Runs `cloche` with `args` in a terminal, then prints its exit code and the settings of the terminal. */
+export function openCloche(
+  service: TestService,
+  args: readonly string[],
+  size: { readonly rows: number; readonly cols: number },
+): Terminal {
+  const script = 'node_modules/.bin/cloche "$@"; echo "ended with $?"; stty -a';
+  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  return new Terminal(['sh', '-c', script, 'sh', ...args], { ...size, env });
+}
