@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { globSync, readFileSync } from 'node:fs';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { InstanceUse } from '@cloche/protocol';
-import { FakeEgress } from '../../testing/fake-egress.ts';
 import { HostdProcess } from '../../testing/hostd-process.ts';
+import { hostdSuite } from '../../testing/hostd-suite.ts';
 import { recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
-import { hostLeftovers } from '../../testing/leftovers.ts';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { until } from '../base/until.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
@@ -89,40 +88,22 @@ function assertCounted(bytes: number, what: string): void {
 }
 
 describe('the use of an instance', () => {
-  let installation: TestInstallation;
-  let hostd: HostdProcess;
-  let egress: FakeEgress;
-
-  before(async () => {
-    installation = makeInstallation();
-    hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
-    egress = new FakeEgress(installation.config);
-    await egress.start();
-  });
-  afterEach(async () => {
-    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
-  });
-  after(async () => {
-    await hostd.close();
-    await egress.stop();
-    assert.deepEqual(hostLeftovers(installation.config), []);
-    installation[Symbol.dispose]();
-  });
+  const suite = hostdSuite(makeInstallation, BUSY_THEN_IDLE);
 
   test('counts the processor time of its processes, still after a kill of hostd, and up to its end', async () => {
-    await hostd.launch('sbx_busy', await makeSpec(installation.config));
-    const { key } = recordOf(installation, 'sbx_busy');
+    await suite.hostd.launch('sbx_busy', await makeSpec(suite.installation.config));
+    const { key } = recordOf(suite.installation, 'sbx_busy');
     await isIdle(key);
-    const used = await useOf(hostd, 'sbx_busy');
+    const used = await useOf(suite.hostd, 'sbx_busy');
     assert.ok(Math.abs(used.cpuMs - groupMs(key)) < 20, `${used.cpuMs} counted, the group says ${groupMs(key)}`);
     assert.ok(used.cpuMs >= BUSY_MS && used.cpuMs < BUSY_MS * 1.2, `${used.cpuMs}`);
 
-    await hostd.kill();
-    hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
-    const afterwards = await useOf(hostd, 'sbx_busy');
+    await suite.hostd.kill();
+    suite.hostd = await HostdProcess.start(suite.installation, BUSY_THEN_IDLE);
+    const afterwards = await useOf(suite.hostd, 'sbx_busy');
     assert.ok(afterwards.cpuMs >= used.cpuMs && afterwards.cpuMs < used.cpuMs + 100);
 
-    const { body } = await hostd.stop('sbx_busy');
+    const { body } = await suite.hostd.stop('sbx_busy');
     assert.ok(body.use.cpuMs >= afterwards.cpuMs && body.use.cpuMs < afterwards.cpuMs + 100, JSON.stringify(body));
   });
 
@@ -132,27 +113,30 @@ describe('the use of an instance', () => {
     { mode: 'denylist' as const, hosts: ['example.com'] },
   ]) {
     test(`counts the bytes on its link, also those that are refused, in mode ${policy.mode}`, async () => {
-      assert.equal((await hostd.launch('sbx_link', await makeSpec(installation.config, policy))).status, 200);
-      const first = await useOf(hostd, 'sbx_link');
-      await sendFromInside(installation, 'sbx_link');
-      const sent = await useOf(hostd, 'sbx_link');
+      assert.equal(
+        (await suite.hostd.launch('sbx_link', await makeSpec(suite.installation.config, policy))).status,
+        200,
+      );
+      const first = await useOf(suite.hostd, 'sbx_link');
+      await sendFromInside(suite.installation, 'sbx_link');
+      const sent = await useOf(suite.hostd, 'sbx_link');
       assertCounted(sent.egressBytes - first.egressBytes, 'egress');
-      await sendFromHost(installation, 'sbx_link');
-      const received = await useOf(hostd, 'sbx_link');
+      await sendFromHost(suite.installation, 'sbx_link');
+      const received = await useOf(suite.hostd, 'sbx_link');
       assertCounted(received.ingressBytes - sent.ingressBytes, 'ingress');
 
-      await hostd.kill();
-      hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
-      const { body } = await hostd.stop('sbx_link');
+      await suite.hostd.kill();
+      suite.hostd = await HostdProcess.start(suite.installation, BUSY_THEN_IDLE);
+      const { body } = await suite.hostd.stop('sbx_link');
       assert.ok(body.use.egressBytes >= received.egressBytes);
       assert.ok(body.use.ingressBytes >= received.ingressBytes);
     });
   }
 
   test('is read in three reads of files and without writing, so that a claim takes no longer', async () => {
-    await hostd.launch('sbx_cheap', await makeSpec(installation.config, { mode: 'unrestricted' }));
-    const { key, record } = recordOf(installation, 'sbx_cheap');
-    const { installationId } = installation.config;
+    await suite.hostd.launch('sbx_cheap', await makeSpec(suite.installation.config, { mode: 'unrestricted' }));
+    const { key, record } = recordOf(suite.installation, 'sbx_cheap');
+    const { installationId } = suite.installation.config;
     const processor = new ProcessorGroups(`cloche-${installationId}`, findHierarchies());
     const meter = new InstanceMeter({ installationId, processor });
     const calls = () => {
@@ -176,8 +160,8 @@ describe('the use of an instance', () => {
   });
 
   test('has no bytes without a link', async () => {
-    await hostd.launch('sbx_none', await makeSpec(installation.config, { mode: 'deny-all' }));
-    const { egressBytes, ingressBytes } = await useOf(hostd, 'sbx_none');
+    await suite.hostd.launch('sbx_none', await makeSpec(suite.installation.config, { mode: 'deny-all' }));
+    const { egressBytes, ingressBytes } = await useOf(suite.hostd, 'sbx_none');
     assert.deepEqual([egressBytes, ingressBytes], [0, 0]);
   });
 });

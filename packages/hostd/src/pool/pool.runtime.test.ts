@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { LaunchSpec } from '@cloche/protocol';
-import { FakeEgress } from '../../testing/fake-egress.ts';
 import { HostdProcess } from '../../testing/hostd-process.ts';
+import { hostdSuite } from '../../testing/hostd-suite.ts';
 import { initPid, recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
@@ -46,72 +46,55 @@ const specOf = ({ config }: TestInstallation, changes = {}): Promise<LaunchSpec>
   makeSpec(config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE, ...changes });
 
 describe('instances launched ahead', () => {
-  let installation: TestInstallation;
-  let hostd: HostdProcess;
-  let egress: FakeEgress;
-
-  before(async () => {
-    installation = withPool();
-    hostd = await HostdProcess.start(installation, ANSWERING);
-    egress = new FakeEgress(installation.config);
-    await egress.start();
-  });
-
-  afterEach(async () => {
-    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
-  });
-
-  after(async () => {
-    await hostd.close();
-    await egress.stop();
-    assert.deepEqual(hostLeftovers(installation.config), []);
-    installation[Symbol.dispose]();
-  });
+  const suite = hostdSuite(withPool, ANSWERING);
 
   test('are not listed', async () => {
-    await filled(hostd);
-    assert.deepEqual(await hostd.list(), []);
-    assert.equal(recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled').length, SIZE);
+    await filled(suite.hostd);
+    assert.deepEqual(await suite.hostd.list(), []);
+    assert.equal(
+      recordsOnDisk(suite.installation.config).filter(({ record }) => record.status === 'pooled').length,
+      SIZE,
+    );
   });
 
   test('are each claimed by one sandbox, which is then listed, answers and can be stopped', async () => {
-    await filled(hostd);
-    const before = await poolOf(hostd);
-    const waiting = recordsOnDisk(installation.config).map(({ record }) => record.init.pid);
-    const spec = await specOf(installation);
+    await filled(suite.hostd);
+    const before = await poolOf(suite.hostd);
+    const waiting = recordsOnDisk(suite.installation.config).map(({ record }) => record.init.pid);
+    const spec = await specOf(suite.installation);
     const answers = await Promise.all(
-      ['sbx_a', 'sbx_b', 'sbx_c', 'sbx_d', 'sbx_e'].map((id) => hostd.launch(id, spec)),
+      ['sbx_a', 'sbx_b', 'sbx_c', 'sbx_d', 'sbx_e'].map((id) => suite.hostd.launch(id, spec)),
     );
     assert.ok(answers.every(({ status }) => status === 200));
     const claimed = answers.filter(({ body }) => body.agentAnswers);
     assert.ok(claimed.length > 0);
-    const pids = claimed.map(({ body }) => initPid(installation.config, body.sandboxId));
+    const pids = claimed.map(({ body }) => initPid(suite.installation.config, body.sandboxId));
     assert.equal(new Set(pids).size, claimed.length);
     // Further instances may have been launched ahead meanwhile.
     assert.ok(pids.some((pid) => waiting.includes(pid)));
 
-    assert.equal((await hostd.list()).length, answers.length);
-    const after = await poolOf(hostd);
+    assert.equal((await suite.hostd.list()).length, answers.length);
+    const after = await poolOf(suite.hostd);
     assert.deepEqual([after.hits - before.hits, after.misses - before.misses], [claimed.length, 5 - claimed.length]);
     const [first] = claimed;
-    const again = await hostd.launch(first?.body.sandboxId, spec);
+    const again = await suite.hostd.launch(first?.body.sandboxId, spec);
     assert.deepEqual({ ...again.body, agentAnswers: true, kernelReady: first?.body.kernelReady }, first?.body);
-    assert.equal((await hostd.stop(first?.body.sandboxId)).status, 200);
-    assert.equal((await hostd.list()).length, answers.length - 1);
+    assert.equal((await suite.hostd.stop(first?.body.sandboxId)).status, 200);
+    assert.equal((await suite.hostd.list()).length, answers.length - 1);
   });
 
   test('have the limits and the link of an instance that is launched for its sandbox', async () => {
-    await filled(hostd);
+    await filled(suite.hostd);
     // Too many at once for all of them to have been launched ahead.
     const ids = Array.from({ length: 4 * SIZE }, (_, index) => `sbx_${index}`);
-    const spec = await specOf(installation);
-    const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
+    const spec = await specOf(suite.installation);
+    const answers = await Promise.all(ids.map((id) => suite.hostd.launch(id, spec)));
     const look = `cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null
       cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null; ls /proc/sys/net/ipv4/conf`;
     const seen = await Promise.all(
       answers.map(async ({ body }) => ({
         agentAnswers: body.agentAnswers,
-        stdout: (await runInside(installation.config, body.sandboxId, look)).stdout,
+        stdout: (await runInside(suite.installation.config, body.sandboxId, look)).stdout,
       })),
     );
     assert.ok(seen.some(({ agentAnswers }) => agentAnswers) && seen.some(({ agentAnswers }) => !agentAnswers));
@@ -120,54 +103,54 @@ describe('instances launched ahead', () => {
   });
 
   test('are not claimed for another limit, network or template', async () => {
-    await filled(hostd);
-    const spec = await specOf(installation);
+    await filled(suite.hostd);
+    const spec = await specOf(suite.installation);
     for (const other of [
       { ...spec, resources: { ...spec.resources, memoryBytes: 128 * MEBIBYTE } },
       { ...spec, network: { mode: 'deny-all' as const } },
     ]) {
-      const { body } = await hostd.launch('sbx_a', other);
+      const { body } = await suite.hostd.launch('sbx_a', other);
       assert.equal(body.agentAnswers, false);
-      await hostd.stop('sbx_a');
+      await suite.hostd.stop('sbx_a');
     }
   });
 
   test('of a gated kind are closed until they are claimed, and then have the policy of their sandbox', async () => {
-    const spec = await specOf(installation, POLICY);
-    for (const id of ['sbx_a', 'sbx_b']) await hostd.launch(id, spec);
+    const spec = await specOf(suite.installation, POLICY);
+    for (const id of ['sbx_a', 'sbx_b']) await suite.hostd.launch(id, spec);
     const gated = () =>
-      recordsOnDisk(installation.config).filter(
+      recordsOnDisk(suite.installation.config).filter(
         ({ key, record }) => key.startsWith('pool_') && record.status === 'pooled' && hasLink(record.init.pid),
       );
-    await until('one of the kind waits', async () => gated().length > 0 && (await poolOf(hostd)).ready === SIZE);
-    assert.equal(egress.sandboxes.size, 2);
+    await until('one of the kind waits', async () => gated().length > 0 && (await poolOf(suite.hostd)).ready === SIZE);
+    assert.equal(suite.egress.sandboxes.size, 2);
 
-    const { body } = await hostd.launch('sbx_c', spec);
+    const { body } = await suite.hostd.launch('sbx_c', spec);
     assert.equal(body.agentAnswers, true);
     assert.deepEqual(
-      [...egress.sandboxes.values()].map(({ sandboxId, policy }) => ({ sandboxId, policy })),
+      [...suite.egress.sandboxes.values()].map(({ sandboxId, policy }) => ({ sandboxId, policy })),
       ['sbx_a', 'sbx_b', 'sbx_c'].map((sandboxId) => ({ sandboxId, policy: POLICY })),
     );
-    egress.onPut = () => {
+    suite.egress.onPut = () => {
       throw new Error('refused');
     };
-    await until('another waits', async () => (await poolOf(hostd)).ready === SIZE);
-    const refused = await hostd.launch('sbx_d', spec);
-    egress.onPut = () => {};
+    await until('another waits', async () => (await poolOf(suite.hostd)).ready === SIZE);
+    const refused = await suite.hostd.launch('sbx_d', spec);
+    suite.egress.onPut = () => {};
     assert.equal(refused.status, 500);
-    assert.ok(!(await hostd.list()).some(({ sandboxId }) => sandboxId === 'sbx_d'));
+    assert.ok(!(await suite.hostd.list()).some(({ sandboxId }) => sandboxId === 'sbx_d'));
   });
 
   test('are neither claimed nor kept after they died', async () => {
-    await filled(hostd);
-    const waiting = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
+    await filled(suite.hostd);
+    const waiting = recordsOnDisk(suite.installation.config).filter(({ record }) => record.status === 'pooled');
     for (const { record } of waiting) process.kill(record.init.pid, 'SIGKILL');
     await until('they are dead', () => waiting.every(({ record }) => !isProcessAlive(record.init)));
-    const { body } = await hostd.launch('sbx_a', await specOf(installation));
+    const { body } = await suite.hostd.launch('sbx_a', await specOf(suite.installation));
     const died = waiting.map(({ record }) => record.init.pid);
-    assert.ok(!died.includes(initPid(installation.config, body.sandboxId)));
-    await filled(hostd);
-    const keys = () => recordsOnDisk(installation.config).map(({ key }) => key);
+    assert.ok(!died.includes(initPid(suite.installation.config, body.sandboxId)));
+    await filled(suite.hostd);
+    const keys = () => recordsOnDisk(suite.installation.config).map(({ key }) => key);
     await until('they are removed', () => waiting.every(({ key }) => !keys().includes(key)));
   });
 });
