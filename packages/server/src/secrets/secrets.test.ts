@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -8,10 +8,8 @@ import { LIMITS } from '@cloche/contract';
 import { PLACEHOLDERS, type SecretQuestion } from '@cloche/protocol';
 import type { ApiAnswer } from '../../testing/call-api.ts';
 import { type KeyWorld, openKeyWorld } from '../../testing/keys.ts';
+import { createSecret, placesOf, SECRET_HOSTS, SECRET_VALUE } from '../../testing/secrets.ts';
 import { hashBody } from '../idempotency/hash-body.ts';
-
-const VALUE = 'value-of-the-payments-api-7f3a';
-const HOSTS = ['api.test', '*.wild.test', '192.0.2.1'];
 
 let world: KeyWorld;
 beforeEach(async () => {
@@ -19,11 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-const create = (body: object = {}, idempotencyKey?: string): Promise<ApiAnswer> =>
-  world.call('POST', '/v1/secrets', {
-    body: { name: 'payments', value: VALUE, hosts: HOSTS, ...body },
-    ...(idempotencyKey && { idempotencyKey }),
-  });
+const create = (body: object = {}, idempotencyKey?: string) => createSecret(world, body, idempotencyKey);
 const createId = async (body: object = {}): Promise<string> => (await create(body)).body.secret.id;
 const change = (id: string, body: object) => world.call('PATCH', `/v1/secrets/${id}`, { body });
 const keyFile = () => join(world.folder, 'data/server/secrets-key');
@@ -50,92 +44,6 @@ const named = (name: string): SecretQuestion['host'] => ({ kind: 'name', name })
 const valueFor = async (sandboxId: string, placeholder = '', host = named('api.test')): Promise<string | null> =>
   (await ask(sandboxId, [{ placeholder, host }])).values[0];
 
-/** Returns the files of the installation and the log, if they contain a text. */
-function placesOf(text: string): string[] {
-  const names = readdirSync(world.folder, { recursive: true, encoding: 'utf8' });
-  const files = names.map((name) => join(world.folder, name)).filter((path) => statSync(path).isFile());
-  return [
-    ...files.filter((path) => readFileSync(path).includes(text)),
-    ...(world.lines.join().includes(text) ? ['log'] : []),
-  ];
-}
-
-describe('the operations on secrets', () => {
-  it('create, list, get, change and delete one, and never show its value', async () => {
-    const { status, body } = await create({ hosts: [...HOSTS, 'api.test'] });
-    const { secret } = body;
-    assert.equal(status, 201);
-    assert.deepEqual(Object.keys(secret).sort(), [
-      'createdAt',
-      'hosts',
-      'id',
-      'name',
-      'orgId',
-      'projectId',
-      'updatedAt',
-    ]);
-    assert.deepEqual([secret.name, secret.hosts], ['payments', HOSTS]);
-    const path = `/v1/secrets/${secret.id}`;
-    assert.deepEqual((await world.call('GET', path)).body, { secret });
-    assert.deepEqual((await world.call('GET', '/v1/secrets')).body, { data: [secret], hasMore: false });
-    const changed = (await change(secret.id, { hosts: ['other.test'], value: 'another' })).body;
-    assert.deepEqual(changed.secret, { ...secret, hosts: ['other.test'], updatedAt: changed.secret.updatedAt });
-    const deleted = await world.call('DELETE', path);
-    assert.ok(Date.parse(deleted.body.secret.deletedAt) <= Date.now());
-    assert.deepEqual((await world.call('DELETE', path)).body, deleted.body);
-    assert.deepEqual((await world.call('GET', '/v1/secrets')).body.data, []);
-    assert.equal((await change(secret.id, { value: 'x' })).status, 404);
-  });
-
-  it('refuse values, names and hosts that cannot be, without repeating the value', async () => {
-    const wrong: [string, object][] = [
-      ['body.value', { value: '' }],
-      ['body.value', { value: 'x'.repeat(LIMITS.secretValueLength + 1) }],
-      ...['\r', '\n', '\0', '\x7f'].map((end): [string, object] => ['body.value', { value: `visible${end}` }]),
-      ['body.name', { name: '' }],
-      ['body.name', { name: 'a\nb' }],
-      ['body.hosts', { hosts: [] }],
-      ['body.hosts.1', { hosts: ['api.test', 'https://api.test'] }],
-    ];
-    for (const [path, body] of wrong) {
-      const { status, body: answer } = await create(body);
-      assert.deepEqual([status, answer.error.code], [400, 'invalid_request'], JSON.stringify(body));
-      assert.equal(answer.error.details.issues[0].path, path);
-      assert.doesNotMatch(JSON.stringify(answer), /visible|payments-api/);
-    }
-    assert.equal((await create({ value: `tab\tand ${'x'.repeat(LIMITS.secretValueLength - 8)}` })).status, 201);
-    const id = await createId();
-    assert.equal((await change(id, { value: 'a\nb' })).status, 400);
-    assert.equal((await change(id, { hosts: ['*'] })).status, 400);
-    assert.deepEqual(placesOf('visible'), []);
-  });
-
-  it('have a quota, which deleted ones do not count for', async () => {
-    const { orgId } = (await create()).body.secret;
-    await world.operator('PATCH', `/orgs/${orgId}/quotas`, { secrets: 2 });
-    const id = await createId();
-    const { status, body } = await create();
-    assert.deepEqual([status, body.error.details], [429, { quota: 'secrets', limit: 2, used: 2 }]);
-    await world.call('DELETE', `/v1/secrets/${id}`);
-    assert.equal((await create()).status, 201);
-  });
-
-  it('need their scopes', async () => {
-    const [reader, writer] = await Promise.all(
-      ['secret:read', 'secret:write'].map((scope) => world.create({ scopes: [scope] })),
-    );
-    const status = async (key: string | undefined, method: string) =>
-      (
-        await world.call(method, '/v1/secrets', {
-          ...(key && { key }),
-          ...(method === 'POST' && { body: { name: 'x', value: 'y', hosts: ['a.test'] } }),
-        })
-      ).status;
-    assert.deepEqual([await status(reader?.secret, 'GET'), await status(reader?.secret, 'POST')], [200, 403]);
-    assert.deepEqual([await status(writer?.secret, 'GET'), await status(writer?.secret, 'POST')], [403, 201]);
-  });
-});
-
 describe('the value of a secret', () => {
   it('is created once for one Idempotency-Key, and another value with it is refused', async () => {
     const first = await create({}, 'once');
@@ -145,20 +53,20 @@ describe('the value of a secret', () => {
   });
 
   it('is in no file and no line of the log as it is, nor is a hash of the request that had it', async () => {
-    const body = { hosts: HOSTS, name: 'payments', value: VALUE };
+    const body = { hosts: SECRET_HOSTS, name: 'payments', value: SECRET_VALUE };
     await create({}, 'once');
     await sandboxWith({ KEY: await createId() });
     await world.restart();
     const hash = hashBody(body);
-    for (const text of [VALUE, Buffer.from(VALUE).toString('base64').slice(0, -3), hash]) {
-      assert.deepEqual(placesOf(text), []);
+    for (const text of [SECRET_VALUE, Buffer.from(SECRET_VALUE).toString('base64').slice(0, -3), hash]) {
+      assert.deepEqual(placesOf(world, text), []);
     }
     // Control: the same search finds what is stored, and the hash of a request that has no secret.
-    assert.ok(placesOf('payments').length > 0);
+    assert.ok(placesOf(world, 'payments').length > 0);
     const metadata = { metadata: { a: 'b' } };
     await world.call('POST', '/v1/sandboxes', { body: metadata, idempotencyKey: 'other' });
     await world.restart();
-    assert.ok(placesOf(hashBody(metadata)).length > 0);
+    assert.ok(placesOf(world, hashBody(metadata)).length > 0);
   });
 
   it('is encrypted with a key in a file of the server alone, and bound to its secret', async () => {
@@ -166,10 +74,10 @@ describe('the value of a secret', () => {
     assert.equal(mode & 0o777, 0o600);
     const key = readFileSync(keyFile(), 'utf8').trim();
     assert.match(key, /^[0-9a-f]{64}$/);
-    assert.deepEqual(placesOf(key), [keyFile()]);
+    assert.deepEqual(placesOf(world, key), [keyFile()]);
     const [id, other] = [await createId(), await createId({ value: 'of another secret' })];
     const { sandboxId, env } = await sandboxWith({ KEY: id });
-    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
     writeRow((database) => {
       database
         .prepare('update secrets set value = (select value from secrets where id = ?) where id = ?')
@@ -196,14 +104,15 @@ describe('a sandbox with secrets', () => {
     const placeholders = [one, two].flatMap(({ env }) => [env.KEY ?? '', env.OTHER ?? '']);
     for (const each of placeholders) assert.deepEqual(each.match(PLACEHOLDERS), [each]);
     assert.equal(new Set(placeholders).size, 4);
-    assert.doesNotMatch(JSON.stringify([one.sandbox, one.env]), new RegExp(VALUE));
+    assert.doesNotMatch(JSON.stringify([one.sandbox, one.env]), new RegExp(SECRET_VALUE));
   });
 
   it('has its placeholders replaced for the hosts of the secret alone', async () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     const to = (host: SecretQuestion['host']) => valueFor(sandboxId, env.KEY, host);
-    for (const name of ['api.test', 'a.wild.test', 'b.a.wild.test']) assert.equal(await to(named(name)), VALUE, name);
-    assert.equal(await to({ kind: 'ipv4', address: '192.0.2.1' }), VALUE);
+    for (const name of ['api.test', 'a.wild.test', 'b.a.wild.test'])
+      assert.equal(await to(named(name)), SECRET_VALUE, name);
+    assert.equal(await to({ kind: 'ipv4', address: '192.0.2.1' }), SECRET_VALUE);
     for (const name of ['wild.test', 'xapi.test', 'api.test.evil', 'evil.api.test']) {
       assert.equal(await to(named(name)), null, name);
     }
@@ -216,7 +125,7 @@ describe('a sandbox with secrets', () => {
     assert.equal(await valueFor(one.sandboxId, two.env.KEY), null);
     assert.equal(await valueFor(none.sandboxId, two.env.KEY), null);
     assert.equal(await valueFor('sbx_unknown', two.env.KEY), null);
-    assert.equal(await valueFor(two.sandboxId, two.env.KEY), VALUE);
+    assert.equal(await valueFor(two.sandboxId, two.env.KEY), SECRET_VALUE);
     await world.call('DELETE', `/v1/sandboxes/${two.sandboxId}`);
     assert.equal(await valueFor(two.sandboxId, two.env.KEY), null);
   });
@@ -281,9 +190,9 @@ describe('a rotation', () => {
     assert.notEqual(readFileSync(keyFile(), 'utf8'), before);
     assert.match(readFileSync(keyFile(), 'utf8'), /^[0-9a-f]{64}\n$/);
     assert.notEqual(readRows(), sealed);
-    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
     await world.restart();
-    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
     // Control: the old key alone does not decrypt what is stored now.
     writeFileSync(keyFile(), before);
     await world.restart();
@@ -297,10 +206,10 @@ describe('a rotation', () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     writeFileSync(keyFile(), `${'ab'.repeat(32)}\n${readFileSync(keyFile(), 'utf8')}`);
     await world.restart();
-    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
     assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 1 });
     assert.equal(readFileSync(keyFile(), 'utf8').length, 65);
-    assert.equal(await valueFor(sandboxId, env.KEY), VALUE);
+    assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
   });
 
   it('takes the first key of CLOCHE_SECRETS_KEY, and makes no file', async () => {

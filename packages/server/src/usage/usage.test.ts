@@ -1,43 +1,13 @@
 /** The usage of sandboxes on a real database and a fake runtime, whose counters the tests choose. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { operations, type SandboxId, type SandboxUsage, type UsageRow } from '@cloche/contract';
-import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
+import type { SandboxId } from '@cloche/contract';
 import { compiledForPostgres } from '../../testing/compiled-for-postgres.ts';
-import {
-  type Call,
-  DEFAULT_PROJECT,
-  openSandboxes,
-  repositoryOf,
-  type SandboxesWorld,
-  SILENT,
-} from '../../testing/sandboxes.ts';
+import { DEFAULT_PROJECT, openSandboxes, repositoryOf, SILENT } from '../../testing/sandboxes.ts';
+import { list, pass, RESOURCES, ready, sum, usageOf, used } from '../../testing/usage.ts';
 import { composeUsage } from '../compose/compose-usage.ts';
 import { Transactions } from '../db/transactions.ts';
 import { HOUR_MS } from './hour-sums.ts';
-
-const RESOURCES = { memoryMb: 256, diskMb: 128 };
-
-const usageOf = async (world: SandboxesWorld, sandboxId: SandboxId): Promise<SandboxUsage> =>
-  (await world.call(operations.getSandboxUsage, { params: { sandboxId } })).usage;
-const list = async (world: SandboxesWorld, query: Record<string, unknown> = {}, call: Call = {}): Promise<UsageRow[]> =>
-  (await world.call(operations.listUsage, { ...call, query })).data;
-const ready = (world: SandboxesWorld, body: object = {}) => world.createReady({ resources: RESOURCES, ...body });
-
-/** Returns the usage without the fields that are 0. */
-function used(row: UsageRow | SandboxUsage): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== 0));
-}
-
-/** Returns the sum of a field over rows. */
-function sum(rows: readonly UsageRow[], field: 'cpuMs' | 'sandboxMs' | 'memoryMbMs' | 'runs' | 'egressBytes'): number {
-  return rows.reduce((total, row) => total + row[field], 0);
-}
-
-async function pass(world: SandboxesWorld, afterMs = 10_000): Promise<void> {
-  world.clock.advance(afterMs);
-  await world.usage.rollUp.pass();
-}
 
 describe('the usage of a live sandbox', () => {
   it('is what its instance used and the time since it became ready, at the last count', async () => {
@@ -238,75 +208,6 @@ describe('the usage of an ended sandbox', () => {
     await world.until(async () => (await world.db.selectFrom('sandboxes').selectAll().execute()).length === 0);
     assert.deepEqual(await world.db.selectFrom('sandbox_usage').selectAll().execute(), []);
     assert.equal(sum(await list(world), 'sandboxMs'), 10_000);
-  });
-});
-
-describe('runs and commands', () => {
-  async function openReady(): Promise<{ world: CommandsWorld; id: SandboxId }> {
-    const world = await openCommands();
-    return { world, id: await ready(world) };
-  }
-
-  it('count one by one, whatever becomes of them', async () => {
-    const { world, id } = await openReady();
-    await using _ = world;
-    for (let made = 0; made < 100; made += 1) await world.run(id, made % 2 ? 'print x' : 'fail');
-    for await (const _event of await world.stream({
-      params: { sandboxId: id },
-      body: { code: 'print x', language: 'python' },
-    }));
-    await world.runCommand(id, { command: 'exit 3' });
-    await world.runCommand(id, { command: 'print x', background: true });
-    await assert.rejects(world.runCommand(id, { command: 'print', cwd: '/missing' }), { code: 'invalid_request' });
-    await pass(world);
-    const usage = await usageOf(world, id);
-    assert.deepEqual([usage.runs, usage.commands], [101, 2]);
-    const [row] = await list(world);
-    assert.deepEqual([row?.runs, row?.commands], [101, 2]);
-  });
-
-  it('count once for requests with the same idempotency key', async () => {
-    const { world, id } = await openReady();
-    await using _ = world;
-    for (let made = 0; made < 3; made += 1) {
-      await world.runCommand(id, { command: 'print x' }, { idempotencyRecordId: 'idem_1' });
-    }
-    await pass(world);
-    assert.equal((await usageOf(world, id)).commands, 1);
-  });
-
-  it('that another server counted are added after the end of the sandbox', async () => {
-    const { world, id } = await openReady();
-    await using _ = world;
-    const other = composeUsage({ ...world, log: SILENT });
-    other.startedWork.count(await world.get(id), 'runs');
-    await pass(world);
-    await world.kill(id);
-    await other.rollUp.pass();
-    await other.rollUp.pass();
-    assert.equal((await usageOf(world, id)).runs, 1);
-    assert.equal(sum(await list(world), 'runs'), 1);
-  });
-
-  it('are written when the server stops, also without an answer of the runtime', async () => {
-    const { world, id } = await openReady();
-    await using _ = world;
-    await world.run(id, 'print x');
-    world.driver.isDown = true;
-    await world.usage.stop();
-    world.driver.isDown = false;
-    assert.equal((await usageOf(world, id)).runs, 1);
-  });
-
-  it('are kept for the next count when one fails', async () => {
-    const { world, id } = await openReady();
-    await using _ = world;
-    await world.run(id, 'print x');
-    await world.db.schema.alterTable('usage_hours').renameTo('gone').execute();
-    await assert.rejects(pass(world));
-    await world.db.schema.alterTable('gone').renameTo('usage_hours').execute();
-    await pass(world);
-    assert.deepEqual([(await usageOf(world, id)).runs, sum(await list(world), 'runs')], [1, 1]);
   });
 });
 
