@@ -1,0 +1,110 @@
+import { buffer } from 'node:stream/consumers';
+import { LIMITS, type TemplateRecipe, type TemplateSetupStep } from '@cloche/contract';
+import type { BuildContext, CopiedEntry } from './build-context.ts';
+import { DockerfileError } from './dockerfile-error.ts';
+import { packEntries } from './pack-entries.ts';
+import type { CopyStep, DockerfilePlan, PlanStep } from './plan.ts';
+import { directoryLine, runLine, unpackLine } from './step-lines.ts';
+
+/** Files of a COPY that are put into the recipe themselves have at most this many bytes together; others are uploaded. */
+const INLINE_BYTES = LIMITS.templateContentBytes / 2;
+
+export interface MakeRecipeOptions {
+  readonly context: BuildContext;
+  /** Stores the packed files of a `COPY` and returns the id of the artifact. Called for each that is too large. */
+  readonly upload: (archive: AsyncIterable<Buffer>, title: string) => Promise<string>;
+}
+
+export interface DockerfileRecipe {
+  readonly recipe: Pick<TemplateRecipe, 'from' | 'env'> & { setup: TemplateSetupStep[] };
+  /** What each step of `setup` does, such as `COPY src /app`. */
+  readonly titles: readonly string[];
+}
+
+/** Turns the plan of a Dockerfile into a recipe, with the files that it copies. @throws {DockerfileError} */
+export async function makeRecipe(plan: DockerfilePlan, options: MakeRecipeOptions): Promise<DockerfileRecipe> {
+  const { line, name } = plan.from;
+  if (!/^[a-z0-9_][a-z0-9_-]*$/.test(name)) {
+    const why = `FROM ${name} is not a template; start from one that \`cloche template list\` shows`;
+    throw new DockerfileError(line, `${why}. Images of a registry cannot be used here.`);
+  }
+  const making = new Making(options);
+  for (const step of plan.steps) await making.add(step);
+  return making.finish(name);
+}
+
+class Making {
+  readonly #options: MakeRecipeOptions;
+  readonly #setup: TemplateSetupStep[] = [];
+  readonly #titles: string[] = [];
+  #env: Record<string, string> = {};
+  /** Directories of `WORKDIR` that no step has created yet. */
+  #directories: string[] = [];
+  #inlineBytes = 0;
+
+  constructor(options: MakeRecipeOptions) {
+    this.#options = options;
+  }
+
+  async add(step: PlanStep): Promise<void> {
+    switch (step.kind) {
+      case 'env':
+        this.#env = { ...this.#env, ...step.env };
+        return;
+      case 'workdir':
+        this.#directories.push(step.path);
+        return;
+      case 'run': {
+        this.#makeDirectories();
+        const { as, run } = runLine(step);
+        this.#push({ as, run, cwd: step.cwd, env: { ...this.#env, ...step.args } }, `RUN ${step.argv.at(-1)}`);
+        return;
+      }
+      case 'copy':
+        await this.#copy(step);
+    }
+  }
+
+  finish(from: string): DockerfileRecipe {
+    this.#makeDirectories();
+    if (this.#setup.length > LIMITS.templateSetupSteps)
+      throw new DockerfileError(1, `the file has more than ${LIMITS.templateSetupSteps} steps; join RUN lines by &&.`);
+    return { recipe: { from, setup: this.#setup, env: this.#env }, titles: this.#titles };
+  }
+
+  #push(step: TemplateSetupStep, title: string): void {
+    this.#setup.push(step);
+    this.#titles.push(title);
+  }
+
+  /** Adds one step for all directories that are due, because each step is captured. */
+  #makeDirectories(): void {
+    if (this.#directories.length === 0) return;
+    const [last] = this.#directories.slice(-1);
+    this.#push({ as: 'root', run: this.#directories.map(directoryLine).join(' && '), cwd: '/' }, `WORKDIR ${last}`);
+    this.#directories = [];
+  }
+
+  async #copy(step: CopyStep): Promise<void> {
+    this.#makeDirectories();
+    const entries = [...this.#options.context.entries(step)];
+    const title = `${step.keyword} ${[...step.sources, ...step.inline.map(({ name }) => `<<${name}`)].join(' ')} ${step.to}`;
+    const archive = `/tmp/.cloche-copy-${this.#setup.length + 1}.tar.gz`;
+    this.#push({ files: [{ path: archive, mode: '0600', ...(await this.#contentOf(entries, title)) }] }, title);
+    const paths = entries.map(({ path }) => path);
+    this.#push({ as: 'root', run: unpackLine(step, archive, paths), cwd: '/' }, `${title} (unpack)`);
+  }
+
+  async #contentOf(entries: readonly CopiedEntry[], title: string) {
+    // Packed, text takes less; what is larger than this would not fit anyway.
+    const sizeBytes = entries.reduce((sum, entry) => sum + entry.sizeBytes, 0);
+    if (sizeBytes <= INLINE_BYTES) {
+      const bytes = await buffer(packEntries(entries));
+      if (this.#inlineBytes + bytes.length <= INLINE_BYTES) {
+        this.#inlineBytes += bytes.length;
+        return { content: bytes.toString('base64'), encoding: 'base64' as const };
+      }
+    }
+    return { artifactId: await this.#options.upload(packEntries(entries), title) };
+  }
+}
