@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { FILE_PATH_PATTERN, FileUser } from './file.ts';
-import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
+import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema, WorkspaceRunIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { Metadata } from './sandbox.ts';
 import { documented, Text } from './text.ts';
@@ -12,6 +12,7 @@ export const Artifact = Type.Object(
     orgId: OrgIdSchema,
     projectId: ProjectIdSchema,
     sandboxId: SandboxIdSchema,
+    workspaceRunId: Type.Optional(WorkspaceRunIdSchema),
     name: Type.String({ description: 'File name of a download.' }),
     path: Type.Optional(
       Type.String({ description: 'Path of the file in the sandbox. Absent for an output of a run.' }),

@@ -32,7 +32,7 @@ export type Signal = (typeof SIGNALS)[number];
 export const BASE64_PATTERN =
   '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw](?:==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?$';
 
-const CommandLine = Type.Union(
+export const CommandLine = Type.Union(
   [
     Text({
       minLength: 1,

@@ -61,15 +61,18 @@ describe('the table of operations', () => {
   it('requires the Idempotency-Key where the spec does', () => {
     const required = table.filter(([, { idempotency }]) => idempotency === 'required').map(([id]) => id);
     assert.deepEqual(required.sort(), [
+      'createArchiveTransfer',
       'createCommand',
       'createContext',
       'exportArtifact',
       'extendSandbox',
+      'finalizeArchive',
       'runCode',
       'runCommand',
       'setSandboxTtl',
       'startCommand',
       'streamCode',
+      'uploadWorkspaceArchive',
     ]);
   });
 

@@ -117,6 +117,13 @@ export const ERRORS = {
       workspaceRuns: Type.Optional(
         Type.Integer({ minimum: 0, description: 'Workspace runs of the project that have not finished.' }),
       ),
+      status: Type.Optional(
+        Type.String({ description: 'Status of the workspace run, which does not allow the operation.' }),
+      ),
+      templates: Type.Optional(
+        Type.Integer({ minimum: 0, description: 'Other templates that are made from the template.' }),
+      ),
+      builds: Type.Optional(Type.Integer({ minimum: 0, description: 'Builds of the template that have not ended.' })),
     }),
     summary: 'The state of the resource does not allow the operation.',
   },
@@ -160,7 +167,7 @@ export const ERRORS = {
     details: Type.Object({
       quota: Type.String({
         description:
-          'What is used up: the name of a quota of the organization or the project, such as `liveSandboxes`, or `resources.pids`, `api_keys`, `projects`, `replay_bytes`.',
+          'What is used up: the name of a quota of the organization or the project, such as `liveSandboxes`, or `resources.pids`, `api_keys`, `projects`, `templates`, `template_builds`, `workspace_runs`, `workspace_archives`, `replay_bytes`.',
       }),
       limit: Type.Number(),
       used: Type.Number(),

@@ -8,8 +8,11 @@ import { Preview } from './preview.ts';
 import { Project } from './project.ts';
 import { QuotaUse } from './quota.ts';
 import { Sandbox } from './sandbox.ts';
+import { Template } from './template.ts';
+import { TemplateBuild } from './template-build.ts';
 import { timestamp } from './timestamps.ts';
 import { Webhook } from './webhook.ts';
+import { WORKSPACE_RUN_STATUSES, WorkspaceRun, type WorkspaceRunStatus } from './workspace-run.ts';
 
 const SANDBOX_EVENTS = [
   'sandbox.created',
@@ -24,7 +27,11 @@ const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
 const API_KEY_EVENTS = ['api_key.created', 'api_key.rotated', 'api_key.revoked'] as const;
 export type ApiKeyEventType = (typeof API_KEY_EVENTS)[number];
 const WEBHOOK_EVENTS = ['webhook.disabled'] as const;
+const TEMPLATE_EVENTS = ['template.created', 'template.deleted'] as const;
+const TEMPLATE_BUILD_EVENTS = ['template_build.succeeded', 'template_build.failed', 'template_build.canceled'] as const;
 const QUOTA_EVENTS = ['quota.exceeded'] as const;
+type WorkspaceRunEventType = `workspace_run.${WorkspaceRunStatus}`;
+const WORKSPACE_RUN_EVENTS = WORKSPACE_RUN_STATUSES.map((status) => `workspace_run.${status}` as WorkspaceRunEventType);
 
 /** Types of events. A resource's group is the part before the dot. */
 export const EVENT_TYPES = [
@@ -33,8 +40,11 @@ export const EVENT_TYPES = [
   ...PREVIEW_EVENTS,
   ...PROJECT_EVENTS,
   ...API_KEY_EVENTS,
+  ...TEMPLATE_EVENTS,
+  ...TEMPLATE_BUILD_EVENTS,
   ...WEBHOOK_EVENTS,
   ...QUOTA_EVENTS,
+  ...WORKSPACE_RUN_EVENTS,
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 type GroupOf<Type> = Type extends `${infer Group}.${string}` ? Group : never;
@@ -90,6 +100,12 @@ export const ResourceEvent = Type.Union(
       { apiKey: ApiKey },
       'Changes by clients and by the operator. `api_key.rotated` has the successor, whose `rotatedFrom` names the old key.',
     ),
+    eventOf(TEMPLATE_EVENTS, { template: Template }, 'Of templates of the organization.'),
+    eventOf(
+      TEMPLATE_BUILD_EVENTS,
+      { build: TemplateBuild },
+      '`template_build.succeeded`: its version can be used. `template_build.failed`: `error` says why.',
+    ),
     eventOf(
       WEBHOOK_EVENTS,
       { webhook: Webhook },
@@ -99,6 +115,11 @@ export const ResourceEvent = Type.Union(
       QUOTA_EVENTS,
       { quota: QuotaUse },
       'A limit refused a request. For each quota and project there is at most one such event in a minute.',
+    ),
+    eventOf(
+      WORKSPACE_RUN_EVENTS,
+      { workspaceRun: WorkspaceRun },
+      'The workspace run has the status that the type names. `workspace_run.awaiting_archive`: it was created.',
     ),
   ],
   { $id: 'ResourceEvent' },

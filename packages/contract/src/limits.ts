@@ -107,6 +107,60 @@ export const LIMITS = {
   /** How long a rotated secret still signs. */
   webhookSecretGraceMs: 86_400_000,
 
+  /** Time limit of the command of a workspace run. */
+  workspaceRunTimeoutDefaultMs: 600_000,
+  workspaceRunTimeoutMaxMs: 86_400_000,
+  /** Workspace runs of an organization that have not finished. */
+  unfinishedWorkspaceRuns: 10_000,
+  /** A workspace run that is not started within this time is canceled. */
+  workspaceRunStartWithinMs: 7 * 86_400_000,
+  /** Patterns that select the artifacts of a workspace run, and the artifacts of one run. */
+  artifactPatterns: 64,
+  artifactPatternLength: 1024,
+  workspaceRunArtifacts: 1000,
+  /** An archive in one request, and one that is uploaded by a signed URL. */
+  workspaceArchiveBytes: 100 * 1024 * 1024,
+  workspaceArchiveTransferBytes: 5 * 1024 * 1024 * 1024,
+  /** Archives of an organization that are stored or are being uploaded. */
+  workspaceArchivesBytes: 100 * 1024 * 1024 * 1024,
+  /** Files, directories and links in one archive. */
+  workspaceArchiveEntries: 200_000,
+  /** How long the URL of a transfer works. */
+  archiveTransferMs: 6 * 3_600_000,
+  /** How long an archive is kept after the end of its run. */
+  workspaceArchiveKeptMs: 86_400_000,
+  /** Output kept for each workspace run; the oldest is dropped first. */
+  workspaceRunOutputBytes: 64 * 1024 * 1024,
+  workspaceRunEventsPerPage: 1000,
+  /** How long the events of a workspace run are kept after its end. */
+  workspaceRunEventsKeptMs: 30 * 86_400_000,
+  /** Templates of an organization that are not deleted. */
+  templatesPerOrganization: 200,
+  templateSlugLength: 48,
+  templateDescriptionLength: 1000,
+  /** Packages of one package manager in a recipe. */
+  templatePackages: 200,
+  templatePackageLength: 300,
+  /** Files of a recipe, and of each of its steps. */
+  templateFiles: 500,
+  templateFilePathLength: 4096,
+  /** All contents of files in a recipe together. */
+  templateContentBytes: 2 * 1024 * 1024,
+  templateSetupSteps: 100,
+  templateImports: 32,
+  templateImportLength: 128,
+  /** Value of one environment variable of a version. */
+  templateEnvValueLength: 16_384,
+  templateBuildMs: 1_800_000,
+  /** Unfinished builds of an organization, and those of them that run at a time. */
+  templateBuildsQueued: 20,
+  templateBuildsAtOnce: 2,
+  templateBuildsListed: 200,
+  /** Output of one step; a step that prints more fails. */
+  templateStepOutputBytes: 64 * 1024 * 1024,
+  /** Log kept per build; the oldest is dropped first. */
+  templateBuildLogBytes: 16 * 1024 * 1024,
+
   /** Sandboxes in one list of metrics. */
   measuredSandboxes: 500,
   /** A time in a query parameter. */

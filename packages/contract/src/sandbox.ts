@@ -93,7 +93,7 @@ export const Sandbox = Type.Object(
       oneOf(
         DESTROYED_REASONS,
         '`ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed ' +
-          'it. `platform_cleanup`: the host lost the instance, or the operator removed it.',
+          'it. `platform_cleanup`: the host lost the instance, the operator removed it, or its workspace run ended.',
       ),
     ),
     failureReason: Type.Optional(Type.String({ description: 'Explains for people why the sandbox is `failed`.' })),

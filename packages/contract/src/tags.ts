@@ -12,7 +12,9 @@ export const TAGS = {
   Previews: 'A preview serves a port of a sandbox at a URL of its own.',
   'API keys':
     'An API key identifies its caller and limits what requests may do: by scopes, by projects and until a time.',
-  Templates: 'A template is an image that sandboxes are created from. Its versions are immutable.',
+  Templates:
+    'A template is an image that sandboxes are created from. Its versions are immutable. Every organization has the curated ' +
+    'templates, and can build others from recipes.',
   Projects:
     'A project groups the sandboxes, artifacts and previews of an organization. An API key can be bound to projects. Every ' +
     'organization has a default project.',
@@ -28,6 +30,9 @@ export const TAGS = {
     'organization are numbered; each is written together with its change.',
   Webhooks:
     'A webhook is a URL of yours that receives events as signed messages, each at least once and in their order.',
+  'Workspace runs':
+    'A workspace run is a job: the service unpacks an archive in a new sandbox, runs one command there, keeps its output ' +
+    'and artifacts, and destroys the sandbox.',
   Audit:
     'The audit log says which key changed what, and which requests were refused. The hash of each event covers the one before.',
 } as const;

@@ -15,19 +15,21 @@
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
  * | `DELETE /instances/:sandboxId/:generation` | → `StoppedInstance` once the instance is killed and no longer listed; idempotent |
  * | `DELETE …?until=gone` | → `StoppedInstance` once nothing of the instance is left on the host |
+ * | `POST /instances/:sandboxId/:generation/capture` | `CaptureInstance` → `CapturedVersion`; ends the instance |
+ * | `GET /captured-versions` | → `CapturedVersionList` |
+ * | `POST /captured-versions` | `DeriveVersion` → `CapturedVersion`: the files of another version under a new manifest |
+ * | `DELETE /captured-versions/:versionId` | → 204 once the version cannot be launched any more; idempotent |
  *
  * The body of a failure is `HostdErrorBody`.
  */
 import { type Static, Type } from 'typebox';
+import { VersionId } from './captured-versions.ts';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
 
 /** Source of an instance: a template version. */
 export const LaunchSource = Type.Union([
-  Type.Object(
-    { kind: Type.Literal('template'), templateVersionId: Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' }) },
-    { additionalProperties: false },
-  ),
+  Type.Object({ kind: Type.Literal('template'), templateVersionId: VersionId }, { additionalProperties: false }),
 ]);
 export type LaunchSource = Static<typeof LaunchSource>;
 
@@ -229,7 +231,9 @@ export const HostdHealth = Type.Object({
  *
  * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce the mode, so
  * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `launch_failed` 500: the launch was undone;
- * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one.
+ * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one;
+ * `capture_refused` 422: the changes cannot become a version, and the message says why; `instance_not_found` 404: no
+ * such instance lives here; `version_in_use` 409: an instance runs on the version, or another version is made from it.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',
@@ -238,6 +242,9 @@ export const HOSTD_ERROR_CODES = [
   'no_capacity',
   'launch_failed',
   'kernel_unavailable',
+  'capture_refused',
+  'instance_not_found',
+  'version_in_use',
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];

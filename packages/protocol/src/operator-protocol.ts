@@ -9,6 +9,7 @@
  * | `GET /orgs/{org}/quotas` | → `QuotaList`; `org` is an id or a name |
  * | `PATCH /orgs/{org}/quotas` | limits by quota, as in `quotas` of a project → `QuotaList`. Sets the given limits, `null` removes one. |
  * | `POST /keys` | `CreateKey` → `KeyCreated`, with the key, which is shown only once |
+ * | `POST /keys/{key}/revoke` | → `KeyRevoked`, also when it was revoked before |
  * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when a key exists already |
  * | `POST /reconcile` | → `ReconcileReport` of one reconciliation, run now |
  * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
@@ -67,6 +68,9 @@ export const KeyCreated = Type.Object({
   }),
 });
 export type KeyCreated = Static<typeof KeyCreated>;
+
+export const KeyRevoked = Type.Object({ key: Type.Object({ id: Type.String() }) });
+export type KeyRevoked = Static<typeof KeyRevoked>;
 
 export const ReconcileReport = Type.Object({
   instancesRemoved: Type.Integer(),

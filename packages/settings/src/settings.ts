@@ -60,8 +60,9 @@ export const SETTINGS = {
   CLOCHE_CACHE_RETENTION_MS: {
     value: milliseconds(2 * DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 30 * DAY_MS,
-    readBy: ['setup', 'cli'],
-    summary: 'how long old template versions and guest files are kept after their last use; at least two days',
+    readBy: ['setup', 'cli', 'hostd'],
+    summary:
+      'how long old template versions, guest files and cached steps of template builds are kept after their last use; at least two days',
     more: 'hostd records once a day what it uses. The newest version of each template always stays.',
   },
   CLOCHE_CONFIG_FILE: {
@@ -71,11 +72,12 @@ export const SETTINGS = {
     summary: 'file of settings, one NAME=value on each line; environment variables take precedence',
   },
   CLOCHE_DATABASE_URL: {
-    value: text('^[a-z]+:', 'a URL such as sqlite:/path/to/file'),
+    value: text('^[a-z]+:', 'a URL such as sqlite:/path/to/file or postgres://user:password@host/database'),
     defaultText: 'SQLite in the data folder',
     readBy: ['server'],
     secret: true,
-    summary: '`sqlite:/path`; PostgreSQL is not supported yet',
+    summary: '`sqlite:/path`, or `postgres://user:password@host:5432/database` for PostgreSQL 15 or newer',
+    more: 'See [PostgreSQL](#postgresql).',
   },
   CLOCHE_RUNTIME: {
     value: oneOf('hostd'),
@@ -289,7 +291,7 @@ export const SETTINGS = {
     default: 30 * DAY_MS,
     readBy: ['server'],
     summary: 'how long an ended sandbox with its commands, and an ended API key, can be looked up; at least a day',
-    more: 'The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good.',
+    more: 'The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good. Builds of templates, cached steps, and versions other than the default one are kept as long after their last use.',
   },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),

@@ -39,6 +39,7 @@ export const listArtifacts = {
     {
       projectId: Type.Optional(Text({ description: 'Only artifacts of this project.' })),
       sandboxId: Type.Optional(Text({ description: 'Only artifacts of this sandbox.' })),
+      workspaceRunId: Type.Optional(Text({ description: 'Only artifacts of this workspace run.' })),
       name: Type.Optional(Text({ description: 'Only artifacts with this name.' })),
     },
     { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },

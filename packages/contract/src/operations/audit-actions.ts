@@ -13,7 +13,10 @@ export interface AuditAction {
     | 'project'
     | 'apiKey'
     | 'secret'
-    | 'webhook';
+    | 'template'
+    | 'build'
+    | 'webhook'
+    | 'workspaceRun';
 }
 
 /**
@@ -75,9 +78,18 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   getPreview: 'none',
   deletePreview: { action: 'preview.deleted', target: 'preview' },
 
+  createTemplate: { action: 'template.created', target: 'template' },
   listTemplates: 'none',
   getTemplate: 'none',
+  updateTemplate: { action: 'template.updated', target: 'template' },
+  deleteTemplate: { action: 'template.deleted', target: 'template' },
   listTemplateVersions: 'none',
+  createTemplateBuild: { action: 'template_build.created', target: 'build' },
+  listTemplateBuilds: 'none',
+  getTemplateBuild: 'none',
+  listTemplateBuildLogs: 'none',
+  streamTemplateBuildLogs: 'none',
+  cancelTemplateBuild: { action: 'template_build.canceled', target: 'build' },
 
   createApiKey: { action: 'api_key.created', target: 'apiKey' },
   listApiKeys: 'none',
@@ -115,6 +127,17 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   testWebhook: { action: 'webhook.tested', target: 'webhook' },
   listWebhookDeliveries: 'none',
   resendWebhookDelivery: { action: 'webhook.delivery_resent', target: 'webhook' },
+
+  createWorkspaceRun: { action: 'workspace_run.created', target: 'workspaceRun' },
+  uploadWorkspaceArchive: { action: 'workspace_run.archived', target: 'workspaceRun' },
+  createArchiveTransfer: { action: 'workspace_run.transfer_created', target: 'workspaceRun' },
+  finalizeArchive: { action: 'workspace_run.archived', target: 'workspaceRun' },
+  cancelWorkspaceRun: { action: 'workspace_run.canceled', target: 'workspaceRun' },
+  startWorkspaceRun: { action: 'workspace_run.started', target: 'workspaceRun' },
+  listWorkspaceRuns: 'none',
+  getWorkspaceRun: 'none',
+  listWorkspaceRunEvents: 'none',
+  streamWorkspaceRunEvents: 'none',
 
   listAuditEvents: 'none',
 };

@@ -12,11 +12,18 @@ import * as projects from './projects.ts';
 import * as quotas from './quotas.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as secrets from './secrets.ts';
+import * as templateBuildLogs from './template-build-logs.ts';
+import * as templateBuilds from './template-builds.ts';
 import * as templates from './templates.ts';
 import * as usage from './usage.ts';
 import * as webhooks from './webhooks.ts';
+import * as workspaceArchives from './workspace-archives.ts';
+import * as workspaceRuns from './workspace-runs.ts';
 
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
+const { WorkspaceRunParams: __, WorkspaceRunResponse: ___, ...workspaceRunOperations } = workspaceRuns;
+const { TemplateParams: _template, ...templateOperations } = templates;
+const { BuildParams: _build, ...templateBuildOperations } = templateBuilds;
 
 /** All operations under `/v1`, by id. The server serves only operations in this table. */
 export const operations = {
@@ -28,7 +35,9 @@ export const operations = {
   ...files,
   ...artifacts,
   ...previews,
-  ...templates,
+  ...templateOperations,
+  ...templateBuildOperations,
+  ...templateBuildLogs,
   ...apiKeys,
   ...projects,
   ...quotas,
@@ -36,6 +45,8 @@ export const operations = {
   ...secrets,
   ...events,
   ...webhooks,
+  ...workspaceRunOperations,
+  ...workspaceArchives,
   ...audit,
 } as const;
 export type Operations = typeof operations;

@@ -10,6 +10,13 @@ export interface ArchiveEntry {
   readonly mtime: number;
   /** Target of a link, as written in the archive. */
   readonly target: string;
+  /** Size of the content, as the archive states it. Reading the content fails if it has another size. */
+  readonly sizeBytes: number;
+  /** Numbers of the owner and its group, in formats that have them. */
+  readonly uid?: number;
+  readonly gid?: number;
+  /** Position of the content in a tar. */
+  readonly contentOffset?: number;
   /** Content of a file. Read it before the next entry. */
   readonly content: AsyncIterable<Buffer> | Readable;
 }

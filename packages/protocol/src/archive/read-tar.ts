@@ -1,8 +1,12 @@
 import { type ArchiveEntry, type InvalidArchiveError, invalidArchive } from './archive-entry.ts';
+import { refusedEntry } from './entry-name.ts';
 import { InvalidTarError, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPadding } from './tar-header.ts';
 
 /** Limit of a record about the next entry, for names and numbers that do not fit a header. */
 const MAX_RECORD_BYTES = 64 * 1024;
+
+/** Limit of what follows the end of an archive. Writers fill up a last record, which may have up to 16 MiB. */
+const MAX_PADDING_BYTES = 16 * 1024 * 1024;
 
 const TYPES: Readonly<Record<string, ArchiveEntry['type']>> = {
   '0': 'file',
@@ -18,28 +22,57 @@ interface Override {
   linkName?: string;
   size?: number;
   mtime?: number;
+  uid?: number;
+  gid?: number;
+  isSparse?: boolean;
+}
+
+export interface ReadTarOptions {
+  /** Called with each device, pipe and the like, which is then left out. By default it is refused. */
+  readonly onSpecial?: (name: string) => void;
 }
 
 /**
  * Yields the entries of a tar archive. Throws `bad_archive`. Our own code, because libraries decode names as UTF-8 and
  * set no bound on records (docs/adr/0008-tar-is-read-here.md).
  */
-export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry, void> {
+export async function* readTar(
+  source: AsyncIterable<Uint8Array>,
+  { onSpecial }: ReadTarOptions = {},
+): AsyncGenerator<ArchiveEntry, void> {
   const bytes = new ByteReader(source);
   let override: Override = {};
   for (;;) {
     const header = await nextHeader(bytes);
-    if (!header) return;
+    if (!header) {
+      if ((await bytes.skipUpTo(MAX_PADDING_BYTES + 1)) <= MAX_PADDING_BYTES) return;
+      throw invalidArchive('it has more than padding after its end');
+    }
     if ('LKxg'.includes(header.flag)) {
       override = { ...override, ...(await readRecord(bytes, header)) };
       continue;
     }
-    const { name, linkName, mtime, size } = { ...header, ...override };
+    const { name, linkName, mtime, size, isSparse, uid, gid } = {
+      isSparse: false,
+      uid: 0,
+      gid: 0,
+      ...header,
+      ...override,
+    };
     override = {};
+    if (isSparse || header.flag === 'S')
+      throw refusedEntry(name, 'is a sparse file; create the archive without --sparse');
+    if (onSpecial && isSpecial(header)) {
+      onSpecial(name);
+      await bytes.skip(header.size + tarPadding(header.size));
+      continue;
+    }
     const type = typeOf(header, name);
     const length = type === 'file' ? size : 0;
     const content = bytes.take(length);
-    yield { name, type, mode: header.mode & 0o7777, mtime, target: linkName, content };
+    const mode = header.mode & 0o7777;
+    const contentOffset = bytes.position;
+    yield { name, type, mode, mtime, target: linkName, sizeBytes: length, uid, gid, contentOffset, content };
     // Skip the unread content and the padding of the last block.
     for await (const _ of content);
     await bytes.skip(tarPadding(length));
@@ -59,13 +92,18 @@ async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
   }
 }
 
+/** Returns whether the entry is a device or a pipe. */
+function isSpecial({ flag }: TarHeader): boolean {
+  return flag === '3' || flag === '4' || flag === '6';
+}
+
 function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
   // Before POSIX, a directory was a file whose name ends with a slash.
   if (flag === '0' && name.endsWith('/')) return 'directory';
   const type = TYPES[flag];
   if (type) return type;
   const what = flag === '3' || flag === '4' ? 'a device' : flag === '6' ? 'a pipe' : `of the kind "${flag}"`;
-  throw invalidArchive(`${JSON.stringify(Buffer.from(name, 'latin1').toString())} is ${what}`);
+  throw refusedEntry(name, `is ${what}`);
 }
 
 async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise<Override> {
@@ -95,7 +133,9 @@ function readPax(record: string): Override {
     else if (key === 'linkpath') override.linkName = value;
     else if (key === 'size') override.size = Number(value);
     else if (key === 'mtime') override.mtime = Number(value) || 0;
-    else if (key.startsWith('GNU.sparse.')) throw invalidArchive('it has sparse files; create it without --sparse');
+    else if (key === 'uid') override.uid = Number(value);
+    else if (key === 'gid') override.gid = Number(value);
+    else if (key.startsWith('GNU.sparse.')) override.isSparse = true;
     at += Number(digits);
   }
   if (override.size !== undefined && !Number.isSafeInteger(override.size))
@@ -110,15 +150,18 @@ function untilNul(value: string): string {
 
 /** Reads a stream by lengths. */
 class ByteReader {
-  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #chunks: AsyncIterator<Uint8Array>;
   #rest: Buffer = Buffer.alloc(0);
+  /** Bytes that were read so far. */
+  position = 0;
 
-  constructor(source: AsyncIterable<Buffer>) {
+  constructor(source: AsyncIterable<Uint8Array>) {
     this.#chunks = source[Symbol.asyncIterator]();
   }
 
   /** Returns undefined at the end of the stream. Throws `bad_archive` when the stream ends within the bytes. */
   async exactly(length: number): Promise<Buffer | undefined> {
+    if (length <= this.#rest.length) return this.#shift(length);
     const parts: Buffer[] = [];
     for await (const part of this.#upTo(length)) parts.push(part);
     const bytes = Buffer.concat(parts);
@@ -145,7 +188,19 @@ class ByteReader {
   }
 
   async skip(length: number): Promise<void> {
+    if (length <= this.#rest.length) this.#shift(length);
+    else await this.#skipOver(length);
+  }
+
+  async #skipOver(length: number): Promise<void> {
     for await (const _ of this.take(length));
+  }
+
+  /** Skips at most `length` bytes and returns how many there were. */
+  async skipUpTo(length: number): Promise<number> {
+    let skipped = 0;
+    for await (const part of this.#upTo(length)) skipped += part.length;
+    return skipped;
   }
 
   async *#upTo(length: number): AsyncGenerator<Buffer, void> {
@@ -161,10 +216,16 @@ class ByteReader {
     while (this.#rest.length === 0) {
       const { done, value } = await this.#chunks.next();
       if (done) return undefined;
-      this.#rest = value;
+      this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     }
+    return this.#shift(most);
+  }
+
+  /** Returns at most `most` of the bytes that have arrived. */
+  #shift(most: number): Buffer {
     const part = this.#rest.subarray(0, most);
     this.#rest = this.#rest.subarray(part.length);
+    this.position += part.length;
     return part;
   }
 }

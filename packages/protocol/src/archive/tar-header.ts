@@ -17,6 +17,9 @@ export interface TarHeader {
   /** Seconds since the epoch. */
   readonly mtime: number;
   readonly linkName: string;
+  /** Numbers of the owner and its group. */
+  readonly uid?: number;
+  readonly gid?: number;
 }
 
 /** A block that is not a valid tar header. */
@@ -37,6 +40,8 @@ export function readTarHeader(block: Buffer): TarHeader | undefined {
     size: number(block, 124, 12),
     mtime: number(block, 136, 12),
     linkName: text(block, 157, 100),
+    uid: number(block, 108, 8),
+    gid: number(block, 116, 8),
   };
 }
 
@@ -60,12 +65,12 @@ function longRecord(flag: string, value: string): Buffer[] {
   return [block(header), Buffer.from(value, 'latin1'), Buffer.alloc(1 + tarPadding(size))];
 }
 
-function block({ name, flag, mode, size, mtime, linkName }: TarHeader): Buffer {
+function block({ name, flag, mode, size, mtime, linkName, uid = 0, gid = 0 }: TarHeader): Buffer {
   const bytes = Buffer.alloc(TAR_BLOCK_BYTES);
   bytes.write(name.slice(0, 100), 0, 'latin1');
   octal(bytes, mode, 100, 8);
-  octal(bytes, 0, 108, 8);
-  octal(bytes, 0, 116, 8);
+  octal(bytes, uid, 108, 8);
+  octal(bytes, gid, 116, 8);
   octal(bytes, size, 124, 12);
   octal(bytes, Math.max(0, Math.floor(mtime)), 136, 12);
   bytes.write(flag, 156, 'latin1');

@@ -1,0 +1,89 @@
+import { Type } from 'typebox';
+import { TemplateBuildIdSchema } from '../ids.ts';
+import { LIMITS } from '../limits.ts';
+import { listOf } from '../list.ts';
+import type { Operation } from '../operation.ts';
+import { TemplateBuild } from '../template-build.ts';
+import { TemplateRecipe } from '../template-recipe.ts';
+import { TemplateParams } from './templates.ts';
+
+const tag = 'Templates';
+const collection = '/v1/templates/{template}/builds';
+const item = `${collection}/{buildId}`;
+export const BuildParams = Type.Object({ ...TemplateParams.properties, buildId: TemplateBuildIdSchema });
+const BuildResponse = Type.Object({ build: TemplateBuild });
+
+export const createTemplateBuild = {
+  id: 'createTemplateBuild',
+  method: 'POST',
+  path: collection,
+  tag,
+  summary: 'Build a template',
+  description:
+    'Builds a version from a recipe, in a sandbox with at most ' +
+    `${LIMITS.templateBuildMs / 60_000} minutes. Steps that an earlier build of the organization has run, with the same ` +
+    'steps before, are not run again; a recipe whose version exists gives that version. The builds of an organization ' +
+    `start in order, and at most ${LIMITS.templateBuildsAtOnce} run at a time; at most ${LIMITS.templateBuildsQueued} may be ` +
+    'unfinished. Curated templates cannot be built (`forbidden`).',
+  scope: 'template:write',
+  idempotency: 'optional',
+  params: TemplateParams,
+  body: TemplateRecipe,
+  response: { status: 201, schema: BuildResponse, description: 'The new build.' },
+  errors: ['quota_exceeded'],
+} as const satisfies Operation;
+
+export const listTemplateBuilds = {
+  id: 'listTemplateBuilds',
+  method: 'GET',
+  path: collection,
+  tag,
+  summary: 'List the builds of a template',
+  description: `Newest first, at most ${LIMITS.templateBuildsListed}. Curated templates have none.`,
+  scope: 'template:read',
+  idempotency: 'none',
+  params: TemplateParams,
+  response: { status: 200, schema: listOf(TemplateBuild), description: 'The builds.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const getTemplateBuild = {
+  id: 'getTemplateBuild',
+  method: 'GET',
+  path: item,
+  tag,
+  summary: 'Get a build',
+  description: 'With `waitMs`, the response is sent when the build has ended or that time has passed.',
+  scope: 'template:read',
+  idempotency: 'none',
+  params: BuildParams,
+  query: Type.Object(
+    {
+      waitMs: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: LIMITS.waitMaxMs,
+          default: 0,
+          description: 'How long to wait for the end of the build, in milliseconds.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: BuildResponse, description: 'The build.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const cancelTemplateBuild = {
+  id: 'cancelTemplateBuild',
+  method: 'POST',
+  path: `${item}/cancel`,
+  tag,
+  summary: 'Cancel a build',
+  description: 'Ends the build and its sandbox. A build that has ended is returned unchanged.',
+  scope: 'template:write',
+  idempotency: 'none',
+  params: BuildParams,
+  response: { status: 200, schema: BuildResponse, description: 'The build.' },
+  errors: [],
+} as const satisfies Operation;

@@ -1,0 +1,181 @@
+/** Recipes: what a template of an organization is built from. */
+import { type Static, Type } from 'typebox';
+import { COMMAND_USERS } from './command.ts';
+import { DEFAULT_CWD, LIMITS } from './limits.ts';
+import { oneOf } from './list.ts';
+import { NetworkPolicy } from './network-policy.ts';
+import { environment, Resources } from './sandbox.ts';
+import { documented, Text } from './text.ts';
+
+export const TemplateSlug = Type.String({
+  maxLength: LIMITS.templateSlugLength,
+  pattern: '^[a-z0-9][a-z0-9-]*$',
+  description:
+    'Name to create sandboxes with. It must be unique in the organization, and differ from the slugs of the curated ' +
+    'templates; the slug of a deleted template is free again.',
+});
+
+export const TemplateDescription = Text({
+  maxLength: LIMITS.templateDescriptionLength,
+  description: 'What the template contains. Default: empty.',
+});
+
+const packageList = (pattern: string, description: string) =>
+  Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: LIMITS.templatePackageLength, pattern }), {
+      maxItems: LIMITS.templatePackages,
+      description,
+    }),
+  );
+
+const Packages = Type.Object(
+  {
+    apt: packageList(
+      '^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$',
+      'Debian packages: `name` or `name=version`. Installed without recommended packages.',
+    ),
+    pip: packageList(
+      '^[A-Za-z0-9][^\\u0000-\\u001f\\u007f]*$',
+      'Requirements of pip, such as `jinja2==3.1.4`. Installed for every user.',
+    ),
+    npm: packageList(
+      '^[@A-Za-z0-9][^\\u0000-\\u0020\\u007f]*$',
+      'Packages of npm, such as `typescript@5.9.3`. Installed globally.',
+    ),
+  },
+  { additionalProperties: false, description: 'Packages to install, in the order apt, pip, npm.' },
+);
+
+const modePattern = '^0?[0-7]{3}$';
+
+const Content = Type.Object(
+  {
+    path: Text({
+      maxLength: LIMITS.templateFilePathLength,
+      ...documented({ pattern: '^/' }),
+      description: 'Absolute path. Missing directories are created.',
+    }),
+    content: Type.Optional(
+      Type.String({ description: 'The content. Exactly one of `content` and `artifactId` must be given.' }),
+    ),
+    encoding: Type.Optional(oneOf(['utf8', 'base64'], 'Encoding of `content`. Default: `utf8`.')),
+    artifactId: Type.Optional(
+      Text({ maxLength: 100, description: 'Id of an artifact whose bytes are the content of the file.' }),
+    ),
+    mode: Type.Optional(
+      Type.String({ pattern: modePattern, description: 'Permissions in octal, such as `"0755"`. Default: `"0644"`.' }),
+    ),
+    as: Type.Optional(oneOf(COMMAND_USERS, 'Owner of the file. Default: `root`.')),
+  },
+  { additionalProperties: false },
+);
+export type TemplateFile = Static<typeof Content>;
+
+const Files = Type.Array(Content, {
+  maxItems: LIMITS.templateFiles,
+  description:
+    `Files to write. All contents of a recipe together have at most ${LIMITS.templateContentBytes} bytes, without those of ` +
+    'artifacts.',
+});
+
+const RunStep = Type.Object(
+  {
+    run: Text({
+      minLength: 1,
+      ...documented({ maxLength: LIMITS.commandArgumentBytes }),
+      description: `A shell line: it runs as \`bash -lc LINE\`, and must end with exit code 0. At most ${LIMITS.commandArgumentBytes} bytes of UTF-8.`,
+    }),
+    as: Type.Optional(oneOf(COMMAND_USERS, 'User that runs the line. Default: `root`.')),
+    cwd: Type.Optional(
+      Text({
+        minLength: 1,
+        maxLength: LIMITS.cwdLength,
+        default: DEFAULT_CWD,
+        description: 'Working directory. Relative paths are resolved against `/workspace`.',
+      }),
+    ),
+    env: Type.Optional(environment('Environment variables of this line, in addition to those of the recipe.')),
+  },
+  { additionalProperties: false, description: 'Runs a shell line.' },
+);
+const FilesStep = Type.Object({ files: Files }, { additionalProperties: false, description: 'Writes files.' });
+
+export const TemplateRecipe = Type.Object(
+  {
+    from: Type.Union(
+      [
+        Text({
+          minLength: 1,
+          maxLength: 100,
+          description: 'A slug or `tpl_` id, for the default version, or a `tplv_` id.',
+        }),
+        Type.Object(
+          {
+            artifactId: Text({
+              minLength: 1,
+              maxLength: 100,
+              description: 'Artifact with an image archive: of `docker save`, or an OCI layout as a tar.',
+            }),
+          },
+          { additionalProperties: false, description: 'An image, whose files become the root file system.' },
+        ),
+      ],
+      {
+        description:
+          "What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of " +
+          'an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.',
+      },
+    ),
+    packages: Type.Optional(Packages),
+    files: Type.Optional(Files),
+    setup: Type.Optional(
+      Type.Array(Type.Union([RunStep, FilesStep]), {
+        maxItems: LIMITS.templateSetupSteps,
+        description: 'Steps after packages and files, in this order.',
+      }),
+    ),
+    env: Type.Optional(
+      environment(
+        'Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay.',
+      ),
+    ),
+    languages: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 32 }), {
+        minItems: 1,
+        maxItems: 8,
+        description: 'Languages that code runs can use: some of those of `from`. Default: all of them.',
+      }),
+    ),
+    warm: Type.Optional(
+      Type.Object(
+        {
+          imports: Type.Array(
+            Type.String({
+              maxLength: LIMITS.templateImportLength,
+              pattern: '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*$',
+            }),
+            {
+              maxItems: LIMITS.templateImports,
+              description:
+                'Python modules that are loaded before the first run, so that importing them takes milliseconds.',
+            },
+          ),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    resources: Type.Optional(Resources),
+    networkPolicy: Type.Optional(NetworkPolicy),
+  },
+  {
+    $id: 'TemplateRecipe',
+    additionalProperties: false,
+    description:
+      'What a version is built from. Steps: packages of apt, of pip and of npm, the files, then each entry of `setup`. ' +
+      '`resources` are the defaults of sandboxes of the version, and those of the build itself. `networkPolicy` is the one ' +
+      'of the build.',
+    examples: [{ from: 'python-node', packages: { pip: ['jinja2==3.1.4'] }, warm: { imports: ['jinja2'] } }],
+  },
+);
+export type TemplateRecipe = Static<typeof TemplateRecipe>;
+export type TemplateSetupStep = NonNullable<TemplateRecipe['setup']>[number];
