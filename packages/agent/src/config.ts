@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/layout';
 
 /** Paths, ids and features of one agent. Fixed in a sandbox; tests run the agent with other values. */
@@ -6,9 +8,16 @@ export interface AgentConfig {
   listen: { fd: number } | { path: string } | { dial: string };
   /** Folder that contains `bin/node`, `kernel-js/` and `python/`. */
   guestDir: string;
+  /**
+   * Whether programs of the guest folder use the libraries of that folder, because those of the root file system are
+   * unknown. True if the agent itself was started so.
+   */
+  ownLibraries: boolean;
   /** Folder that contains the `cwd` of every context. */
   workspace: string;
   python: string;
+  /** Path of the shell that runs terminals and shell lines: bash, or `sh` where the root file system lacks it. */
+  shell: string;
   /** User id that kernels run as. */
   uid: number;
   gid: number;
@@ -17,6 +26,8 @@ export interface AgentConfig {
   kernelsFolder: string | undefined;
   /** Whether a zygote inside the sandbox forks the kernels. */
   hasOwnZygote: boolean;
+  /** Modules that the zygote inside the sandbox loads in addition. */
+  warmImports: readonly string[];
   /** Descriptors that move processes to the control group of kernels. */
   kernelsGroupFds: readonly number[];
   /** Memory limit for programs that the agent enforces; undefined where the kernel enforces it. */
@@ -27,23 +38,34 @@ export interface AgentConfig {
   baseEnv: Readonly<Record<string, string>>;
 }
 
+/** Name of the dynamic loader in `lib` of the guest folder. */
+export const LOADER = 'ld.so';
+
+const PYTHON = '/usr/bin/python3';
+
 /** Reads the configuration. Throws if the environment names no place to listen. */
 export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
   const home = env.CLOCHE_USER_HOME ?? '/home/user';
+  const ownLibraries = basename(process.execPath) === LOADER;
+  const shell = ownLibraries && !existsSync('/bin/bash') ? '/bin/sh' : '/bin/bash';
+  const baseEnv = baseEnvironment(env, home, shell);
   return Object.freeze({
     listen: readListen(env),
     guestDir: env.CLOCHE_GUEST_PATH ?? GUEST_PATH,
+    ownLibraries,
     workspace: env.CLOCHE_WORKSPACE ?? WORKSPACE_PATH,
-    python: env.CLOCHE_PYTHON ?? '/usr/bin/python3',
+    python: env.CLOCHE_PYTHON ?? (ownLibraries ? findPython(baseEnv.PATH) : PYTHON),
+    shell,
     uid: Number(env.CLOCHE_USER_UID ?? 1000),
     gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
     kernelsFolder: env.CLOCHE_KERNELS_FOLDER,
     hasOwnZygote: env.CLOCHE_OWN_ZYGOTE !== undefined,
+    warmImports: (env.CLOCHE_WARM_IMPORTS ?? '').split(',').filter(Boolean),
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
     guardedMemoryBytes: env.CLOCHE_GUARDED_MEMORY === undefined ? undefined : Number(env.CLOCHE_GUARDED_MEMORY),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
-    baseEnv: baseEnvironment(env, home),
+    baseEnv,
   });
 }
 
@@ -58,7 +80,11 @@ function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
 }
 
 /** Returns the template's variables, over the container's variables except those for the agent. */
-function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
+function baseEnvironment(
+  env: NodeJS.ProcessEnv,
+  home: string,
+  shell: string,
+): Record<string, string> & { PATH: string } {
   const inherited = Object.entries(env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('CLOCHE_'),
   );
@@ -73,6 +99,12 @@ function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, s
     HOME: home,
     USER: 'user',
     LOGNAME: 'user',
-    SHELL: '/bin/bash',
+    SHELL: shell,
   };
+}
+
+/** Returns the first Python of a PATH. Images keep their own in `/usr/local/bin`. */
+function findPython(path: string): string {
+  const candidates = path.split(':').map((folder) => join(folder, 'python3'));
+  return candidates.find((file) => existsSync(file)) ?? PYTHON;
 }

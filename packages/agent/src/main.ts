@@ -23,7 +23,7 @@ if (config.guardedMemoryBytes !== undefined) {
   guardMemory(config.guardedMemoryBytes, config, () => kernels.release(), isOver.signal);
 }
 const contexts = new ContextRegistry(config, kernels);
-const supervisors = new Supervisors(config.guestDir, group);
+const supervisors = new Supervisors(config, group);
 kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel, isWaiting });
 const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
 const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);

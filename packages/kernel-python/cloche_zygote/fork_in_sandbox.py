@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forks from a zygote inside the sandbox, for gVisor, which lets no process of the host in.
+"""Forks from a zygote inside the sandbox: in gVisor, which lets no process of the host in, and for clients' templates.
 
 SECURITY: this zygote runs as the sandbox's user, like its kernels, so taking it over gives user code no new right. The
 agent makes the pipes and the socket of its children (e2e/security/own-zygote.test.ts).
@@ -15,12 +15,14 @@ class ForkInSandbox:
 
     def __init__(self, setup):
         self._agent_folder = setup["agentPlace"]
+        self._is_gvisor = setup.get("isGvisor", False)
         # Set after the start: an interpreter that starts with it runs code from that folder.
         os.environ["HOME"] = setup["home"]
 
     def confine(self):
         """Prepares the memory for forks, after everything is loaded. The zygote has no rights to drop."""
-        gvisor_pages.copy_by_page()
+        if self._is_gvisor:
+            gvisor_pages.copy_by_page()
 
     def fork(self, fds):
         """Forks a child. `fds` is empty."""

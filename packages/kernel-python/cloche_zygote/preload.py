@@ -45,8 +45,8 @@ class Loaded:
         self.pid = os.getpid()
 
 
-def load():
-    """Loads the kernel and the libraries, and prepares the memory for forks. Returns `Loaded`."""
+def load(imports=()):
+    """Loads the kernel, the libraries and `imports`, and prepares the memory for forks. Returns `Loaded`."""
     gc.disable()
     kernel = Kernel()
     kernel.warm_up("1 + 1")
@@ -56,6 +56,10 @@ def load():
     with adjacent_modules(MAX_MODULES):
         for names in GROUPS:
             modules.load_group(names, lambda name: name in FIRST_USES and kernel.warm_up(FIRST_USES[name]))
+    for name in imports:
+        modules.load_warm_import(name)
+    if imports:
+        _refuse_threads()
     process_state.forget_seed_of_numpy()
     remember_files()
     modules.hide()
@@ -66,6 +70,12 @@ def load():
     gc.freeze()
     fill_partial_pools()
     return Loaded(kernel, modules, _mark_address(), library_folders())
+
+
+def _refuse_threads():
+    """Raises if an import has started a thread, which a fork would lack."""
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise RuntimeError("an import has started a thread")
 
 
 def _on_import(modules):

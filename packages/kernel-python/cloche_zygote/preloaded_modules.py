@@ -39,6 +39,14 @@ class PreloadedModules:
         except ImportError:
             # The template does not have this library, or only a part of it.
             pass
+        self._add_group()
+
+    def load_warm_import(self, name):
+        """Imports a module that the template names. All new modules are a group. Raises what the import raises."""
+        importlib.import_module(name)
+        self._add_group()
+
+    def _add_group(self):
         modules = {name: module for name, module in sys.modules.items() if name not in self._visible}
         self._visible.update(modules)
         if modules:

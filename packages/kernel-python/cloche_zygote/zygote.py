@@ -30,7 +30,7 @@ class Zygote:
         self._control = socket.socket(fileno=CONTROL_FD)
         setup = json.loads(self._receive()[0])
         self._method = ForkInSandbox(setup) if setup.get("within") else ForkFromHost(setup)
-        self._loaded = preload.load()
+        self._loaded = preload.load(setup.get("imports", ()))
         # No process waits for the children. A zombie would delay the end of its sandbox.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         self._method.confine()

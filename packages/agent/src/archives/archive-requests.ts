@@ -1,9 +1,14 @@
 import { close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
-import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type AgentUnpacked, type ArchiveEntry, InvalidArchiveError, invalidArchive, readTar } from '@cloche/protocol';
+import {
+  type AgentUnpacked,
+  detectArchive,
+  InvalidArchiveError,
+  invalidArchive,
+  readCompressedTar,
+  readZip,
+} from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { toFileError } from '../files/file-error.ts';
@@ -13,7 +18,6 @@ import { makeFolders, removeFolders } from '../files/folders.ts';
 import { receive } from '../files/receive.ts';
 import { temporaryIn } from '../files/temporary.ts';
 import { ARCHIVE_FORMATS, type ArchiveFormat, pack } from './pack.ts';
-import { readZip } from './read-zip.ts';
 import { type UnpackLimits, unpack } from './unpack.ts';
 
 const LIMITS: UnpackLimits = { maxEntries: 200_000, maxBytes: Number.MAX_SAFE_INTEGER };
@@ -52,17 +56,9 @@ export async function receiveArchive(
 
 async function unpackSource(source: IncomingMessage, folder: FilePath, system: FileSystem) {
   const first = await firstBytes(source);
-  if (first.toString('latin1', 0, 2) === 'PK') return unpackZip(source, folder, system);
-  const plain = decompressed(source, first);
-  // The decompressor can report corrupt data after the pipeline has removed its listeners.
-  plain.on('error', () => undefined);
-  const broken = pipeline(source, plain).catch((error: unknown) => error);
-  try {
-    return await unpack(withTarErrors(readTar(plain)), folder, system, LIMITS);
-  } finally {
-    plain.destroy();
-    await broken;
-  }
+  const kind = detectArchive(first);
+  if (kind === 'zip') return unpackZip(source, folder, system);
+  return unpack(readCompressedTar(source, kind), folder, system, LIMITS);
 }
 
 /** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
@@ -90,24 +86,6 @@ function openUnnamedFile(folder: FilePath, system: FileSystem): number {
       throw error;
     }
   });
-}
-
-function decompressed(source: Readable, first: Buffer) {
-  // Loaded on first use, to save memory in an idle sandbox.
-  if (first[0] === 0x1f && first[1] === 0x8b) return process.getBuiltinModule('node:zlib').createGunzip();
-  if (first.readUInt32LE(0) === 0xfd2fb528) return process.getBuiltinModule('node:zlib').createZstdDecompress();
-  if (first.length === 0) source.resume();
-  return new PassThrough();
-}
-
-/** Passes `entries` on. An error of the decompressor is thrown as `bad_archive`. */
-async function* withTarErrors(entries: AsyncIterable<ArchiveEntry>): AsyncGenerator<ArchiveEntry, void> {
-  try {
-    yield* entries;
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? invalidArchive('its compressed data is corrupt') : error;
-  }
 }
 
 /**

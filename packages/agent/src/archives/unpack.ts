@@ -3,8 +3,7 @@
  * moved into place only after the whole archive has passed all checks.
  */
 import { constants } from 'node:fs';
-import { posix } from 'node:path';
-import { type ArchiveEntry, entryPath, invalidArchive, refusedEntry, requireInnerLink } from '@cloche/protocol';
+import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
@@ -87,28 +86,27 @@ class Unpacking {
   readonly #stage: FilePath;
   readonly #system: FileSystem;
   readonly #limits: UnpackLimits;
-  /** Types of the entries created so far, by their paths in the archive. */
-  readonly #made = new Map<string, ArchiveEntry['type']>();
+  readonly #tree: ArchiveTree;
   readonly #folders = new Map<string, { mode: number; mtime: number }>();
 
   constructor(stage: FilePath, system: FileSystem, limits: UnpackLimits) {
     this.#stage = stage;
     this.#system = system;
     this.#limits = limits;
+    this.#tree = new ArchiveTree(limits.maxEntries);
   }
 
   async add(entry: ArchiveEntry): Promise<void> {
-    if (++this.result.entries > this.#limits.maxEntries) {
-      throw invalidArchive(`it has more than ${this.#limits.maxEntries} entries`);
-    }
-    const path = entryPath(entry.name);
+    this.result.entries += 1;
+    const placed = this.#tree.add(entry);
     // The target folder exists and keeps its mode.
-    if (path === '' && entry.type === 'directory') return;
-    if (path === '') throw refusedEntry(entry.name, 'has no name');
-    this.#makeParents(path);
-    this.#makeRoom(path, entry.type);
-    await this.#make(path, entry);
-    this.#made.set(path, entry.type);
+    if (!placed) return;
+    for (const folder of placed.missingFolders) {
+      this.#system.mkdir(joined(this.#stage, folder), OWNER_BITS);
+      this.#folders.set(folder, { mode: 0o755, mtime: Date.now() / 1000 });
+    }
+    if (placed.isThere && entry.type !== 'directory') this.#system.unlink(joined(this.#stage, placed.path));
+    await this.#make(placed, entry);
   }
 
   /**
@@ -127,25 +125,20 @@ class Unpacking {
     return closed;
   }
 
-  async #make(path: string, entry: ArchiveEntry): Promise<void> {
+  async #make({ path, isThere, linkedFile }: PlacedEntry, entry: ArchiveEntry): Promise<void> {
     const at = joined(this.#stage, path);
     const { type, target, mode, mtime } = entry;
     switch (type) {
       case 'directory':
-        if (!this.#made.has(path)) this.#system.mkdir(at, OWNER_BITS);
+        if (!isThere) this.#system.mkdir(at, OWNER_BITS);
         this.#folders.set(path, { mode: mode & MODE_MASK || 0o755, mtime });
         return;
       case 'symlink':
-        requireInnerLink(path, target);
         this.#system.symlink(Buffer.from(target, 'latin1'), at);
         return;
-      case 'hardlink': {
-        const first = entryPath(target);
-        if (this.#made.get(first) !== 'file')
-          throw refusedEntry(path, 'is a hard link to a file that does not precede it in the archive');
-        this.#system.link(joined(this.#stage, first), at);
+      case 'hardlink':
+        this.#system.link(joined(this.#stage, linkedFile ?? ''), at);
         return;
-      }
       case 'file':
         await this.#writeFile(at, entry);
     }
@@ -170,28 +163,6 @@ class Unpacking {
     } finally {
       closeQuietly(fd);
     }
-  }
-
-  #makeParents(path: string): void {
-    const parent = posix.dirname(path);
-    if (parent === '.') return;
-    const type = this.#made.get(parent);
-    if (type === 'directory') return;
-    if (type !== undefined) throw refusedEntry(path, 'lies below an entry that is not a directory');
-    this.#makeParents(parent);
-    this.#system.mkdir(joined(this.#stage, parent), OWNER_BITS);
-    this.#made.set(parent, 'directory');
-    this.#folders.set(parent, { mode: 0o755, mtime: Date.now() / 1000 });
-    if (this.#made.size > 2 * this.#limits.maxEntries) throw invalidArchive('it has too many directories');
-  }
-
-  /** Removes an earlier entry of the same name. The last one counts, as in archives that were appended to. */
-  #makeRoom(path: string, type: ArchiveEntry['type']): void {
-    const before = this.#made.get(path);
-    if (before === undefined || (before === 'directory' && type === 'directory')) return;
-    if (before === 'directory' || type === 'directory')
-      throw refusedEntry(path, 'occurs both as a directory and as a file');
-    this.#system.unlink(joined(this.#stage, path));
   }
 }
 

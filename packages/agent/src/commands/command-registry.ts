@@ -116,7 +116,7 @@ export function supervisorOptions(
 ): SupervisorOptions {
   const asRoot = request.user === 'root';
   return {
-    argv: request.argv,
+    argv: runnable(request.argv, config),
     cwd: request.cwd,
     env: {
       ...config.baseEnv,
@@ -129,6 +129,13 @@ export function supervisorOptions(
     gid: asRoot ? 0 : config.gid,
     hasInput: request.stdinOpen || (request.stdin ?? '') !== '',
   };
+}
+
+/** Returns the arguments. A shell line, which arrives as `bash -lc LINE`, is run by `sh` where there is no bash. */
+function runnable(argv: string[], { shell }: AgentConfig): string[] {
+  const [program, option, ...line] = argv;
+  const isShellLine = program === 'bash' && option === '-lc';
+  return isShellLine && shell === '/bin/sh' ? [shell, option, ...line] : argv;
 }
 
 /** Returns root's own variables. Root's PATH leaves out the user's folders, where the user could plant programs. */

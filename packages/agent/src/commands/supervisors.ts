@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
+import type { AgentConfig } from '../config.ts';
 import { setOomScore } from '../memory/memory.ts';
+import { perlCommand } from '../processes/guest-program.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { findStart } from '../processes/process-tree.ts';
 
-const PERL = '/usr/bin/perl';
 /** Delay before the next supervisor is started, so that it does not slow down the command that was just started. */
 const RESTOCK_MS = 5;
 
@@ -27,13 +28,13 @@ export interface SupervisorProcess {
  * control group takes longer than most commands. The spare takes 1.2 MB.
  */
 export class Supervisors {
-  readonly #script: string;
+  readonly #command: readonly [string, ...string[]];
   readonly #group: KernelsGroup;
   #spare: SupervisorProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(guestDir: string, group: KernelsGroup) {
-    this.#script = join(guestDir, 'supervise.pl');
+  constructor(config: Pick<AgentConfig, 'guestDir' | 'ownLibraries'>, group: KernelsGroup) {
+    this.#command = [...perlCommand(config), join(config.guestDir, 'supervise.pl'), process.arch];
     this.#group = group;
   }
 
@@ -87,7 +88,8 @@ export class Supervisors {
   }
 
   #start(): SupervisorProcess {
-    const child = spawn(PERL, [this.#script, process.arch], {
+    const [program, ...args] = this.#command;
+    const child = spawn(program, args, {
       // SECURITY: no variable of a client reaches a program that runs as root.
       env: {},
       cwd: '/',

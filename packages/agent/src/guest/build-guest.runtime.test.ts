@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { PrecompiledProgram } from '@cloche/node-support';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 import { buildGuest } from './build-guest.ts';
 
@@ -61,6 +62,20 @@ test('its programs run by themselves', { skip }, async () => {
   const node = join(guestDir, 'bin/node');
   assert.equal(execFileSync(join(guestDir, 'bin/tini'), ['-s', '--', node, '-p', '6*7']).toString().trim(), '42');
   execFileSync(join(guestDir, 'kernel-js/bin/esbuild'), ['--version']);
+});
+
+test('Node and Perl run on a root file system without any library', { skip: skip || needsRoot }, async () => {
+  const { guestDir } = await buildGuest({ cacheDir });
+  const root = mkdtempSync(join(cacheDir, 'empty-root-'));
+  // Hard links, because a copy of Node takes long.
+  execFileSync('cp', ['--archive', '--link', guestDir, join(root, 'guest')]);
+  const inEmptyRoot = (...args: string[]) =>
+    execFileSync('/usr/sbin/chroot', [root, ...args], { encoding: 'utf8', env: {} });
+  const withLibraries = ['/guest/lib/ld.so', '--library-path', '/guest/lib'];
+  assert.equal(inEmptyRoot(...withLibraries, '/guest/bin/node', '-p', '6*7'), '42\n');
+  writeFileSync(join(root, 'script.pl'), 'use strict; use constant { A => 42 }; print A');
+  assert.equal(inEmptyRoot(...withLibraries, '/guest/bin/perl', '-I/guest/perl', '/script.pl'), '42');
+  assert.throws(() => inEmptyRoot('/guest/bin/node', '-p', '1'), 'without them it does not start');
 });
 
 test('asking again costs next to nothing', { skip }, async () => {

@@ -19,7 +19,9 @@ import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
 import { cachePaths } from '@cloche/layout';
 import { buildSync } from 'esbuild';
+import { LOADER } from '../config.ts';
 import { AGENT_PROGRAM } from './agent-program.ts';
+import { copyLibraries, librarySources } from './guest-libraries.ts';
 
 const run = promisify(execFile);
 const require = createRequire(import.meta.url);
@@ -31,6 +33,7 @@ const SOURCES = [
   'kernel-js/src',
   'kernel-python/cloche_kernel',
   'kernel-python/cloche_zygote',
+  'image-archive/src',
 ];
 /** Contributes to the digest, because it fixes the versions of all bundled dependencies. */
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
@@ -45,7 +48,7 @@ export interface Guest {
 }
 
 /**
- * Builds the folder that is mounted into every sandbox: Node, init, agent and kernels. Idempotent: the folder is named
+ * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, and libraries for them. Idempotent: the folder is named
  * after the digest of its inputs. It appears complete or not at all, even if several processes build it at once.
  * Throws if `tini-static` is not installed.
  */
@@ -72,7 +75,8 @@ function digestInputs(): string {
   const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
   // Programs are identified by size and time, because reading 150 MB would take long.
-  for (const program of [nodeProgram(), TINI, PYTHON]) hash.update(`${program}\0${fingerprint(program)}\0`);
+  const programs = [nodeProgram(), TINI, PYTHON, ...librarySources(nodeProgram())];
+  for (const program of programs) hash.update(`${program}\0${fingerprint(program)}\0`);
   return hash.digest('hex').slice(0, 32);
 }
 
@@ -99,6 +103,7 @@ async function assemble(folder: string): Promise<void> {
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(TINI, join(folder, 'bin/tini'));
   copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
+  copyLibraries(folder, nodeProgram());
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(folder);
   const node = join(folder, 'bin/node');
@@ -113,10 +118,14 @@ async function assemble(folder: string): Promise<void> {
  * bundler running as long as this one.
  */
 function bundleAgent(folder: string): void {
-  const programs = { 'agent.cjs': 'guest/load-agent.ts', [AGENT_PROGRAM]: 'main.ts' };
+  const programs = {
+    'agent.cjs': join(PACKAGES, 'agent/src/guest/load-agent.ts'),
+    [AGENT_PROGRAM]: join(PACKAGES, 'agent/src/main.ts'),
+    'unpack-image.cjs': fileURLToPath(import.meta.resolve('@cloche/image-archive/unpack-program')),
+  };
   for (const [name, source] of Object.entries(programs)) {
     buildSync({
-      entryPoints: [join(PACKAGES, 'agent/src', source)],
+      entryPoints: [source],
       outfile: join(folder, name),
       bundle: true,
       platform: 'node',
@@ -155,7 +164,7 @@ function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    const isProgram = basename(entry.parentPath) === 'bin';
+    const isProgram = basename(entry.parentPath) === 'bin' || entry.name === LOADER;
     if (!entry.isSymbolicLink()) chmodSync(path, entry.isDirectory() || isProgram ? 0o755 : 0o644);
   }
 }

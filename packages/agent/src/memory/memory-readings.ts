@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
+import type { AgentConfig } from '../config.ts';
+import { perlCommand } from '../processes/guest-program.ts';
 import { listProcesses } from '../processes/process-tree.ts';
 import type { Candidate, MemoryReadings } from './memory-guard.ts';
 
@@ -12,8 +14,12 @@ export interface User {
   readonly gid: number;
 }
 
+export type ReadingsConfig = User & Pick<AgentConfig, 'guestDir' | 'ownLibraries'>;
+
 /** Returns the readings of the kernel that the agent runs on. */
-export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
+export function readingsOfMachine(config: ReadingsConfig): Omit<MemoryReadings, 'release'> {
+  const { uid, gid } = config;
+  const [perl, ...before] = perlCommand(config);
   return {
     usedBytes: () => kibibytesOf(readFileSync('/proc/meminfo', 'utf8'), 'AnonPages') * KIBIBYTE,
     candidates: groupsOfProcesses,
@@ -34,7 +40,7 @@ export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
     releaseShared(signal) {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       // Run as the user, because only the owner may remove a segment. A segment that stays counts as used.
-      execFile('/usr/bin/perl', ['-e', RELEASE_SHARED], { ...user, env: {}, signal }, (_, held) =>
+      execFile(perl, [...before, '-e', RELEASE_SHARED], { uid, gid, env: {}, signal }, (_, held) =>
         resolve(held !== ''),
       );
       return promise;

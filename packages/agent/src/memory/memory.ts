@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findOwnGroups } from '../processes/own-groups.ts';
 import { MemoryGuard } from './memory-guard.ts';
-import { readingsOfMachine, type User } from './memory-readings.ts';
+import { type ReadingsConfig, readingsOfMachine } from './memory-readings.ts';
 
 /** Sets `oom_score_adj`. The process with the higher score is killed first. Children inherit the score. */
 export function setOomScore(pid: number, score: number): void {
@@ -17,8 +17,13 @@ export function setOomScore(pid: number, score: number): void {
  * Enforces the memory limit where the kernel does not, until `signal` aborts. `release` frees memory that only improves
  * speed; it is called before a process is killed.
  */
-export function guardMemory(limitBytes: number, user: User, release: () => boolean, signal: AbortSignal): void {
-  guard = new MemoryGuard(limitBytes, { ...readingsOfMachine(user), release });
+export function guardMemory(
+  limitBytes: number,
+  config: ReadingsConfig,
+  release: () => boolean,
+  signal: AbortSignal,
+): void {
+  guard = new MemoryGuard(limitBytes, { ...readingsOfMachine(config), release });
   void guard.watch(signal);
 }
 

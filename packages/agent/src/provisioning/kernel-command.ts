@@ -5,15 +5,16 @@ import type { Language } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import type { KernelCommand } from '../kernels/start-kernel.ts';
+import { guestProgram } from '../processes/guest-program.ts';
 
 /** Returns the program that starts a kernel. Throws `language_unavailable` if the template has none for `language`. */
 export function kernelCommand(language: Language, config: AgentConfig): KernelCommand {
   const program = language === 'python' ? join(config.guestDir, 'python/cloche_kernel') : kernelJsMain(config);
-  const file = language === 'python' ? config.python : join(config.guestDir, 'bin/node');
-  if (!existsSync(file) || !existsSync(program)) {
+  const [file, ...before] = language === 'python' ? [config.python] : guestProgram('node', config);
+  if (file === undefined || !existsSync(file) || !existsSync(program)) {
     throw new AgentError('language_unavailable', `This template cannot run ${language}.`);
   }
-  const args = language === 'python' ? [program] : [...kernelJsFlags, program, language];
+  const args = language === 'python' ? [program] : [...before, ...kernelJsFlags, program, language];
   return { file, args };
 }
 

@@ -44,7 +44,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     this.#workspace = config.workspace;
     this.#baseEnv = config.baseEnv;
     this.#spares = new SpareProvisioner((language, listener) => this.#provisionAhead(language, listener), hasRoom);
-    this.#zygote = this.#openZygote(config, arrivals, hasRoom);
+    this.#zygote = this.#openZygote(config, arrivals, group, hasRoom);
     this.#spawn = new SpawnProvisioner(config, group, (busy) => this.#zygote?.noteBusy(busy));
     this.#new = this.#zygote ? new ForkProvisioner(this.#zygote, this.#spawn) : this.#spawn;
     arrivals.onSpare = () => this.#adoptSpare();
@@ -114,12 +114,18 @@ export class SandboxProvisioner implements KernelProvisioner {
     await Promise.all([this.#spares.close(), this.#zygote?.close()]);
   }
 
-  #openZygote(config: AgentConfig, arrivals: KernelArrivals, hasRoom: () => boolean): Zygote | undefined {
+  #openZygote(
+    config: AgentConfig,
+    arrivals: KernelArrivals,
+    group: KernelsGroup,
+    hasRoom: () => boolean,
+  ): Zygote | undefined {
     const { kernelsFolder, hasOwnZygote } = config;
     if (kernelsFolder === undefined) return undefined;
     if (!hasOwnZygote) return new HostZygote(arrivals);
     const own = new SandboxZygote({ ...config, kernelsFolder }, arrivals, {
       hasRoom,
+      group,
       onReady: () => hasRoom() && this.#adoptSpare(),
       onUnwanted: () => this.#spares.giveUp('python'),
     });

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
+import { KernelsGroup } from '../processes/kernels-group.ts';
 import { arriveAt } from '../testing/arriving-kernel.ts';
 import { childrenOf, commandLine } from '../testing/process-readings.ts';
 import { makePythonHome } from '../testing/python-home.ts';
@@ -17,6 +18,15 @@ import { SandboxZygote } from './sandbox-zygote.ts';
 
 const packages = findPythonPackages();
 const FORKED = `import os; print(b"cloche_zygote" in open(f"/proc/{os.getppid()}/cmdline", "rb").read())`;
+
+/** Modules that no zygote can have loaded. */
+const BAD_MODULES = {
+  raises: 'raise ValueError("no")',
+  exits: 'import os; os._exit(0)',
+  crashes: 'import ctypes; ctypes.string_at(0)',
+  threads: 'import threading, time; threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()',
+  hangs: 'while True: pass',
+};
 
 const stateOf = (pid: string) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[2];
 
@@ -136,11 +146,14 @@ describe('a zygote that is to be loaded', () => {
     hasRoom: boolean,
     env: NodeJS.ProcessEnv = {},
     onReady?: () => void,
+    importMs = 30_000,
   ): Promise<SandboxZygote> {
     const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir, ...env });
     return new SandboxZygote({ ...config, kernelsFolder }, arrivals, {
       hasRoom: () => hasRoom,
+      group: new KernelsGroup([]),
+      importMs,
       ...(onReady && { onReady }),
     });
   }
@@ -180,6 +193,25 @@ describe('a zygote that is to be loaded', () => {
     zygote.postpone();
     assert.notEqual(states()[0], 'T', 'it is loaded, and costs nothing any more');
     await zygote.close();
+  });
+
+  test('leaves out warm imports that fail, end the process, start threads or never end', {
+    skip: packages === undefined && 'no template is built',
+  }, async () => {
+    const home = mkdtempSync(join(tmpdir(), 'cloche-imports-'));
+    chmodSync(home, 0o755);
+    const python = makePythonHome(join(home, 'python'), packages ?? '');
+    const site = join(home, 'python/lib/python3.11/site-packages');
+    for (const [name, code] of Object.entries(BAD_MODULES)) writeFileSync(join(site, `${name}.py`), code);
+    for (const name of Object.keys(BAD_MODULES)) {
+      const ready = Promise.withResolvers<void>();
+      const env = { CLOCHE_PYTHON: python, CLOCHE_WARM_IMPORTS: `decimal,${name}` };
+      const zygote = await zygoteWith(true, env, ready.resolve, 3_000);
+      zygote.startSoon(0);
+      await ready.promise;
+      await zygote.close();
+    }
+    rmSync(home, { recursive: true });
   });
 
   test('disturbs nothing where it cannot be started', async () => {

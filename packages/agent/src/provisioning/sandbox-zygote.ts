@@ -9,6 +9,7 @@ import type { AgentConfig } from '../config.ts';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 import { KERNEL_MARK_BYTES } from '../kernels/kernel-os-process.ts';
 import { setOomScore } from '../memory/memory.ts';
+import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { KERNEL_MARK } from '../processes/process-tree.ts';
 import type { KernelArrivals } from './kernel-arrivals.ts';
 import { KernelPipes } from './kernel-pipes.ts';
@@ -34,9 +35,17 @@ const AFTER_LAUNCH_MS = 3_000;
 /** If no Python context was opened this long after another language's, assume that none will be. */
 const UNWANTED_MS = 180_000;
 
+/** Longest time for a zygote with warm imports to load, and how often that is checked. */
+const IMPORT_MS = 60_000;
+const TICK_MS = 250;
+
 export interface SandboxZygoteOptions {
   /** Whether the sandbox has memory to spare for a zygote. */
   hasRoom: () => boolean;
+  /** Group of the zygote and its kernels. */
+  group: Pick<KernelsGroup, 'join' | 'keep' | 'giveUp'>;
+  /** Longest time for a zygote with warm imports to load. */
+  importMs?: number;
   /** Called when the zygote can fork kernels. */
   onReady?: () => void;
   /** Called when the zygote was closed because the sandbox does not use Python. */
@@ -44,8 +53,8 @@ export interface SandboxZygoteOptions {
 }
 
 /**
- * A zygote inside the sandbox, for runtimes that let no process in from outside. Its kernels connect where those of
- * hostd do. The sandbox works without it, only slower: the zygote is a process of the user, whose code can kill it.
+ * A zygote inside the sandbox, for runtimes that let no process in from outside, and for templates whose files a client
+ * has made. Its kernels connect where those of hostd do. The sandbox works without it, only slower: the zygote is a process of the user, whose code can kill it.
  */
 export class SandboxZygote implements Zygote {
   readonly #config: AgentConfig;
@@ -61,6 +70,8 @@ export class SandboxZygote implements Zygote {
   readonly #forks = new Semaphore(1);
   #starting: NodeJS.Timeout | undefined;
   #kept: Promise<void> | undefined;
+  /** Modules of the template that are loaded ahead; none once loading them has failed. */
+  #imports: readonly string[];
   #isPythonUsed = false;
   #unwanted: NodeJS.Timeout | undefined;
 
@@ -71,6 +82,7 @@ export class SandboxZygote implements Zygote {
     options: SandboxZygoteOptions,
   ) {
     this.#config = config;
+    this.#imports = config.warmImports;
     this.#arrivals = arrivals;
     this.#pipes = new KernelPipes(config.kernelsFolder, config);
     this.#options = options;
@@ -199,14 +211,22 @@ export class SandboxZygote implements Zygote {
     const backOff = new BackOff(PAUSES);
     for (let failures = 0; failures < MAX_FAILURES && !signal.aborted; ) {
       // Without memory or descriptors for a process, `spawn` throws. That counts as a failure.
-      if (this.#options.hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
+      const imports = this.#imports;
+      const wasReady = this.#options.hasRoom() ? await this.#runOne(imports).catch(() => false) : undefined;
+      if (wasReady === false && imports.length > 0 && !signal.aborted) {
+        this.#imports = [];
+        console.error(`warm imports are left out, because they cannot be loaded: ${imports.join(', ')}`);
+        continue;
+      }
+      if (wasReady !== undefined) failures = wasReady ? 0 : failures + 1;
       await backOff.pause(signal, { ref: false });
     }
   }
 
   /** Runs a zygote from its start to its end. Returns whether it became ready. */
-  async #runOne(): Promise<boolean> {
+  async #runOne(imports: readonly string[]): Promise<boolean> {
     const child = this.#spawn();
+    const { group } = this.#options;
     this.#current = child;
     const ended = Promise.race([once(child, 'exit'), once(child, 'error')]).catch(() => undefined);
     if (child.pid !== undefined) setOomScore(child.pid, 1000);
@@ -218,9 +238,18 @@ export class SandboxZygote implements Zygote {
       unread = lines.pop() ?? '';
       for (const line of lines) this.#read(line);
     });
-    const { kernelsFolder: agentPlace, home } = this.#config;
-    control?.write(JSON.stringify({ within: true, agentPlace, home }));
+    const { kernelsFolder: agentPlace, home, guardedMemoryBytes } = this.#config;
+    if (child.pid !== undefined) {
+      group.keep(child.pid);
+      // SECURITY: it loads nothing of the template before it has its setup, and then shares the limits of the kernels.
+      await group.join(child.pid).catch(() => child.kill('SIGKILL'));
+    }
+    const isGvisor = guardedMemoryBytes !== undefined;
+    control?.write(JSON.stringify({ within: true, agentPlace, home, imports, isGvisor }));
+    const watch = imports.length > 0 ? this.#endIfSlow(child) : undefined;
     await ended;
+    clearInterval(watch);
+    if (child.pid !== undefined) group.giveUp(child.pid);
     control?.destroy();
     this.#current = undefined;
     const wasReady = this.#isReady;
@@ -228,6 +257,15 @@ export class SandboxZygote implements Zygote {
     this.#isHeld = false;
     if (wasReady) this.#arrivals.giveUp();
     return wasReady;
+  }
+
+  /** Kills a zygote that loads for too long. The time in which it was stopped does not count. */
+  #endIfSlow(child: ChildProcess): NodeJS.Timeout {
+    let ticks = 0;
+    return setInterval(() => {
+      if (!this.#isReady && !this.#isHeld) ticks += 1;
+      if (ticks * TICK_MS > (this.#options.importMs ?? IMPORT_MS)) child.kill('SIGKILL');
+    }, TICK_MS).unref();
   }
 
   /** Starts the zygote as the user, in its own session, so that killing a kernel's session does not kill it. */

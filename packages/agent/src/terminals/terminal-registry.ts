@@ -8,7 +8,6 @@ import type { AgentConfig } from '../config.ts';
 import { switchProtocols } from '../wire/upgrades.ts';
 import { Terminal } from './terminal.ts';
 
-const SHELL = ['/bin/bash', '-l'];
 /** Terminal type that common terminal emulators support. */
 const TERM = 'xterm-256color';
 
@@ -47,9 +46,10 @@ export class TerminalRegistry {
     }
     const user = query.get('user') === 'root' ? 'root' : 'user';
     const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
-    const request = { argv: SHELL, cwd: this.#config.workspace, env: { TERM }, user, stdinOpen: true } as const;
+    const { shell, workspace } = this.#config;
+    const request = { argv: [shell, '-l'], cwd: workspace, env: { TERM }, user, stdinOpen: true } as const;
     const spec = {
-      ...supervisorOptions(this.#config, this.#clientEnv(), { ...request, argv: [...SHELL] }),
+      ...supervisorOptions(this.#config, this.#clientEnv(), { ...request, argv: [...request.argv] }),
       terminal: size,
     };
     const idleMs = wholeNumber(query, 'idleMs', 2 ** 31 - 1);

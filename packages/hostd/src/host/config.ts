@@ -19,6 +19,8 @@ export interface HostdConfig {
   templatesDir: string;
   /** Folder with a file for each cache entry in use. */
   usedDir: string;
+  /** Time that a snapshot is kept after its last use. */
+  cacheRetentionMs: number;
   guestDir: string;
   /** crun, runc or runsc. */
   ociRuntime: string;
@@ -56,6 +58,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     egress: egressPaths(runDir, dataDir),
     templatesDir: cache.templatesDir,
     usedDir: cache.usedDir,
+    cacheRetentionMs: settings.CLOCHE_CACHE_RETENTION_MS,
     guestDir: settings.CLOCHE_GUEST_DIR,
     ...readOciRuntime(settings.CLOCHE_OCI_RUNTIME, cache.runsc),
     service: { uid: settings.CLOCHE_SERVICE_UID, gid: settings.CLOCHE_SERVICE_GID },

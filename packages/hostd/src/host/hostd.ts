@@ -1,12 +1,14 @@
 import { chmodSync, chownSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import { tidyWhenIdle } from '@cloche/node-support';
 import { HOSTD_PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { CacheUse } from '../base/cache-use.ts';
+import { Captures } from '../capture/captures.ts';
+import { VersionRemoval } from '../capture/version-removal.ts';
 import { createApp } from '../http/app.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
@@ -22,12 +24,16 @@ import { PooledInstances } from '../pool/pooled-instances.ts';
 import { seedDemand } from '../pool/seed-demand.ts';
 import { WarmPool } from '../pool/warm-pool.ts';
 import { FairScheduler } from '../processor/fair-scheduler.ts';
+import { CapturedVersions } from '../storage/captured-versions.ts';
+import { LaunchableVersions } from '../storage/launchable-versions.ts';
 import { Templates } from '../storage/templates.ts';
 import { removeInstance } from '../teardown/remove-instance.ts';
 import type { HostdConfig } from './config.ts';
 import { closeHost, type Host, openHost } from './open-host.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
+/** Time that a layer stays mounted after its last launch, because another one is likely. */
+const LAYER_IDLE_MS = 10 * 60_000;
 /** An hour: often enough that each cache entry in use is recorded once a day. */
 const NOTE_INTERVAL_MS = 3_600_000;
 
@@ -55,7 +61,9 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   // Before any process is started, because processes inherit their time slice from this one.
   const scheduler = new FairScheduler({ groups, keys: liveKeys, log });
   const cacheUse = new CacheUse(config.usedDir, log);
-  const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
+  const built = new Templates(config.templatesDir, (name) => cacheUse.note(name));
+  const captured = new CapturedVersions(join(config.hostdDir, 'versions'), host.layers);
+  const templates = new LaunchableVersions(built, captured);
   const launcher = makeLauncher(host, options);
   const remove = (key: InstanceKey) => removeInstance(key, host);
   const demand = new Demand();
@@ -68,6 +76,13 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   };
   const measurements = new Measurements({ keys: liveKeys, read: readLive, log });
   const instances = new Instances({ ...host, launcher, pool, templates, removeInstance: remove, log });
+  const captures = new Captures({ ...host, instances, versions: templates, captured, removeInstance: remove, log });
+  const seed = () => seedDemand(demand, templates, config.pool.resources);
+  const emptyPool = async () => {
+    await seed();
+    await pool.refresh();
+  };
+  const removal = new VersionRemoval({ records, captured, emptyPool });
   await instances.sweep();
   instances.takeOver();
   host.egress.open(instances.gated());
@@ -81,6 +96,9 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
     instances,
     measured: new MeasuredInstances({ ...host, measurements }),
     templates,
+    captured,
+    captures,
+    removal,
     noteLanguage: (language) => maker.noteLanguage(language),
     health,
     metrics,
@@ -88,7 +106,6 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   });
   await listen(app, config);
   const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
-  const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();
   pool.open();
   const lockWatch = new LockWatch({ groups: host.cgroups, keys: liveKeys, log });
@@ -97,12 +114,16 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
     cacheUse.note(guestUse(basename(config.guestDir)));
     const lives = records.keys().map((key) => records.read(key));
     const ids = lives.flatMap((record) => (record && 'templateVersionId' in record ? [record.templateVersionId] : []));
-    for (const id of new Set(ids)) await templates.find(id);
+    // A version built on the host is needed as long as one is made from it.
+    for (const id of new Set([...ids, ...captured.bases()])) await templates.find(id);
+    await removal.removeUnused(config.cacheRetentionMs);
+    captured.removeUnusedLayers();
   };
   await noteUses();
   const noted = repeatedly(sweeping.signal, log, noteUses, NOTE_INTERVAL_MS);
   const swept = repeatedly(sweeping.signal, log, async () => {
     await repairNetwork(host.network, log);
+    host.layers.closeIdle(LAYER_IDLE_MS);
     await instances.sweep();
     await seed();
     await pool.refresh();
@@ -112,6 +133,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
     close: async () => {
       sweeping.abort();
       instances.abortLaunches();
+      captures.abort();
       await app.close();
       tidying.stop();
       scheduler.close();

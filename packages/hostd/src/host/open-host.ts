@@ -23,6 +23,7 @@ import { openRuntime } from '../oci/open-runtime.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
 import { DiskImages } from '../storage/disk-image.ts';
 import { DiskReservations } from '../storage/disk-reservations.ts';
+import { Layers } from '../storage/layers.ts';
 import type { RemovalDeps } from '../teardown/remove-instance.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
@@ -85,6 +86,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     meter,
     readings: new InstanceReadings(meter, new GroupUsage(cgroups.parent, hierarchies, runtime.limitedGroup)),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
+    layers: new Layers(join(hostdDir, 'layers'), mountsDir),
     diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),
     runtime,
     kernels: new KernelForks(zygotes),

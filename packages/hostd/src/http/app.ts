@@ -1,4 +1,8 @@
 import {
+  CapturedVersion,
+  CapturedVersionList,
+  CaptureInstance,
+  DeriveVersion,
   HistoryQuery,
   HostdErrorBody,
   HostdHealth,
@@ -14,16 +18,20 @@ import {
   StoppedInstance,
   StopQuery,
   TemplateVersionList,
+  VersionId,
 } from '@cloche/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { HostdError } from '../base/hostd-error.ts';
+import type { Captures } from '../capture/captures.ts';
+import type { VersionRemoval } from '../capture/version-removal.ts';
 import { SANDBOX_ID_PATTERN } from '../instance/instance-key.ts';
 import type { Instances } from '../instances/instances.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
-import type { Templates } from '../storage/templates.ts';
+import type { CapturedVersions } from '../storage/captured-versions.ts';
+import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
 
@@ -34,6 +42,9 @@ const STATUS_OF_CODE = {
   no_capacity: 503,
   launch_failed: 500,
   kernel_unavailable: 409,
+  capture_refused: 422,
+  instance_not_found: 404,
+  version_in_use: 409,
   internal: 500,
 } as const;
 
@@ -42,13 +53,18 @@ const InstanceParams = Type.Object({
   generation: Type.String({ pattern: '^[1-9][0-9]{0,8}$' }),
 });
 
+const VersionParams = Type.Object({ versionId: VersionId });
+
 const LanguageParams = Type.Object({ language: StartedLanguage });
 
 export interface AppDeps {
   noteLanguage: (language: StartedLanguage) => void;
   instances: Instances;
   measured: MeasuredInstances;
-  templates: Templates;
+  templates: LaunchableVersions;
+  captured: CapturedVersions;
+  captures: Captures;
+  removal: VersionRemoval;
   health: () => Static<typeof HostdHealth>;
   /** Returns the metrics in Prometheus' text format. */
   metrics: () => Promise<string>;
@@ -60,6 +76,9 @@ export function createApp({
   instances,
   measured,
   templates,
+  captured,
+  captures,
+  removal,
   noteLanguage,
   health,
   metrics,
@@ -79,7 +98,7 @@ export function createApp({
   app.get('/metrics', async (_request, reply) => reply.type('text/plain; charset=utf-8').send(await metrics()));
 
   app.get('/template-versions', { schema: { response: { 200: TemplateVersionList } } }, async () => ({
-    templateVersions: (await templates.list()).map(({ manifest }) => manifest),
+    templateVersions: (await templates.listBuilt()).map(({ manifest }) => manifest),
   }));
 
   app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
@@ -137,6 +156,31 @@ export function createApp({
       const { gone, use } = await instances.stop(nameOf(request.params));
       if (request.query.until === 'gone') await gone;
       return use ? { use } : {};
+    },
+  );
+
+  app.post<{ Params: Static<typeof InstanceParams>; Body: CaptureInstance }>(
+    '/instances/:sandboxId/:generation/capture',
+    { schema: { params: InstanceParams, body: CaptureInstance, response: { 200: CapturedVersion } } },
+    async (request, reply) => captures.capture(nameOf(request.params), request.body, closedEarly(reply)),
+  );
+
+  app.get('/captured-versions', { schema: { response: { 200: CapturedVersionList } } }, async () => ({
+    versions: captured.list(),
+  }));
+
+  app.post<{ Body: DeriveVersion }>(
+    '/captured-versions',
+    { schema: { body: DeriveVersion, response: { 200: CapturedVersion } } },
+    async ({ body }) => captures.derive(body),
+  );
+
+  app.delete<{ Params: Static<typeof VersionParams> }>(
+    '/captured-versions/:versionId',
+    { schema: { params: VersionParams } },
+    async (request, reply) => {
+      await removal.remove(request.params.versionId);
+      return reply.code(204).send();
     },
   );
 

@@ -29,7 +29,10 @@ test('hostd launches for valid requests and answers every other request with a p
   const app = createApp({
     instances: instances as unknown as AppDeps['instances'],
     measured: {} as unknown as AppDeps['measured'],
-    templates: { list: async () => [] } as unknown as AppDeps['templates'],
+    templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
+    captured: { list: () => [] } as unknown as AppDeps['captured'],
+    captures: {} as unknown as AppDeps['captures'],
+    removal: { remove: async () => {} } as unknown as AppDeps['removal'],
     noteLanguage: () => {},
     health: () => ({
       status: 'ready',

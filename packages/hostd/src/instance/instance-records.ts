@@ -13,7 +13,11 @@ const Counters = Type.Object({ cpuUs: Type.Number(), egressBytes: Type.Integer()
 export type Counters = Static<typeof Counters>;
 
 /** Written before a launch creates anything, so that whatever a crash leaves behind can be removed by this name. */
-const LaunchIntent = Type.Object({ status: Type.Literal('launching'), diskBytes: Type.Optional(Type.Integer()) });
+const LaunchIntent = Type.Object({
+  status: Type.Literal('launching'),
+  diskBytes: Type.Optional(Type.Integer()),
+  templateVersionId: Type.Optional(Type.String()),
+});
 
 const running = {
   templateVersionId: Type.String(),

@@ -21,7 +21,7 @@ import type { Runtime } from '../oci/runtime.ts';
 import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
-import type { Templates } from '../storage/templates.ts';
+import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 
 /** Launches at a time; more would only make each of them slower. */
@@ -45,7 +45,7 @@ export interface InstancesDeps {
   socketsDir: string;
   launcher: Launcher;
   pool: WarmPool;
-  templates: Templates;
+  templates: LaunchableVersions;
   log: Logger;
 }
 
@@ -121,6 +121,17 @@ export class Instances {
     });
     await killed.promise;
     return { gone, use };
+  }
+
+  /** Runs an action on a live instance while no other one runs. Throws `instance_not_found`. */
+  async runAlone<T>(name: InstanceName, act: (key: InstanceKey, living: LiveRecord) => Promise<T>): Promise<T> {
+    return this.#actions.run(instanceKey(name), async () => {
+      const key = this.#deps.records.keyOf(name);
+      const living = this.#findLive(key);
+      if (living === undefined)
+        throw new HostdError('instance_not_found', `the instance ${key} does not run on this host`);
+      return act(key, living);
+    });
   }
 
   /** Resolves when no action on any instance runs. */

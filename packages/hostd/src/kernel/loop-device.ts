@@ -5,6 +5,7 @@ const ioctlCall = bindLibc('int ioctl(int fd, ulong request, void *argument)');
 
 const LOOP_CTL_GET_FREE = 0x4c82;
 const LOOP_CONFIGURE = 0x4c0a;
+const BLKFLSBUF = 0x1261;
 const LO_FLAGS_AUTOCLEAR = 4;
 const CONFIG_BYTES = 304;
 const CONFIG_FLAGS_AT = 60;
@@ -21,7 +22,10 @@ export interface LoopDevice {
   fd: number;
 }
 
-/** Attaches a file to a free loop device that detaches after its last user. The caller closes `fd`. */
+/**
+ * Attaches a file to a free loop device that detaches after its last user. The device is read-only if the descriptor of
+ * the file is. The caller closes `fd`.
+ */
 export function attachLoopDevice(fileFd: number): LoopDevice {
   const control = openSync('/dev/loop-control', 'r+');
   try {
@@ -49,6 +53,23 @@ function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDev
     if (mayBeTaken && errorCode(error) === 'EBUSY') return undefined;
     throw error;
   }
+}
+
+/**
+ * Opens the loop device that has the file attached which had that path. The device stays attached until the caller
+ * closes the descriptor. Throws if the device has another file by now.
+ */
+export function openLoopDevice(number: number, path: string): number {
+  const fd = openSync(`/dev/loop${number}`, 'r');
+  // Checked after the open: from then on no other file can be attached.
+  if (isLoopDeviceBackedBy(number, path)) return fd;
+  closeSync(fd);
+  throw new Error(`/dev/loop${number} does not have ${path} attached`);
+}
+
+/** Discards cached blocks of a device that its mounted file system may have written since. */
+export function refreshDevice(fd: number): void {
+  checked(ioctlCall(fd, BLKFLSBUF, null), 'ioctl', 'BLKFLSBUF');
 }
 
 /** Returns whether the loop device still has the file attached that had that path. */

@@ -1,5 +1,5 @@
-import { closeSync } from 'node:fs';
-import { bindLibc, checked } from './libc.ts';
+import { closeSync, fstatSync } from 'node:fs';
+import { bindLibc, checked, errorCode } from './libc.ts';
 
 const mountCall = bindLibc(
   'int mount(const char *source, const char *target, const char *type, ulong flags, str data)',
@@ -29,12 +29,15 @@ const OPEN_TREE_CLOEXEC = 0o2000000;
 const MOVE_MOUNT_F_EMPTY_PATH = 0x4;
 const MOVE_MOUNT_T_EMPTY_PATH = 0x40;
 const O_PATH_CLOEXEC = 0o12000000;
+const RESOLVE_BENEATH = 0x08;
+const RESOLVE_NO_SYMLINKS = 0x04;
 const RESOLVE_NO_MAGICLINKS = 0x02;
 const RESOLVE_IN_ROOT = 0x10;
 
 export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
+const MS_REMOUNT = 32;
 export const MS_NOATIME = 1024;
 
 const ATTR_RDONLY = 0x1;
@@ -67,6 +70,11 @@ export async function mountDisk({ type, source, target, flags = 0, options = '' 
   return promise;
 }
 
+/** Makes a mounted file system read-only and writes all of it to its disk. Fails while a file is open for writing. */
+export function makeReadOnly(target: string): void {
+  checked(mountCall('', target, '', MS_REMOUNT | MS_RDONLY, ''), 'mount', target);
+}
+
 /** Detaches the mount and all mounts below it from this namespace; other namespaces that have it keep it. */
 export function detachMount(target: string): void {
   checked(umountCall(target, MNT_DETACH), 'umount2', target);
@@ -91,6 +99,24 @@ export function bindReadOnlyIn(rootDir: string, source: string, target: string):
     bindReadOnlyAt(source, openPathIn(rootFd, target, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
   } finally {
     closeSync(rootFd);
+  }
+}
+
+/** Returns whether a folder has a folder of that name, which is not a link. */
+export function hasFolder(dir: string, name: string): boolean {
+  const dirFd = openPathIn(AT_FDCWD, dir, RESOLVE_NO_MAGICLINKS);
+  try {
+    const fd = openPathIn(dirFd, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    try {
+      return fstatSync(fd).isDirectory();
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes(errorCode(error) ?? '')) return false;
+    throw error;
+  } finally {
+    closeSync(dirFd);
   }
 }
 

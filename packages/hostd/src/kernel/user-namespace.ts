@@ -15,7 +15,7 @@ const SIGCHLD = 17;
 const STACK_BYTES = 64 * 1024;
 
 /**
- * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of.
+ * A user namespace that maps ids, 0… by default, to a range, held by a descriptor until it is disposed of.
  *
  * The kernel counts what is used inside (inotify, queued signals, POSIX message queues, namespaces) a second time for
  * the namespace's owner outside, against limits of the host. A separate owner gives each sandbox these limits for
@@ -25,8 +25,9 @@ const STACK_BYTES = 64 * 1024;
 export class UserNamespace implements Disposable {
   readonly fd: number;
 
-  constructor(range: IdRange) {
-    this.fd = openUserNamespace(range);
+  /** @param firstId first id that is mapped to the range */
+  constructor(range: IdRange, firstId = 0) {
+    this.fd = openUserNamespace(range, firstId);
   }
 
   /** Path at which another process of this host can open the namespace. */
@@ -44,14 +45,14 @@ export class UserNamespace implements Disposable {
  * the C library. It shares this process's memory and runs while this thread is suspended, so the heap is not copied and
  * no JavaScript runs in it. Until it is reaped it keeps its namespace, and the map is written there.
  */
-function openUserNamespace({ base, size, owner }: IdRange): number {
+function openUserNamespace({ base, size, owner }: IdRange, firstId: number): number {
   const stack = Buffer.alloc(STACK_BYTES);
   const stackTop = (BigInt(koffi.address(stack)) + BigInt(STACK_BYTES)) & ~15n;
   const flags = CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | SIGCHLD;
   const end = dlsymCall(0, 'getppid');
   const pid = withEffectiveUser(owner, () => checked(cloneCall(end, stackTop, flags, null), 'clone'));
   try {
-    const map = `0 ${base} ${size}\n`;
+    const map = `${firstId} ${base} ${size}\n`;
     writeFileSync(`/proc/${pid}/uid_map`, map);
     writeFileSync(`/proc/${pid}/gid_map`, map);
     return openSync(`/proc/${pid}/ns/user`, 'r');

@@ -1,12 +1,12 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
-import type { TemplateVersion } from '../storage/templates.ts';
+import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 
 /** Instance to launch. */
 export interface LaunchPlan {
   key: InstanceKey;
-  template: TemplateVersion;
+  template: LaunchableVersion;
   resources: LaunchSpec['resources'];
   network: NetworkClass;
   /**
@@ -20,7 +20,7 @@ export interface LaunchPlan {
 export function planForSandbox(
   name: InstanceName,
   { resources, network }: LaunchSpec,
-  template: TemplateVersion,
+  template: LaunchableVersion,
 ): LaunchPlan {
   const sandbox = { ...name, network };
   return { key: instanceKey(name), template, resources, network: networkClassOf(network.mode), sandbox };

@@ -52,7 +52,7 @@ inOwnMountNamespace(import.meta.filename, () => {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted', ...changes });
     const template = await new Templates(installation.config.templatesDir).find(spec.source.templateVersionId);
     assert.ok(template);
-    return planForSandbox(NAME, spec, template);
+    return planForSandbox(NAME, spec, { ...template, layers: [] });
   }
 
   function makeLauncher(onStep: (step: string) => void = () => {}, command: readonly string[] = IDLE_COMMAND) {

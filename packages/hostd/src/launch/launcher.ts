@@ -16,15 +16,19 @@ import type { EgressGate } from '../network/egress-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
-import { AGENT_COMMAND } from '../oci/oci-config.ts';
+import { AGENT_COMMAND, AGENT_COMMAND_WITH_LIBRARIES } from '../oci/oci-config.ts';
 import type { ContainerSpec, Runtime } from '../oci/runtime.ts';
 import { threadLimits } from '../oci/visible-limits.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { DiskImages } from '../storage/disk-image.ts';
 import type { DiskReservations } from '../storage/disk-reservations.ts';
 import { etcFiles } from '../storage/etc-files.ts';
+import type { LaunchableVersion } from '../storage/launchable-versions.ts';
+import type { Layers, MountedLayer, OpenLayers } from '../storage/layers.ts';
 import {
+  type LayerFolder,
   makeMountPoints,
+  mountLayers,
   mountOverlay,
   mountOwnDisk,
   mountShared,
@@ -35,6 +39,7 @@ import {
   rootPaths,
 } from '../storage/root-file-system.ts';
 import { diskIsReleased } from '../teardown/remove-instance.ts';
+import { agentSettings } from './agent-settings.ts';
 import type { LaunchPlan } from './launch-plan.ts';
 
 export interface LauncherDeps {
@@ -44,6 +49,7 @@ export interface LauncherDeps {
   processor: ProcessorGroups;
   diskImages: DiskImages;
   diskReservations: DiskReservations;
+  layers: Layers;
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: Runtime;
@@ -108,15 +114,26 @@ export class Launcher {
 
     await step('intent', () => {
       host.diskReservations.assertCapacity(resources.diskBytes, { isPooled: plan.sandbox === undefined });
-      host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes });
+      host.records.write(key, {
+        status: 'launching',
+        diskBytes: resources.diskBytes,
+        templateVersionId: template.manifest.id,
+      });
     });
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
     using userNamespace = new UserNamespace(idRange);
     const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, paths, undo));
+    // Awaited only where there are layers.
+    using opened =
+      template.layers.length > 0 ? await step('layers', () => host.layers.open(digestsOf(template))) : none;
     await step('root', () => {
-      mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
-      mountOverlay(paths, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
+      const lowers = mountLayers(foldersOf(template, opened.layers), idRange, paths);
+      if (template.rootfsDir !== undefined) {
+        mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
+        lowers.push(paths.lowerDir);
+      }
+      mountOverlay(paths, lowers, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
       mountShared(paths, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
     });
     const container: ContainerSpec = {
@@ -127,8 +144,9 @@ export class Launcher {
       idRange,
       userNamespacePath: userNamespace.path,
       resources,
-      command: this.#options.command ?? AGENT_COMMAND,
+      command: this.#options.command ?? agentCommand(template),
       environment: { ...threadLimits(resources), ...template.manifest.env },
+      agentSettings: agentSettings(template),
     };
     await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
@@ -232,6 +250,21 @@ export class Launcher {
       for (const fd of new Set(console)) closeSync(fd);
     }
   }
+}
+
+const none: OpenLayers = { layers: [], [Symbol.dispose]: () => undefined };
+
+function digestsOf({ layers }: LaunchableVersion): string[] {
+  return layers.map(({ digest }) => digest);
+}
+
+/** Returns the folders that overlay a version's own root, the uppermost first. */
+function foldersOf({ layers }: LaunchableVersion, mounted: readonly MountedLayer[]): LayerFolder[] {
+  return mounted.map(({ dir, firstId }, index) => ({ path: join(dir, 'upper', layers[index]?.folder ?? ''), firstId }));
+}
+
+function agentCommand({ rootfsDir }: LaunchPlan['template']): readonly string[] {
+  return rootfsDir === undefined ? AGENT_COMMAND_WITH_LIBRARIES : AGENT_COMMAND;
 }
 
 function recordOf({ sandbox }: LaunchPlan, running: RunningInstance): LiveRecord | PooledRecord {

@@ -11,6 +11,7 @@ const PLAIN = ociConfig({
   resources: RESOURCES,
   command: AGENT_COMMAND,
   environment: {},
+  agentSettings: {},
   timeNamespace: false,
   sysFolders: [],
   overlaid: [],

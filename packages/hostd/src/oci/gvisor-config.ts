@@ -5,7 +5,7 @@ import { AGENT_SHARE } from '../cgroups/divided-group.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import { DIAL_SOCKET } from '../relay/agent-relays.ts';
 import { type ociConfig, SHARED_MEMORY_PATH } from './oci-config.ts';
-import { ENOSYS, PERSISTENT_IPC_CALLS, type SeccompProfile } from './seccomp-profile.ts';
+import { ENOSYS, EPROTONOSUPPORT, PERSISTENT_IPC_CALLS, type SeccompProfile } from './seccomp-profile.ts';
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
@@ -30,7 +30,7 @@ export interface GvisorPaths {
 export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], paths: GvisorPaths) {
   const { memoryBytes } = resources;
   const processes = Math.max(resources.pids, AGENT_SHARE.pids);
-  const env = [...config.process.env.filter(namesNoDescriptor), dialPath(), OWN_ZYGOTE, guardedMemory(memoryBytes)];
+  const env = [...config.process.env.filter(isInherited), dialPath(), OWN_ZYGOTE, guardedMemory(memoryBytes)];
   return {
     ...config,
     process: {
@@ -56,7 +56,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
 
 /**
  * Converts the profile for gVisor, which can answer only EPERM and, for a traced call, ENOSYS. A call that answers 0 on
- * Linux is allowed: it reaches only the sandbox's own kernel. Calls for System V objects are removed, because that
+ * Linux is allowed, and so is a socket for a protocol that gVisor does not have: both reach only the sandbox's own kernel. Calls for System V objects are removed, because that
  * kernel does not limit them.
  */
 function gvisorProfile(profile: SeccompProfile): SeccompProfile {
@@ -69,11 +69,12 @@ function gvisorProfile(profile: SeccompProfile): SeccompProfile {
 
 function gvisorAction(action: string, errnoRet?: number): string {
   if (errnoRet === ENOSYS) return 'SCMP_ACT_TRACE';
-  return errnoRet === 0 ? 'SCMP_ACT_ALLOW' : action;
+  return errnoRet === 0 || errnoRet === EPROTONOSUPPORT ? 'SCMP_ACT_ALLOW' : action;
 }
 
-function namesNoDescriptor(variable: string): boolean {
-  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS)=/.test(variable);
+/** Whether the guest gets a variable as it is. It gets no descriptors. */
+function isInherited(variable: string): boolean {
+  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS|OWN_ZYGOTE)=/.test(variable);
 }
 
 function dialPath(): string {

@@ -77,6 +77,9 @@ export class HostKernelRuntime implements Runtime {
     return this.#deps.command.start(key, bundleDir);
   }
 
+  /** Does nothing: the host's kernel has all that a sandbox has written. */
+  async writeBack(): Promise<void> {}
+
   /** Does nothing: the agent holds its listening socket itself. */
   takeOver(): void {}
 

@@ -67,6 +67,11 @@ export class OciCommand {
     await this.#runAlone(['start', id], bundleDir);
   }
 
+  /** Kills the first process of a container, as the kernel that the container runs on does it. */
+  async killFirst(id: string, bundleDir: string): Promise<void> {
+    await this.#runAlone(['kill', id, 'KILL'], bundleDir);
+  }
+
   /**
    * Removes the runtime's state of a container whose processes are gone. Idempotent. A runtime that crashed while it
    * wrote its state cannot read it and always refuses; then the files named after the container are removed.

@@ -15,6 +15,7 @@ const INPUT: OciConfigOptions = {
   resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
   command: AGENT_COMMAND,
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
+  agentSettings: {},
   timeNamespace: true,
   sysFolders: [],
   overlaid: [],

@@ -41,6 +41,20 @@ export const AGENT_COMMAND = [
   `${GUEST_PATH}/agent.cjs`,
 ] as const;
 
+const GUEST_LIBRARIES = `${GUEST_PATH}/lib`;
+
+/**
+ * The same command with the loader and libraries of the guest folder, for a root file system that was not built on this
+ * host: it may lack Node's libraries, have older ones, or another C library.
+ */
+export const AGENT_COMMAND_WITH_LIBRARIES = [
+  ...AGENT_COMMAND.slice(0, 2),
+  `${GUEST_LIBRARIES}/ld.so`,
+  '--library-path',
+  GUEST_LIBRARIES,
+  ...AGENT_COMMAND.slice(2),
+] as const;
+
 /** The agent's listening socket in the sandbox: the first descriptor after the standard ones. */
 export const LISTEN_FD = 3;
 
@@ -60,6 +74,8 @@ export interface OciConfigOptions {
   command: readonly string[];
   /** The template's variables for processes in the sandbox; the agent itself starts without them. */
   environment: Readonly<Record<string, string>>;
+  /** Variables of the agent alone. */
+  agentSettings: Readonly<Record<string, string>>;
   /** Resource limits that the runtime sets. */
   limits: readonly ResourceLimit[];
   /** Whether the sandbox gets a time namespace; the oldest runtimes do not support them. */
@@ -155,7 +171,7 @@ export function namespacesLimitIpc(kernel = release()): boolean {
   return major > 6 || (major === 6 && minor >= 9);
 }
 
-function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConfigOptions) {
+function ociProcess({ command, environment, agentSettings, kernelsGroupCount, limits }: OciConfigOptions) {
   const kernelsGroup = Array.from({ length: kernelsGroupCount }, (_, index) => LISTEN_FD + 1 + index);
   return {
     terminal: false,
@@ -170,6 +186,7 @@ function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConf
       `CLOCHE_KERNELS_GROUP_FDS=${kernelsGroup.join(',')}`,
       `CLOCHE_KERNELS_FOLDER=${KERNELS_FOLDER}`,
       `${TEMPLATE_ENVIRONMENT}=${JSON.stringify(environment)}`,
+      ...Object.entries(agentSettings).map(([name, value]) => `${name}=${value}`),
     ],
     capabilities: {
       bounding: CAPABILITIES,

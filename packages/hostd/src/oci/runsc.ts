@@ -1,9 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { IdRange } from '../base/id-range.ts';
+import { until } from '../base/until.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import { isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import type { AgentRelays } from '../relay/agent-relays.ts';
 import { makeSharedMemoryFolder } from '../storage/root-file-system.ts';
 import { gvisorConfig } from './gvisor-config.ts';
@@ -81,6 +83,12 @@ export class Runsc implements Runtime {
 
   start({ key, bundleDir }: ContainerSpec): Promise<void> {
     return this.#deps.command.start(key, bundleDir);
+  }
+
+  /** Ends the guest's processes. gVisor's kernel then writes what it has cached of their files, and ends too. */
+  async writeBack({ key, bundleDir }: Pick<ContainerSpec, 'key' | 'bundleDir'>, init: ProcessIdentity): Promise<void> {
+    await this.#deps.command.killFirst(key, bundleDir);
+    await until(`gVisor has ended ${key}`, () => !isProcessAlive(init));
   }
 
   takeOver(key: InstanceKey, idRange: IdRange): void {

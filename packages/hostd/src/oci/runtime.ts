@@ -2,6 +2,7 @@ import type { LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import type { LimitedGroup } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import type { ProcessIdentity } from '../kernel/process-identity.ts';
 
 /** A container as the launch prepared it; the source of its configuration. */
 export interface ContainerSpec {
@@ -18,6 +19,8 @@ export interface ContainerSpec {
   command: readonly string[];
   /** The template's variables for processes in the sandbox. */
   environment: Readonly<Record<string, string>>;
+  /** Variables of the agent alone. */
+  agentSettings: Readonly<Record<string, string>>;
 }
 
 /** Standard streams of a container's first process. */
@@ -55,6 +58,11 @@ export interface Runtime {
   applyLimits(container: ContainerSpec): void;
   /** Starts the first process. */
   start(container: ContainerSpec): Promise<void>;
+  /**
+   * Ends what runs in a container as far as its files need it: afterwards the host's kernel has all that was written.
+   * Kills no process of the host.
+   */
+  writeBack(container: Pick<ContainerSpec, 'key' | 'bundleDir'>, init: ProcessIdentity): Promise<void>;
   /** Serves the socket of an instance that an earlier hostd launched. */
   takeOver(key: InstanceKey, idRange: IdRange): void;
   /** Removes the runtime's state of a container whose processes are gone. Idempotent. */

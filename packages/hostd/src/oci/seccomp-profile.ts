@@ -62,6 +62,7 @@ const EPERM = 1;
 const ENOMEM = 12;
 const EINVAL = 22;
 const ENOPROTOOPT = 92;
+export const EPROTONOSUPPORT = 93;
 
 const AF_UNIX = 1;
 const AF_INET = 2;
@@ -87,6 +88,8 @@ const INTERNET_SOCKETS = [
  * events (libudev, libusb). Generic netlink is left out: it loads a module for each family that a program names.
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
+/** `useradd`, `su` and PAM go on without audit only where the kernel seems to lack it. */
+const NETLINK_AUDIT = 9;
 const PR_SET_SECCOMP = 22;
 /**
  * Flags for huge pages. An operator may reserve such pages, for a database for example, and all processes of the host
@@ -160,6 +163,12 @@ function socketRules(): SeccompRule[] {
       ),
     ),
     ...NETLINK_PROTOCOLS.map((protocol) => allow(['socket'], equals(0, AF_NETLINK), equals(2, protocol))),
+    {
+      names: ['socket'],
+      action: 'SCMP_ACT_ERRNO',
+      errnoRet: EPROTONOSUPPORT,
+      args: [equals(0, AF_NETLINK), equals(2, NETLINK_AUDIT)],
+    },
   ];
 }
 

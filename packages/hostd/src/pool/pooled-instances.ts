@@ -7,7 +7,7 @@ import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launcher } from '../launch/launcher.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
-import type { Templates } from '../storage/templates.ts';
+import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
@@ -22,7 +22,7 @@ export interface PooledInstancesDeps {
   egress: EgressGate;
   kernels: KernelForks;
   trust: TrustBundles;
-  templates: Templates;
+  templates: LaunchableVersions;
   launcher: Launcher;
   removeInstance: (key: InstanceKey) => Promise<void>;
   /** Folder with one folder for each instance, which holds its agent's socket. */
@@ -85,11 +85,12 @@ export class PooledInstances implements PoolMaker {
   }
 
   isFresh(key: InstanceKey): boolean {
-    const { records, trust } = this.#deps;
+    const { records, templates, trust } = this.#deps;
     const record = records.read(key);
     const authority = this.#authorities.get(key);
     if (authority !== undefined && authority !== trust.gatedCertificate) return false;
-    return record?.status === 'pooled' && isProcessAlive(record.init);
+    if (record?.status !== 'pooled' || templates.isRetired(record.templateVersionId)) return false;
+    return isProcessAlive(record.init);
   }
 
   hasMemoryToSpare(): boolean {

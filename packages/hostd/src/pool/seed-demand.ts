@@ -1,5 +1,6 @@
 import type { LaunchSpec } from '@cloche/protocol';
-import type { Templates, TemplateVersion } from '../storage/templates.ts';
+import type { LaunchableVersions } from '../storage/launchable-versions.ts';
+import type { TemplateVersion } from '../storage/templates.ts';
 import type { Demand } from './demand.ts';
 
 /**
@@ -7,11 +8,12 @@ import type { Demand } from './demand.ts';
  */
 export async function seedDemand(
   demand: Demand,
-  templates: Templates,
+  templates: LaunchableVersions,
   resources: LaunchSpec['resources'],
 ): Promise<void> {
-  const versions = await templates.list();
-  demand.keepTemplates(new Set(versions.map(({ manifest }) => manifest.id)));
+  const versions = await templates.listBuilt();
+  const captured = templates.listCaptured().map(({ id }) => id);
+  demand.keepTemplates(new Set([...versions.map(({ manifest }) => manifest.id), ...captured]));
   const newest = newestVersions(versions).map(({ manifest }) => manifest.id);
   demand.seed(newest.map((templateVersionId) => ({ templateVersionId, network: 'open', resources })));
 }

@@ -33,10 +33,8 @@ export class DiskReservations {
    * @throws HostdError `no_capacity`
    */
   assertCapacity(diskBytes: number, { isPooled }: { isPooled: boolean }): void {
-    const { folder, overcommit, reserveBytes, read = statfsSync } = this.#options;
-    const { blocks, bavail, bsize } = read(folder);
-    const reserve = reserveBytes ?? defaultDiskReserveBytes(blocks * bsize);
-    const free = Math.max(0, bavail * bsize - reserve);
+    const { overcommit } = this.#options;
+    const free = this.#freeBytes();
     const promised = this.#reservedBytes(isPooled) + diskBytes;
     if (promised <= free * overcommit) return;
     const [promisedMb, freeMb] = [promised, free].map((bytes) => Math.floor(bytes / MEBIBYTE));
@@ -44,6 +42,24 @@ export class DiskReservations {
       'no_capacity',
       `the disks of sandboxes would have ${promisedMb} MiB in total, with ${freeMb} MiB free above the reserve (CLOCHE_DISK_OVERCOMMIT is ${overcommit})`,
     );
+  }
+
+  /**
+   * Checks whether so many bytes can be written to the volume at once.
+   *
+   * @throws HostdError `no_capacity`
+   */
+  assertFree(bytes: number): void {
+    const free = this.#freeBytes();
+    if (bytes <= free) return;
+    const [neededMb, freeMb] = [bytes, free].map((each) => Math.ceil(each / MEBIBYTE));
+    throw new HostdError('no_capacity', `${neededMb} MiB are needed, and ${freeMb} MiB are free above the reserve`);
+  }
+
+  #freeBytes(): number {
+    const { folder, reserveBytes, read = statfsSync } = this.#options;
+    const { blocks, bavail, bsize } = read(folder);
+    return Math.max(0, bavail * bsize - (reserveBytes ?? defaultDiskReserveBytes(blocks * bsize)));
   }
 
   #reservedBytes(withPooled: boolean): number {

@@ -1,5 +1,15 @@
-import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { GUEST_PATH } from '@cloche/layout';
 import type { IdRange } from '../base/id-range.ts';
 import type { UndoStack } from '../base/undo-stack.ts';
@@ -16,7 +26,7 @@ import {
   mountDisk,
   mountFileSystem,
 } from '../kernel/mounts.ts';
-import type { UserNamespace } from '../kernel/user-namespace.ts';
+import { UserNamespace } from '../kernel/user-namespace.ts';
 
 /** Path of the CA bundle on Debian and its derivatives. */
 export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
@@ -55,7 +65,22 @@ export function removeMountPoints({ lowerDir, diskDir, sharedDir, rootDir }: Roo
     detachIfMounted(dir);
     ignoring(['ENOENT'], () => rmdirSync(dir));
   }
-  ignoring(['ENOENT'], () => rmdirSync(join(rootDir, '..')));
+  removeFolderOfMounts(join(rootDir, '..'));
+}
+
+/** Removes the folder of the mount points. Those that are left in it are of layers. */
+function removeFolderOfMounts(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    if (errorCode(error) !== 'ENOTEMPTY') throw error;
+    for (const name of readdirSync(folder)) {
+      detachIfMounted(join(folder, name));
+      rmdirSync(join(folder, name));
+    }
+    rmdirSync(folder);
+  }
 }
 
 /** Mounts the instance's own disk and returns the number of its loop device. Closes `imageFd`. */
@@ -85,11 +110,53 @@ export function mountTemplate(templateRootfsDir: string, userNamespace: UserName
   bindReadOnly(templateRootfsDir, lowerDir, userNamespace.fd);
 }
 
+/**
+ * Mounts layers, each with owners shifted from the ids of the captured sandbox to those of this one. Returns their mount
+ * points.
+ */
+export function mountLayers(folders: readonly LayerFolder[], idRange: IdRange, { rootDir }: RootPaths): string[] {
+  const namespaces = new Map<number, UserNamespace>();
+  try {
+    return folders.map(({ path, firstId }, index) => {
+      const mountPoint = join(rootDir, '..', `layer-${index}`);
+      mkdirSync(mountPoint, { mode: 0o711 });
+      const namespace = namespaces.get(firstId) ?? new UserNamespace(idRange, firstId);
+      namespaces.set(firstId, namespace);
+      bindReadOnly(path, mountPoint, namespace.fd);
+      return mountPoint;
+    });
+  } finally {
+    for (const namespace of namespaces.values()) namespace[Symbol.dispose]();
+  }
+}
+
+/** A folder of a mounted layer, and the first of the host ids that its files belong to. */
+export interface LayerFolder {
+  path: string;
+  firstId: number;
+}
+
+/**
+ * Makes the folders that hostd and the runtimes mount over, on the sandbox's own disk. A layer may have anything at these
+ * paths, links to the host's folders included.
+ */
+function makeOwnFolders(upper: string, idRange: IdRange): void {
+  for (const folder of dirname(GUEST_PATH).split('/').slice(1)) makeOwned(join(upper, folder), idRange);
+  makeOwned(join(upper, GUEST_PATH), idRange);
+  // SECURITY: gVisor binds this folder by its path on the host (hostile-layers.runtime.test.ts).
+  makeOwned(join(upper, 'tmp'), idRange);
+  chmodSync(join(upper, 'tmp'), 0o1777);
+}
+
 /** Contents of the sandbox's own initial files, by their path in the sandbox. */
 export type EtcFiles = Record<`/etc/${string}`, string>;
 
-/** Overlays the template with the sandbox's own disk and mounts both as its root. */
-export function mountOverlay(paths: RootPaths, idRange: IdRange, files: EtcFiles): void {
+/**
+ * Overlays template and layers with the sandbox's own disk and mounts them as its root.
+ *
+ * @param lowers mount points, the uppermost first
+ */
+export function mountOverlay(paths: RootPaths, lowers: readonly string[], idRange: IdRange, files: EtcFiles): void {
   const upper = join(paths.diskDir, 'upper');
   const work = join(paths.diskDir, 'work');
   for (const dir of [upper, work, join(upper, 'etc')]) makeOwned(dir, idRange);
@@ -98,14 +165,16 @@ export function mountOverlay(paths: RootPaths, idRange: IdRange, files: EtcFiles
     writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
     chownSync(file, idRange.base, idRange.base);
   }
-  withOverlayPaths([paths.lowerDir, paths.diskDir], (lower, disk) =>
+  if (lowers.length > 1 || lowers[0] !== paths.lowerDir) makeOwnFolders(upper, idRange);
+  withOverlayPaths([paths.diskDir, ...lowers], (disk, ...lower) =>
     mountFileSystem({
       type: 'overlay',
       source: 'overlay',
       target: paths.rootDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // `volatile`: a sync in the sandbox need not reach a disk that never outlives it.
-      options: `lowerdir=${lower},upperdir=${disk}/upper,workdir=${disk}/work,volatile`,
+      // `volatile`: a sync in the sandbox need not reach a disk that never outlives it. The others, whatever the host's
+      // defaults: a layer has the whole content of each of its files, and folders are where they seem to be.
+      options: `lowerdir=${lower.join(':')},upperdir=${disk}/upper,workdir=${disk}/work,volatile,redirect_dir=nofollow,metacopy=off`,
     }),
   );
 }
@@ -127,16 +196,16 @@ export function mountShared({ rootDir, sharedDir }: RootPaths, guestDir: string,
     }),
   );
   bindReadOnlyIn(rootDir, sharedDir, GUEST_PATH);
-  ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, join(sharedDir, TRUST_FILE), CA_BUNDLE_PATH));
+  ignoring(['ENOENT', 'ENOTDIR', 'ELOOP'], () => bindReadOnlyIn(rootDir, join(sharedDir, TRUST_FILE), CA_BUNDLE_PATH));
 }
 
 /** Passes folders as descriptors, because the kernel shows an overlay's paths to the sandbox as they were given. */
-function withOverlayPaths(folders: readonly [string, string], mount: (first: string, second: string) => void): void {
+function withOverlayPaths(folders: readonly string[], mount: (first: string, ...others: string[]) => void): void {
   const fds: number[] = [];
   try {
     for (const folder of folders) fds.push(openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY));
-    const [first, second] = fds.map((fd) => `/proc/self/fd/${fd}`);
-    mount(first ?? '', second ?? '');
+    const [first = '', ...others] = fds.map((fd) => `/proc/self/fd/${fd}`);
+    mount(first, ...others);
   } finally {
     for (const fd of fds) closeSync(fd);
   }

@@ -1,5 +1,5 @@
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { TemplateVersion } from '../storage/templates.ts';
+import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 import type { ForkTarget, Zygotes } from './zygotes.ts';
 
 /** The methods of `Zygotes` that fork kernels. */
@@ -27,7 +27,7 @@ export class KernelForks {
   }
 
   /** Starts the zygote of that template version, so that kernels can be forked soon. Idempotent. */
-  prepare(template: TemplateVersion): void {
+  prepare(template: LaunchableVersion): void {
     this.#zygotes?.prepare(template);
   }
 

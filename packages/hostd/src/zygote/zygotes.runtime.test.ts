@@ -32,7 +32,7 @@ inOwnMountNamespace(import.meta.filename, () => {
     const zygotes = new Zygotes({ cgroups, guestDir, mountsDir: config.runDir, timeNamespace: true, lifeMs: LIFE_MS });
     const { id } = template.manifest;
     try {
-      zygotes.prepare(template);
+      zygotes.prepare({ ...template, layers: [] });
       await zygotes.ready(id);
       const [first = assert.fail('no zygote')] = ownZygotes();
       const secret = secretOf(first);

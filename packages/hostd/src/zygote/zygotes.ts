@@ -9,7 +9,7 @@ import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { bindReadOnly, bindReadOnlyIn, detachMount } from '../kernel/mounts.ts';
 import { openNamespaces, type ProcessIdentity } from '../kernel/process-identity.ts';
-import type { TemplateVersion } from '../storage/templates.ts';
+import { hasOwnZygote, type LaunchableVersion } from '../storage/launchable-versions.ts';
 import { ZygoteProcess } from './zygote-process.ts';
 import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
@@ -54,12 +54,14 @@ export class Zygotes {
   }
 
   /** Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent. */
-  prepare(template: TemplateVersion): void {
+  prepare(template: LaunchableVersion): void {
     const { id } = template.manifest;
-    if (this.#supervisors.has(id) || !canFork(template, this.#options.guestDir)) return;
+    const { rootfsDir } = template;
+    if (this.#supervisors.has(id) || rootfsDir === undefined || hasOwnZygote(template)) return;
+    if (!canFork(rootfsDir, template, this.#options.guestDir)) return;
     const oldest = this.#supervisors.keys().next().value;
     if (this.#supervisors.size >= MAX_ZYGOTES && oldest !== undefined) void this.#stop(oldest);
-    this.#supervisors.set(id, new ZygoteSupervisor(id, template.rootfsDir, this.#setup, this.#options));
+    this.#supervisors.set(id, new ZygoteSupervisor(id, rootfsDir, this.#setup, this.#options));
   }
 
   /** Returns whether a kernel could be forked for that template version now. */
@@ -195,7 +197,7 @@ class ZygoteSupervisor {
   }
 }
 
-function canFork({ rootfsDir, manifest }: TemplateVersion, guestDir: string): boolean {
+function canFork(rootfsDir: string, { manifest }: LaunchableVersion, guestDir: string): boolean {
   const needed = [join(rootfsDir, 'usr/bin/python3'), join(guestDir, 'python/cloche_zygote')];
   return manifest.languages.includes('python') && needed.every((path) => existsSync(path));
 }

@@ -10,7 +10,7 @@
  * - Node only strips the types of a TypeScript file. Enums and similar syntax are errors there.
  */
 import { writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { MessageChannel, SHARE_ENV, Worker } from 'node:worker_threads';
 import { CONTROL_BYTES, type FromMain, type Language, type ToMain, type WorkerSetup } from '../messages.ts';
 import { CellRunner } from './cell-runner.ts';
@@ -23,6 +23,8 @@ import { Runs } from './runs.ts';
 import { StackTraces } from './stack-traces.ts';
 
 function start(language: Language): void {
+  // Started by a loader of the guest folder, which runs no script: what cells start by this path is the image's Node.
+  if (basename(process.execPath) === 'ld.so') process.execPath = 'node';
   const sharedControl = new SharedArrayBuffer(CONTROL_BYTES);
   const control = new Int32Array(sharedControl);
   const { port1: port, port2: workerPort } = new MessageChannel();

@@ -1,0 +1,66 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { HostdError } from '../base/hostd-error.ts';
+import type { InstanceRecords } from '../instance/instance-records.ts';
+import type { CapturedVersions } from '../storage/captured-versions.ts';
+
+/** Attempts to empty the pool of a version, and the pause after each: an instance may be in the making. */
+const ATTEMPTS = 20;
+const PAUSE_MS = 100;
+
+export interface VersionRemovalDeps {
+  records: InstanceRecords;
+  captured: CapturedVersions;
+  /** Removes the instances of retired versions that were launched ahead, and launches no others. */
+  emptyPool: () => Promise<void>;
+}
+
+/** Removes captured versions that nothing uses. */
+export class VersionRemoval {
+  readonly #deps: VersionRemovalDeps;
+
+  constructor(deps: VersionRemovalDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Removes a version, with the instances of it that were launched ahead. Versions that have layers of it keep them.
+   * Idempotent. Throws `version_in_use` while a sandbox has an instance of it, and then the version is as before.
+   */
+  async remove(id: string): Promise<void> {
+    const { captured, emptyPool } = this.#deps;
+    this.#assertUnclaimed(id);
+    using _ = captured.retire(id);
+    for (let attempt = 1; this.#users(id).length > 0; attempt += 1) {
+      await emptyPool();
+      this.#assertUnclaimed(id);
+      if (this.#users(id).length === 0) break;
+      if (attempt === ATTEMPTS) throw inUse(id);
+      await delay(PAUSE_MS);
+    }
+    captured.remove(id);
+  }
+
+  /** Removes the snapshots that were not used for so long. */
+  async removeUnused(retentionMs: number): Promise<void> {
+    for (const id of this.#deps.captured.snapshotsUnusedSince(Date.now() - retentionMs)) {
+      if (this.#users(id).length === 0) await this.remove(id);
+    }
+  }
+
+  #assertUnclaimed(id: string): void {
+    if (this.#users(id).some((status) => status === 'live' || status === 'ending')) throw inUse(id);
+  }
+
+  /** Returns the state of each instance that runs, or is to run, on a version. */
+  #users(id: string): string[] {
+    const { records } = this.#deps;
+    return records.keys().flatMap((key) => {
+      const record = records.read(key);
+      return record?.templateVersionId === id ? [record.status] : [];
+    });
+  }
+}
+
+function inUse(id: string): HostdError {
+  return new HostdError('version_in_use', `an instance runs on ${id}; stop it first`);
+}

@@ -1,0 +1,60 @@
+import type { CapturedManifest } from '@cloche/protocol';
+import type { CapturedVersions, LayerOfVersion } from './captured-versions.ts';
+import type { Templates, TemplateVersion } from './templates.ts';
+
+/** A version that instances can be launched from. */
+export interface LaunchableVersion {
+  manifest: { id: string } & CapturedManifest;
+  /** Root file system that was built on the host. Undefined if the layers hold the whole root. */
+  rootfsDir: string | undefined;
+  /** Layers of captured sandboxes, the uppermost first; none for a version that was built on the host. */
+  layers: readonly LayerOfVersion[];
+}
+
+/**
+ * Whether kernels of a version are forked inside its sandboxes, and never by the host.
+ *
+ * SECURITY: a zygote of the host is root outside of all sandboxes, so it may load only what was built on the host. A
+ * layer has programs of a client, and a module that is imported is one (captured-versions.runtime.test.ts).
+ */
+export function hasOwnZygote({ layers, manifest }: LaunchableVersion): boolean {
+  return layers.length > 0 || manifest.warm !== undefined;
+}
+
+/** All versions of this host: those that were built on it, and those that were captured from its sandboxes. */
+export class LaunchableVersions {
+  readonly #templates: Templates;
+  readonly #captured: CapturedVersions;
+
+  constructor(templates: Templates, captured: CapturedVersions) {
+    this.#templates = templates;
+    this.#captured = captured;
+  }
+
+  /** Returns the versions that were built on this host. */
+  listBuilt(): Promise<TemplateVersion[]> {
+    return this.#templates.list();
+  }
+
+  listCaptured(): { id: string }[] {
+    return this.#captured.list();
+  }
+
+  /** Whether a version is being removed. */
+  isRetired(id: string): boolean {
+    return this.#captured.isRetired(id);
+  }
+
+  /** Finds a version for a launch and notes its use. */
+  async find(id: string): Promise<LaunchableVersion | undefined> {
+    const captured = this.#captured.find(id);
+    if (captured === undefined) {
+      const built = await this.#templates.find(id);
+      return built && { ...built, layers: [] };
+    }
+    const { manifest, base, layers } = captured;
+    const below = base === undefined ? undefined : await this.#templates.find(base);
+    if (base !== undefined && below === undefined) return undefined;
+    return { manifest: { id, ...manifest }, rootfsDir: below?.rootfsDir, layers };
+  }
+}
