@@ -42,6 +42,26 @@ describe('the server process', () => {
     assert.equal(text?.join(''), 'CLOCHE_PORT must be a whole number from 0 to 65535\n');
   });
 
+  it('refuses a SQLite file that another server uses, until that one has ended, even by SIGKILL', async () => {
+    const data = { CLOCHE_DATA_DIR: join(folder, 'locked') };
+    const first = run({ ...data, CLOCHE_RUN_DIR: join(folder, 'run-1') });
+    await servedAt(first);
+    const second = run({ ...data, CLOCHE_RUN_DIR: join(folder, 'run-2') });
+    const [text, [code]] = await Promise.all([second.stderr?.setEncoding('utf8').toArray(), once(second, 'exit')]);
+    assert.equal(code, 78);
+    assert.match(
+      text?.join('') ?? '',
+      new RegExp(`^another server, process ${first.pid}, uses the database \\S+/cloche.db`),
+    );
+    first.kill('SIGKILL');
+    await once(first, 'exit');
+    const third = run({ ...data, CLOCHE_RUN_DIR: join(folder, 'run-2') });
+    await servedAt(third);
+    third.kill('SIGTERM');
+    await once(third, 'exit');
+    assert.equal(third.exitCode, 0);
+  });
+
   it('is alive but not ready without a runtime, and shuts down in order on SIGTERM', async () => {
     const child = run({});
     const url = await servedAt(child);

@@ -2,6 +2,7 @@ import { type Logger, pino } from 'pino';
 import { LogLines } from './base/log-lines.ts';
 import { startServer } from './compose/compose.ts';
 import { type Config, ConfigError, readConfig } from './compose/config.ts';
+import { lockSqliteFile } from './db/sqlite-file-lock.ts';
 
 const config = configuredOrExit();
 const lines = new LogLines();
@@ -11,6 +12,8 @@ endOnFaults(log);
 await serve(config, log);
 
 async function serve(config: Config, log: Logger): Promise<void> {
+  const reason = lockSqliteFile(config.databaseUrl);
+  if (reason !== undefined) refuse(reason);
   const server = await startServer(config, log);
   log.info({ url: server.url }, 'serving');
   const signal = await new Promise<NodeJS.Signals>((resolve) => {
@@ -29,9 +32,14 @@ function configuredOrExit(): Config {
     return readConfig();
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    process.exit(78);
+    refuse(error.message);
   }
+}
+
+/** Ends the process with a code after which supervisors do not start it again. */
+function refuse(reason: string): never {
+  process.stderr.write(`${reason}\n`);
+  process.exit(78);
 }
 
 /** Ends the process after an unexpected error, because its state may be wrong. The supervisor starts it again. */

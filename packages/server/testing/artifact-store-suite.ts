@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -68,11 +68,45 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       await assert.rejects(store.read(sha256, undefined, signal), ContentMissingError);
     });
 
+    it('stores a content under a name of its own, beside the same content under its digest', async () => {
+      const bytes = randomBytes(1000);
+      const sha256 = await put(bytes);
+      const content = contentOf(bytes);
+      const name = randomBytes(32).toString('hex');
+      await store.put(content.file, { ...content, name });
+      await store.remove(sha256);
+      assert.deepEqual([await store.has(name), await store.has(sha256)], [true, false]);
+      assert.ok((await buffer(await store.read(name, undefined, signal))).equals(bytes));
+      const file = store.fileOf(name);
+      if (file !== undefined) assert.ok(readFileSync(file).equals(bytes));
+    });
+
+    it('lets a client store a content itself if it is a bucket, and only that content', async () => {
+      const bytes = randomBytes(1000);
+      const { sha256, sizeBytes } = contentOf(bytes);
+      const name = randomBytes(32).toString('hex');
+      const signed = await store.signPut({ name, sha256, sizeBytes }, 60_000);
+      assert.equal(signed === undefined, store.fileOf(name) !== undefined);
+      if (!signed) return;
+      const send = (body: Buffer, headers = signed.headers) => fetch(signed.url, { method: 'PUT', headers, body });
+      for (const [other, headers] of [
+        [randomBytes(1000), signed.headers],
+        [randomBytes(1001), { ...signed.headers, 'content-length': '1001' }],
+        [randomBytes(1000), {}],
+      ] as const) {
+        const { ok } = await send(other, headers);
+        assert.deepEqual([ok, await store.has(name)], [false, false]);
+      }
+      const answer = await send(bytes);
+      assert.equal(answer.status, 200, await answer.text());
+      assert.ok((await buffer(await store.read(name, undefined, signal))).equals(bytes));
+    });
+
     it('lists what it has, with when it was put', async () => {
       const begunAt = Date.now();
       const sha256 = await put(randomBytes(1000));
       const listed = await Array.fromAsync(store.list());
-      const found = listed.find((content) => content.sha256 === sha256);
+      const found = listed.find((content) => content.name === sha256);
       // Clocks of others may differ, and some count in seconds.
       assert.ok(found && Math.abs(found.storedAt - begunAt) < 60_000);
     });

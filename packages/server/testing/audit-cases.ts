@@ -5,7 +5,9 @@
 import { randomUUID } from 'node:crypto';
 import type { OperationId } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import type { Tenants } from './tenants.ts';
+import { sendTo } from './archive-uploads.ts';
+import { EMPTY_ARCHIVE, EMPTY_TAR } from './archives.ts';
+import type { Answer, Tenants } from './tenants.ts';
 
 type ResourceId =
   | 'projectId'
@@ -17,11 +19,18 @@ type ResourceId =
   | 'apiKeyId'
   | 'secretId'
   | 'webhookId'
-  | 'deliveryId';
+  | 'deliveryId'
+  | 'template'
+  | 'buildId'
+  | 'workspaceRunId';
 export type ResourceIds = Partial<Record<ResourceId, string>> & { readonly projectId: string };
 
 export interface AuditCase {
   readonly body?: (ids: ResourceIds) => unknown;
+  /** An archive to send instead of JSON. */
+  readonly bytes?: Buffer;
+  /** Prepares each request that changes something. */
+  readonly prepare?: (call: Call, ids: ResourceIds) => Promise<void>;
   /** Whether the same request changes something again, so that it has a further event. */
   readonly again: 'changes' | 'changes nothing';
   /** Checks that a request without an event had no effect; unless a comparison of the database shows it. */
@@ -31,6 +40,8 @@ export interface AuditCase {
 /** Returns the body of the answer to a request. */
 // biome-ignore lint/suspicious/noExplicitAny: a body is read field by field
 export type Get = (path: string) => Promise<any>;
+
+export type Call = (method: string, path: string, body?: unknown) => Promise<Answer['body']>;
 
 const changes = (body?: AuditCase['body'], rest: Partial<AuditCase> = {}): AuditCase => ({
   ...(body && { body }),
@@ -85,6 +96,13 @@ export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
   updateSecret: changes(() => ({ value: 'another value' })),
   deleteSecret: once(),
 
+  // Its slug is taken then.
+  createTemplate: once(() => ({ slug: 'audited', from: 'node' })),
+  updateTemplate: changes(() => ({ description: 'x' })),
+  deleteTemplate: once(),
+  createTemplateBuild: changes(() => ({ from: 'node' })),
+  cancelTemplateBuild: once(),
+
   createWebhook: changes(({ projectId }) => ({ url, events: ['*'], projectId })),
   updateWebhook: changes(() => ({ events: ['sandbox.*'] })),
   deleteWebhook: once(),
@@ -95,7 +113,28 @@ export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
     },
   }),
   resendWebhookDelivery: changes(),
+
+  uploadWorkspaceArchive: changes(undefined, { bytes: EMPTY_TAR }),
+  createArchiveTransfer: changes(() => EMPTY_ARCHIVE),
+  finalizeArchive: changes(undefined, { prepare: uploadArchive }),
+  startWorkspaceRun: changes(undefined, { again: 'changes nothing', prepare: storeArchive }),
+  cancelWorkspaceRun: once(),
+  createWorkspaceRun: changes(({ projectId }) => ({ command: 'true', projectId })),
 };
+
+/** Uploads an archive to a run, to be finalized. */
+async function uploadArchive(call: Call, { workspaceRunId }: ResourceIds): Promise<void> {
+  const { transfer } = await call('POST', `/v1/workspace-runs/${workspaceRunId}/archive-transfer`, EMPTY_ARCHIVE);
+  await sendTo(transfer, EMPTY_TAR);
+}
+
+/** Stores an archive of a run that was not started, which can be started then. */
+async function storeArchive(call: Call, ids: ResourceIds): Promise<void> {
+  const { workspaceRun } = await call('GET', `/v1/workspace-runs/${ids.workspaceRunId}`);
+  if (workspaceRun.status !== 'awaiting_archive') return;
+  await uploadArchive(call, ids);
+  await call('POST', `/v1/workspace-runs/${ids.workspaceRunId}/archive/finalize`);
+}
 
 /** Creates the resources that a path names, in a project of their own. */
 export async function createResources({ call, createProject, createSandbox }: Tenants, key: string, path: string) {
@@ -123,6 +162,20 @@ export async function createResources({ call, createProject, createSandbox }: Te
     apiKeyId: async () => (await create('/v1/api-keys', { name: 'x', scopes: ['*'] })).apiKey.id,
     secretId: async () => (await create('/v1/secrets', { ...secret, projectId })).secret.id,
     webhookId: async () => (await create('/v1/webhooks', { url, events: ['*'], projectId })).webhook.id,
+    workspaceRunId: async () => (await create('/v1/workspace-runs', { command: 'true', projectId })).workspaceRun.id,
+    async template() {
+      const { template, build } = await create('/v1/templates', { slug: randomUUID(), from: 'node' });
+      await call(key, 'GET', `/v1/templates/${template.id}/builds/${build.id}?waitMs=10000`);
+      return template.id;
+    },
+    async buildId() {
+      const builds = `/v1/templates/${ids.template}/builds`;
+      const { build } = await create(builds, { from: 'node', setup: [{ run: 'hang' }] });
+      const isRunning = async () =>
+        (await call(key, 'GET', `${builds}/${build.id}`)).body.build.steps[0].status === 'running';
+      await eventually(isRunning, { because: 'the build runs its step' });
+      return build.id;
+    },
     async deliveryId() {
       await createSandbox(key, { projectId });
       const deliveries = async () =>

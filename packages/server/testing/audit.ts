@@ -7,9 +7,8 @@ import { AuditLog, type NewAuditEvent } from '../src/audit/audit-log.ts';
 import { AuditRetention } from '../src/audit/audit-retention.ts';
 import { Refusals } from '../src/audit/refusals.ts';
 import { VerifyChain } from '../src/audit/verify-chain.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase } from '../src/db/open-database.ts';
 import { Transactions } from '../src/db/transactions.ts';
+import { openTestDatabase } from './test-database.ts';
 
 export const ORG = 'org_1' as OrgId;
 export const KEY = 'key_1' as ApiKeyId;
@@ -23,8 +22,7 @@ export function created(id: string, orgId = ORG): NewAuditEvent {
 }
 
 export async function openAudit() {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const transactions = new Transactions(db);
   const clock = { at: START, now: () => clock.at };
   const signer = new MarkSigner(Buffer.alloc(32, 1));
@@ -39,7 +37,9 @@ export async function openAudit() {
     retention: new AuditRetention(db, transactions, signer),
     refusals: new Refusals({ log, clock, logger: pino({ level: 'silent' }) }),
     async fill(count: number) {
-      for (let index = 1; index <= count; index += 1) await log.append(created(`sbx_${index}`));
+      await transactions.run(async (tx) => {
+        for (let index = 1; index <= count; index += 1) await log.append(created(`sbx_${index}`), tx);
+      });
     },
     events: async () => (await new AuditFeed(db).read({ orgId: ORG }, 0, 500)).data,
     [Symbol.asyncDispose]: () => db.destroy(),

@@ -1,6 +1,4 @@
 /** Shows whether a change and its audit event are in one transaction. */
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { AuditLog } from '../src/audit/audit-log.ts';
@@ -16,6 +14,8 @@ const TABLES: Record<string, readonly string[]> = {
   commands: [],
   artifacts: [],
   previews: [],
+  custom_templates: [],
+  template_builds: ['claimed_by', 'claimed_until'],
   webhooks: [
     'attempts',
     'claimed_by',
@@ -28,24 +28,12 @@ const TABLES: Record<string, readonly string[]> = {
   events: [],
 };
 
-/** The contents of a server's database, as another connection sees them. */
-export class Contents {
-  readonly #database: DatabaseSync;
-
-  constructor({ folder }: Pick<Tenants, 'folder'>) {
-    this.#database = new DatabaseSync(join(folder, 'data/server/cloche.db'), { readOnly: true });
-  }
-
-  read(): unknown {
-    return Object.entries(TABLES).map(([table, ignored]) => {
-      const rows = this.#database.prepare(`select * from ${table}`).all();
-      return rows.map((row) => Object.entries(row).filter(([column]) => !ignored.includes(column)));
-    });
-  }
-
-  close(): void {
-    this.#database.close();
-  }
+/** Returns what the API shows of a server's database, as another connection sees it. */
+export async function readContents({ stored }: Pick<Tenants, 'stored'>): Promise<unknown> {
+  const contents = await stored.read(Object.keys(TABLES));
+  return Object.values(TABLES).map((ignored, index) =>
+    contents[index]?.map((row) => Object.entries(row).filter(([column]) => !ignored.includes(column))),
+  );
 }
 
 /** Returns every audit event of an action. */

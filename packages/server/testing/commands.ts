@@ -11,6 +11,11 @@ export function openCommands(): Promise<CommandsWorld> {
 export class CommandsWorld extends SandboxesWorld {
   #commands: Commands | undefined;
 
+  get createCommand(): Commands['createCommand'] {
+    if (!this.#commands) throw new Error('the world has not started');
+    return this.#commands.createCommand;
+  }
+
   override get routes(): readonly Route[] {
     return [...super.routes, ...(this.#commands?.routes ?? [])];
   }

@@ -8,6 +8,8 @@ import { pino } from 'pino';
 import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
+import { StoredRows } from './stored-rows.ts';
+import { testDatabaseSettings } from './test-database.ts';
 
 export type KeyWorld = Awaited<ReturnType<typeof openKeyWorld>>;
 
@@ -19,14 +21,23 @@ export async function openKeyWorld(
   const driver = new FakeRuntimeDriver();
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
-  const config = readConfig({
-    CLOCHE_PORT: '0',
-    CLOCHE_DATA_DIR: join(folder, 'data'),
-    CLOCHE_RUN_DIR: join(folder, 'run'),
-    CLOCHE_BOOTSTRAP_API_KEY: bootstrapKey,
-    ...settings,
-  });
+  const database = await testDatabaseSettings();
+  const configWith = (changed: Readonly<Record<string, string>>) =>
+    readConfig({
+      ...database,
+      CLOCHE_PORT: '0',
+      CLOCHE_DATA_DIR: join(folder, 'data'),
+      CLOCHE_RUN_DIR: join(folder, 'run'),
+      CLOCHE_BOOTSTRAP_API_KEY: bootstrapKey,
+      ...changed,
+    });
+  const config = configWith(settings);
   let server: Server = await startServer(config, log, driver);
+  let isRunning = true;
+  const stop = async (): Promise<void> => {
+    if (isRunning) await server.stop();
+    isRunning = false;
+  };
 
   /** The default key is the operator's, which has every scope. */
   const call = (method: string, path: string, options: ApiCall = {}): Promise<ApiAnswer> =>
@@ -34,6 +45,7 @@ export async function openKeyWorld(
 
   return {
     folder,
+    stored: new StoredRows(config.databaseUrl),
     driver,
     lines,
     call,
@@ -61,12 +73,14 @@ export async function openKeyWorld(
         sent.once('error', reject).end(body === undefined ? undefined : JSON.stringify(body));
       });
     },
-    async restart(): Promise<void> {
-      await server.stop();
-      server = await startServer(config, log, driver);
+    /** Also restarts a server whose last start has failed. */
+    async restart(changed = settings): Promise<void> {
+      await stop();
+      server = await startServer(configWith(changed), log, driver);
+      isRunning = true;
     },
     async close(): Promise<void> {
-      await server.stop();
+      await stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -3,7 +3,7 @@ import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open-database.ts';
 import { Transactions } from '../src/db/transactions.ts';
 
-const db = openDatabase(process.argv[2] ?? '');
+const db = await openDatabase(process.argv[2] ?? '');
 await migrate(db);
 const transactions = new Transactions(db);
 

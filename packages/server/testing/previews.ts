@@ -12,6 +12,7 @@ import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { callApi } from './call-api.ts';
+import { testDatabaseSettings } from './test-database.ts';
 
 const KEY = 'a key of free form for tests';
 export const APP_PORT = 8000;
@@ -34,7 +35,9 @@ export type PreviewWorld = Awaited<ReturnType<typeof openPreviewWorld>>;
 export async function openPreviewWorld(env: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-previews-'));
   const driver = new FakeRuntimeDriver();
+  const database = await testDatabaseSettings();
   const config = readConfig({
+    ...database,
     CLOCHE_PORT: '0',
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),

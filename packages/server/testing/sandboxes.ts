@@ -26,10 +26,9 @@ import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
 import { Changes } from '../src/base/changes.ts';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
+import { composeTemplates, type Templates } from '../src/compose/compose-templates.ts';
 import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
 import type { Database } from '../src/db/database.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase } from '../src/db/open-database.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
@@ -42,6 +41,7 @@ import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.t
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
 import { SandboxUsages } from '../src/usage/sandbox-usages.ts';
 import { StartedWork } from '../src/usage/started-work.ts';
+import { openTestDatabase } from './test-database.ts';
 
 export const ORG = 'org_1' as OrgId;
 export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
@@ -52,7 +52,7 @@ export function credentialOf(orgId: OrgId = ORG, projectIds?: readonly ProjectId
   return { apiKeyId: 'key_1' as ApiKeyId, orgId, scopes, projectIds: projectIds && new Set(projectIds) };
 }
 
-const SETTINGS: SandboxSettings = {
+export const SETTINGS: SandboxSettings = {
   defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
   maxResources: { cpu: 2, memoryMb: 1024, diskMb: 1024, pids: 256 },
   launchTimeoutMs: 30_000,
@@ -60,6 +60,9 @@ const SETTINGS: SandboxSettings = {
   recordRetentionMs: 30 * 86_400_000,
   eventRetentionMs: 30 * 86_400_000,
 };
+
+/** Made with the first artifact. */
+const ARTIFACTS = join(tmpdir(), `cloche-artifacts-${process.pid}`);
 
 export const SILENT = pino({ level: 'silent' });
 
@@ -84,8 +87,7 @@ export async function openWorld<World extends SandboxesWorld>(
   World: new (...parts: ConstructorParameters<typeof SandboxesWorld>) => World,
   settings: Partial<SandboxSettings> = {},
 ): Promise<World> {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   await seed(db);
   const driver = new FakeRuntimeDriver();
   const clock = new FakeClock();
@@ -141,8 +143,9 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly quotas: Quotas;
   readonly limits: Limits;
   metrics = new Registry();
-  readonly #settings: SandboxSettings;
+  readonly settings: SandboxSettings;
   #usage!: Usage;
+  #templates!: Templates;
   #server: ReturnType<typeof composeSandboxes>;
 
   constructor(
@@ -161,7 +164,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.artifacts = new SqlArtifactRepository(db, this.transactions, this.outbox);
     this.quotas = new Quotas({ ...this, defaults: {} });
     this.limits = this.quotas.limits;
-    this.#settings = settings;
+    this.settings = settings;
     this.#server = this.#compose();
   }
 
@@ -175,20 +178,26 @@ export class SandboxesWorld implements AsyncDisposable {
 
   get routes(): readonly Route[] {
     const projects = new ProjectAccess(new SqlProjectRepository(this.db));
-    return [...this.#server.routes, ...this.#usage.routes({ sandboxes: this.#server.core.access, projects })];
+    return [
+      ...this.#server.routes,
+      ...this.#templates.routes,
+      ...this.#usage.routes({ sandboxes: this.#server.core.access, projects }),
+    ];
   }
 
   async start(): Promise<void> {
     await this.#server.start();
+    await this.#templates.start();
     await this.until(async () => (await this.call(operations.listTemplates)).data.length > 0);
   }
 
   /** Replaces the server by a new one without its memory, as after `kill -9` and a start. */
   async crash(): Promise<void> {
-    const dead = this.#server;
+    const [dead, deadTemplates] = [this.#server, this.#templates];
     this.metrics = new Registry();
     this.#server = this.#compose();
     // Ends only the timers and connections of the old server.
+    await deadTemplates.stop();
     await dead.stop();
     await this.start();
   }
@@ -245,13 +254,14 @@ export class SandboxesWorld implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.driver.isDown = false;
+    await this.#templates.stop();
     await this.#server.stop();
     await this.db.destroy();
   }
 
   #compose() {
     this.#usage = composeUsage({ ...this, log: SILENT });
-    return composeSandboxes({
+    const server = composeSandboxes({
       db: this.db,
       usage: this.#usage,
       transactions: this.transactions,
@@ -262,16 +272,29 @@ export class SandboxesWorld implements AsyncDisposable {
       ids: this.ids,
       log: SILENT,
       driver: this.driver,
-      settings: this.#settings,
+      settings: this.settings,
       metrics: this.metrics,
       keepArtifact: this.#keep(),
     });
+    this.#templates = composeTemplates({
+      ...this,
+      sandboxes: server.core,
+      artifacts: this.artifacts,
+      contents: this.#contents(),
+      serverId: 'srv_1',
+      settings: this.settings,
+      log: SILENT,
+    });
+    return server;
   }
 
-  /** Its folder is made with the first artifact. */
+  #contents(): ArtifactContents {
+    return new ArtifactContents(new LocalStore(ARTIFACTS), this.artifacts, this.clock, SILENT);
+  }
+
   #keep(): KeepArtifact {
-    const folder = join(tmpdir(), `cloche-artifacts-${process.pid}`);
-    const contents = new ArtifactContents(new LocalStore(folder), this.artifacts, this.clock, SILENT);
+    const folder = ARTIFACTS;
+    const contents = this.#contents();
     const settings = {
       url: '',
       stagingDir: folder,

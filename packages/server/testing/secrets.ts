@@ -14,12 +14,13 @@ export function createSecret(world: KeyWorld, body: object = {}, idempotencyKey?
   });
 }
 
-/** Returns the files of the installation and the log, if they contain a text. */
-export function placesOf(world: KeyWorld, text: string): string[] {
+/** Returns the files and tables of the installation and its log, if they contain a text. */
+export async function placesOf(world: KeyWorld, text: string): Promise<string[]> {
   const names = readdirSync(world.folder, { recursive: true, encoding: 'utf8' });
   const files = names.map((name) => join(world.folder, name)).filter((path) => statSync(path).isFile());
   return [
     ...files.filter((path) => readFileSync(path).includes(text)),
+    ...(await world.stored.tablesWith(text)),
     ...(world.lines.join().includes(text) ? ['log'] : []),
   ];
 }

@@ -3,6 +3,7 @@
  * and `compose/tenancy.test.ts` require a case for every operation.
  */
 import type { OperationId } from '@cloche/contract';
+import { EMPTY_ARCHIVE, EMPTY_TAR } from './archives.ts';
 
 /** Ids of one project, and the values that requests name besides. */
 export interface Ids {
@@ -16,6 +17,10 @@ export interface Ids {
   readonly secretId: string;
   readonly webhookId: string;
   readonly deliveryId: string;
+  readonly workspaceRunId: string;
+  /** Id of a template, and of a build of it. */
+  readonly template: string;
+  readonly buildId: string;
 }
 
 /** The parts of a request besides its path, whose parameters are filled in from the ids. */
@@ -31,10 +36,10 @@ export interface NamingCase {
   readonly title: string;
   readonly parts: (ids: Ids) => Parts;
   /**
-   * How the ids are answered to a key that is bound to another project of the organization: `forbidden`, or as unknown
-   * ids are.
+   * How the ids are answered to a key that is bound to another project of the organization: `forbidden`, as unknown ids
+   * are, or as to any other key, since the resource belongs to the whole organization.
    */
-  readonly outside: 'forbidden' | 'as_unknown';
+  readonly outside: 'forbidden' | 'as_unknown' | 'permitted';
   /** Order of the requests of the owner that destroy something; the others come before. */
   readonly destroys: number;
 }
@@ -45,6 +50,8 @@ export interface ListingCase {
   readonly title: string;
   readonly shows: keyof Ids;
   readonly query?: Readonly<Record<string, string>>;
+  /** Whether a key that is bound to another project sees it too, since it belongs to the whole organization. */
+  readonly boundSees?: boolean;
 }
 
 /** A request that names nothing, with the same answer for all organizations, or one about the key itself. */
@@ -97,6 +104,7 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
     naming(({ projectId, secretId }) => ({ body: { projectId, secrets: { A: secretId } } }), {
       title: 'by a secret of its project',
     }),
+    naming(({ template }) => ({ body: { template } }), { title: 'by its template', outside: 'as_unknown' }),
   ],
   listSandboxes: [lists('sandboxId', { include: 'historical' }), byProject],
   getSandbox: byPath(),
@@ -181,16 +189,46 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   resendWebhookDelivery: byPath(),
   deleteWebhook: byPath({}, { destroys: 1 }),
 
-  // All organizations have the same templates.
-  listTemplates: general(200),
-  getTemplate: general(200),
-  listTemplateVersions: general(200),
+  createWorkspaceRun: [
+    naming(({ projectId }) => ({ body: { command: 'true', projectId } }), { title: 'by its body' }),
+    naming(({ projectId, secretId }) => ({ body: { command: 'true', projectId, secrets: { A: secretId } } }), {
+      title: 'by a secret of its project',
+    }),
+  ],
+  listWorkspaceRuns: [lists('workspaceRunId'), byProject],
+  getWorkspaceRun: byPath({ query: { waitFor: 'finished', waitMs: '1' } }),
+  uploadWorkspaceArchive: byPath({ bytes: EMPTY_TAR.toString('latin1') }),
+  createArchiveTransfer: byPath({ body: EMPTY_ARCHIVE }),
+  finalizeArchive: byPath({}, { destroys: 1 }),
+  startWorkspaceRun: byPath({}, { destroys: 2 }),
+  listWorkspaceRunEvents: byPath(),
+  streamWorkspaceRunEvents: byPath(),
+  cancelWorkspaceRun: byPath({}, { destroys: 3 }),
+
+  createTemplate: [
+    // Templates belong to no project.
+    ...general(403, () => ({ body: { slug: 'another', from: 'node' } })),
+  ],
+  listTemplates: [{ ...lists('template'), boundSees: true }],
+  getTemplate: byPath({}, { outside: 'permitted' }),
+  updateTemplate: byPath({ body: { description: 'x' } }),
+  deleteTemplate: byPath({}, { destroys: 2 }),
+  listTemplateVersions: byPath({}, { outside: 'permitted' }),
+  createTemplateBuild: [
+    ...byPath({ body: { from: 'node' } }),
+    naming(({ template }) => ({ body: { from: template } }), { title: 'by its body' }),
+  ],
+  listTemplateBuilds: byPath({}, { outside: 'permitted' }),
+  getTemplateBuild: byPath({}, { outside: 'permitted' }),
+  listTemplateBuildLogs: byPath({}, { outside: 'permitted' }),
+  streamTemplateBuildLogs: byPath({}, { outside: 'permitted' }),
+  cancelTemplateBuild: byPath({}, { destroys: 1 }),
 
   createProject: general(403, () => ({ body: { name: 'the same in both' } })),
   listProjects: [lists('projectId', { include: 'deleted' })],
   getProject: byPath(),
   updateProject: byPath({ body: { metadata: {} } }),
-  deleteProject: byPath({}, { destroys: 3 }),
+  deleteProject: byPath({}, { destroys: 4 }),
 
   listQuotas: [general(200)[0] as GeneralCase, byProject],
 

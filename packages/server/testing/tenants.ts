@@ -12,6 +12,8 @@ import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
+import { StoredRows } from './stored-rows.ts';
+import { testDatabaseSettings } from './test-database.ts';
 
 export interface Answer {
   readonly status: number;
@@ -23,13 +25,17 @@ export type Sending = Pick<ApiCall, 'body' | 'idempotencyKey' | 'headers'>;
 
 export type Tenants = Awaited<ReturnType<typeof openTenants>>;
 
-export async function openTenants() {
+/** @param settings further settings of the server, by their variables */
+export async function openTenants(settings: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-tenants-'));
   const driver = new FakeRuntimeDriver();
+  const database = await testDatabaseSettings();
   const config = readConfig({
+    ...database,
     CLOCHE_PORT: '0',
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
+    ...settings,
   });
   const server = await startServer(config, pino({ level: 'silent' }), driver);
   const operator = (path: string, body: unknown, method = 'POST') =>
@@ -62,6 +68,7 @@ export async function openTenants() {
     server,
     driver,
     folder,
+    stored: new StoredRows(config.databaseUrl),
     operator,
     call,
     createKey,

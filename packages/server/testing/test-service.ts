@@ -12,8 +12,6 @@ import { systemClock } from '../src/base/clock.ts';
 import { DiskSpace } from '../src/base/disk-space.ts';
 import { randomIds } from '../src/base/id-source.ts';
 import { ResultMemoryLimit } from '../src/base/result-memory.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase } from '../src/db/open-database.ts';
 import { buildApp } from '../src/http/app.ts';
 import { InFlight } from '../src/http/in-flight.ts';
 import type { Route } from '../src/http/route.ts';
@@ -23,6 +21,7 @@ import { ResultFiles } from '../src/idempotency/result-files.ts';
 import { OrgRepository } from '../src/projects/org-repository.ts';
 import { apiKeyServiceOf } from './api-key-service.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
+import { openTestDatabase } from './test-database.ts';
 
 export interface TestService {
   readonly url: string;
@@ -40,8 +39,7 @@ export interface TestService {
 export async function startTestService(routes: readonly Route[]): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const org = await new OrgRepository(db, systemClock, randomIds).ensureFirst();
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, systemClock);

@@ -10,8 +10,6 @@ import { Registry } from 'prom-client';
 import type { Credential } from '../src/api-keys/credential.ts';
 import { ClaimedRows } from '../src/db/claimed-rows.ts';
 import type { Database } from '../src/db/database.ts';
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase } from '../src/db/open-database.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import { EventFeed } from '../src/events/event-feed.ts';
 import { EventOutbox, type NewEvent } from '../src/outbox/event-outbox.ts';
@@ -29,6 +27,7 @@ import { WebhookRepository } from '../src/webhooks/webhook-repository.ts';
 import { WebhookSecrets } from '../src/webhooks/webhook-secrets.ts';
 import { type SenderOptions, WebhookSender } from '../src/webhooks/webhook-sender.ts';
 import { WebhookService } from '../src/webhooks/webhook-service.ts';
+import { openTestDatabase } from './test-database.ts';
 
 export const CLAIM_MS = 60_000;
 
@@ -76,8 +75,7 @@ export type WebhookWorld = Awaited<ReturnType<typeof openWebhookWorld>>;
 
 export async function openWebhookWorld(options: SenderOptions = {}) {
   const clock = new FakeClock(Date.now());
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const orgId = (await new OrgRepository(db, clock, new SequentialIds()).ensureFirst()).id;
   const projectId = await new SqlProjectRepository(db).getDefaultId(orgId);
   const transactions = new Transactions(db);

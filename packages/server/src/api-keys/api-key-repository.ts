@@ -2,6 +2,7 @@ import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/cont
 import type { Database } from '../db/database.ts';
 import type { ApiKeyTable } from '../db/tables/organization-tables.ts';
 import { type Transaction, Transactions } from '../db/transactions.ts';
+import { lockOrganization } from '../projects/lock-organization.ts';
 import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 
 /** Ids in one statement. */
@@ -65,7 +66,9 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
   }
 
   async insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted> {
-    return this.#transactions.run(async ({ db }) => {
+    return this.#transactions.run(async (tx) => {
+      const { db } = tx;
+      await lockOrganization(tx, key.orgId);
       const lost = await revokeLost(db, key);
       const { used } = await db
         .selectFrom('api_keys')

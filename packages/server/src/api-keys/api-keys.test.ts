@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type OrgId, SCOPES } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { AppError } from '../base/app-error.ts';
 import { randomIds } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
 import { toEvent } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
@@ -25,8 +24,7 @@ const clock = { now: () => now };
 
 beforeEach(async () => {
   now = 1_000_000;
-  db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  db = await openTestDatabase();
   orgs = new OrgRepository(db, clock, randomIds);
   orgId = (await orgs.ensureFirst()).id;
   const keys = new SqlApiKeyRepository(db);

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { OrgId } from '@cloche/contract';
-import { sql } from 'kysely';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { MarkSigner } from '../audit/audit-chain.ts';
 import { AuditLog } from '../audit/audit-log.ts';
 import { ExpiredKeys } from '../audit/expired-keys.ts';
 import { randomIds } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import type { ApiKeyService } from './api/api-key-service.ts';
@@ -29,8 +27,7 @@ const clock = { now: () => now };
 
 beforeEach(async () => {
   now = Date.parse('2026-01-01T00:00:00.000Z');
-  db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  db = await openTestDatabase();
   orgId = (await new OrgRepository(db, clock, randomIds).ensureFirst()).id;
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
@@ -49,13 +46,26 @@ const names = async () =>
   (await db.selectFrom('api_keys').select('name').orderBy('name').execute()).map(({ name }) => name);
 const forget = () => endedKeys.forget(now - 30 * DAY_MS);
 
-/** Inserts a preview without its sandbox, which makes no difference here. */
 async function insertPreviewOf(keyId: string): Promise<void> {
-  await sql`pragma foreign_keys = off`.execute(db);
-  const ids = { id: 'prv_1', org_id: orgId, project_id: 'prj_1', sandbox_id: 'sbx_1', api_key_id: keyId };
+  const { id: projectId } = await db.selectFrom('projects').select('id').executeTakeFirstOrThrow();
+  const sandbox = {
+    ...{ id: 'sbx_1', org_id: orgId, project_id: projectId, status: 'destroyed' as const, generation: 1, used: 1 },
+    ...{ template_id: 't', template_slug: 't', template_version: '1', template_version_id: 'v' },
+    ...{
+      ttl_ms: 1,
+      expires_at: now,
+      created_at: now,
+      metadata: '{}',
+      env: '{}',
+      network_policy: '{}',
+      resources: '{}',
+    },
+    ...{ cpu_millis: 0, memory_mb: 0 },
+  };
+  await db.insertInto('sandboxes').values(sandbox).execute();
+  const ids = { id: 'prv_1', org_id: orgId, project_id: projectId, sandbox_id: sandbox.id, api_key_id: keyId };
   const preview = { ...ids, port: 8000, visibility: 'private' as const, created_at: now };
   await db.insertInto('previews').values(preview).execute();
-  await sql`pragma foreign_keys = on`.execute(db);
 }
 
 describe('a key that was revoked or has expired', () => {

@@ -124,7 +124,13 @@ describe('contents of artifacts', () => {
     assert.deepEqual(await Array.fromAsync(store.list()), []);
     assert.deepEqual(
       await artifacts.list(
-        { orgId: 'org_1' as OrgId, projectIds: undefined, sandboxId: undefined, name: undefined },
+        {
+          orgId: 'org_1' as OrgId,
+          projectIds: undefined,
+          sandboxId: undefined,
+          workspaceRunId: undefined,
+          name: undefined,
+        },
         0,
       ),
       [],

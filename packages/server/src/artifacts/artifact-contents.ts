@@ -83,7 +83,7 @@ export class ArtifactContents {
   /** Removes contents left behind by crashes, and returns how many. */
   async removeOrphans(): Promise<number> {
     let removed = 0;
-    for await (const { sha256, storedAt } of this.#store.list()) {
+    for await (const { name: sha256, storedAt } of this.#store.list()) {
       if (this.#clock.now() - storedAt < ORPHAN_MS) continue;
       if (await this.#changes.run(sha256, () => this.#removeUnused(sha256))) removed += 1;
     }

@@ -1,4 +1,4 @@
-import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
@@ -15,6 +15,7 @@ export interface ArtifactFilter {
   /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
   readonly sandboxId: string | undefined;
+  readonly workspaceRunId: string | undefined;
   readonly name: string | undefined;
 }
 
@@ -83,11 +84,15 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return row && toRecord(row);
   }
 
-  async list({ orgId, projectIds, sandboxId, name }: ArtifactFilter, now: number): Promise<ArtifactRecord[]> {
+  async list(
+    { orgId, projectIds, sandboxId, workspaceRunId, name }: ArtifactFilter,
+    now: number,
+  ): Promise<ArtifactRecord[]> {
     let query = this.#all().where('org_id', '=', orgId).where('deleted_at', 'is', null);
     query = query.where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]));
     if (projectIds) query = query.where('project_id', 'in', projectIds);
     if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
+    if (workspaceRunId !== undefined) query = query.where('workspace_run_id', '=', workspaceRunId);
     if (name !== undefined) query = query.where('name', '=', name);
     return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
   }
@@ -140,6 +145,7 @@ function toRow(record: ArtifactRecord) {
     org_id: record.orgId,
     project_id: record.projectId,
     sandbox_id: record.sandboxId,
+    workspace_run_id: record.workspaceRunId ?? null,
     name: record.name,
     path: record.path ?? null,
     content_type: record.contentType,
@@ -160,6 +166,7 @@ function toRecord(row: Selectable<ArtifactTable>): ArtifactRecord {
     orgId: row.org_id as OrgId,
     projectId: row.project_id as ProjectId,
     sandboxId: row.sandbox_id as SandboxId,
+    workspaceRunId: (row.workspace_run_id as WorkspaceRunId | null) ?? undefined,
     name: row.name,
     path: row.path ?? undefined,
     contentType: row.content_type,

@@ -1,18 +1,18 @@
 import { type ArtifactId, LIMITS, operations } from '@cloche/contract';
 import { type Clock, timestamp } from '../base/clock.ts';
+import type { SignedLinks } from '../base/signed-links.ts';
 import { downloadRoute, type Route, route } from '../http/route.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactService } from './artifact-service.ts';
 import { downloadArtifact } from './download-artifact.ts';
-import type { DownloadLinks } from './download-links.ts';
 import type { ExportArtifact } from './export-artifact.ts';
 
 export interface ArtifactRoutesDeps {
   readonly service: ArtifactService;
   readonly exportArtifact: ExportArtifact;
   readonly contents: ArtifactContents;
-  readonly links: DownloadLinks;
+  readonly links: SignedLinks;
   /** Returns the base URL of download links, without a trailing slash. */
   readonly publicUrl: () => string;
   readonly clock: Clock;

@@ -26,8 +26,8 @@ export class ArtifactService {
 
   async list(credential: Credential, query: QueryOf<typeof operations.listArtifacts>): Promise<ArtifactRecord[]> {
     const projectIds = await this.#projects.listed(credential, query.projectId);
-    const { sandboxId, name } = query;
-    const filter = { orgId: credential.orgId, projectIds, sandboxId, name };
+    const { sandboxId, workspaceRunId, name } = query;
+    const filter = { orgId: credential.orgId, projectIds, sandboxId, workspaceRunId, name };
     const records = await this.#artifacts.list(filter, this.#clock.now());
     const labels = Object.entries(query).filter(([key]) => key.startsWith(LABEL));
     return records.filter(({ metadata }) =>

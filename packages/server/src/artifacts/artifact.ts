@@ -1,5 +1,5 @@
 import { extname, posix } from 'node:path';
-import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { isFileUri, pathOfFileUri } from '@cloche/protocol';
 import { timestamp } from '../base/clock.ts';
@@ -10,6 +10,7 @@ export interface ArtifactRecord {
   readonly orgId: OrgId;
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
+  readonly workspaceRunId?: WorkspaceRunId | undefined;
   readonly name: string;
   readonly path: string | undefined;
   readonly contentType: string;
@@ -28,6 +29,7 @@ export function toArtifact(record: ArtifactRecord): Artifact {
     orgId: record.orgId,
     projectId: record.projectId,
     sandboxId: record.sandboxId,
+    ...(record.workspaceRunId === undefined ? {} : { workspaceRunId: record.workspaceRunId }),
     name: record.name,
     ...(record.path === undefined ? {} : { path: record.path }),
     contentType: record.contentType,

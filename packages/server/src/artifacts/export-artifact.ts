@@ -1,4 +1,4 @@
-import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
+import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { fileError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
@@ -17,6 +17,8 @@ export interface ArtifactExport {
   readonly idempotencyRecordId: string | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
+  /** The workspace run that exports it. */
+  readonly workspaceRunId?: WorkspaceRunId | undefined;
 }
 
 /** Exports files and directories of sandboxes as artifacts. */
@@ -35,7 +37,7 @@ export class ExportArtifact {
 
   /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
   async export(request: ArtifactExport): Promise<ArtifactRecord> {
-    const { credential, params, body, signal, idempotencyRecordId, audit } = request;
+    const { credential, params, body, signal, idempotencyRecordId, audit, workspaceRunId } = request;
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
@@ -46,6 +48,7 @@ export class ExportArtifact {
         orgId: sandbox.orgId,
         projectId: sandbox.projectId,
         sandboxId: sandbox.id,
+        workspaceRunId,
         name: called,
         path: body.path,
         contentType: body.contentType ?? contentTypeOf(called),

@@ -14,7 +14,15 @@ import { ContentTooLargeError, type Staged, type Staging } from './store/staging
 
 export type NewArtifact = Pick<
   ArtifactRecord,
-  'orgId' | 'projectId' | 'sandboxId' | 'name' | 'path' | 'contentType' | 'metadata' | 'idempotencyRecordId'
+  | 'orgId'
+  | 'projectId'
+  | 'sandboxId'
+  | 'workspaceRunId'
+  | 'name'
+  | 'path'
+  | 'contentType'
+  | 'metadata'
+  | 'idempotencyRecordId'
 >;
 
 /** The request for an artifact. */

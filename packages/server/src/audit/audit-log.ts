@@ -71,7 +71,7 @@ export class AuditLog {
         actor_id: event.actor.id,
         action: event.action,
         target_type: event.target.type,
-        target_id: event.target.id.slice(0, TARGET_ID_LENGTH).toWellFormed(),
+        target_id: storable(event.target.id.slice(0, TARGET_ID_LENGTH)),
         outcome: event.outcome,
         code: event.code ?? null,
         omitted: event.omitted ?? null,
@@ -85,6 +85,11 @@ export class AuditLog {
       await this.#mark({ org_id: orgId, last_hash: hash, signature }, tx);
     }, joined);
   }
+}
+
+/** Replaces what a database may store in another form: the hash is that of the stored text. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\u{fffd}');
 }
 
 /** The upsert locks the end of the chain until the commit, so events follow each other in the order of their commits. */

@@ -71,6 +71,13 @@ describe('the verification of a chain', () => {
     return problems.map(({ seq, kind }) => `${seq} ${kind}`);
   }
 
+  it('has no problem with an event whose target a database stores in another form', async () => {
+    await using audit = await openAudit();
+    await audit.log.append(created('nul \0 and half a \ud800 character'));
+    const { events, problems } = await audit.verify();
+    assert.deepEqual([events, problems], [1, []]);
+  });
+
   it('finds an event that was changed, whichever column', async () => {
     const columns = {
       id: 'x',

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { AUDIT_ACTIONS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import type { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import { type KeyRequest, ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
@@ -11,8 +12,6 @@ import type { Credential } from '../api-keys/credential.ts';
 import { EndKeyWork } from '../api-keys/end-key-work.ts';
 import { randomIds } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
@@ -35,8 +34,7 @@ const clock = { now: () => now };
 
 beforeEach(async () => {
   now = Date.parse('2026-01-01T00:00:00.000Z');
-  db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  db = await openTestDatabase();
   const orgs = new OrgRepository(db, clock, randomIds);
   orgId = (await orgs.ensureFirst()).id;
   const keys = new SqlApiKeyRepository(db);

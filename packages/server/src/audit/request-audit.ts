@@ -85,7 +85,7 @@ export class RequestAudit {
 /** Returns the resource that the path of a request names, or else its sandbox. */
 export function targetOf({ target: name }: AuditAction, params: unknown): Target {
   const named = (params ?? {}) as Record<string, string | undefined>;
-  const id = named[`${name}Id`];
+  const id = named[`${name}Id`] ?? named[name];
   if (id === undefined && named.sandboxId !== undefined) return { type: 'sandbox', id: named.sandboxId };
   return { type: snakeCase(name), id: id ?? '' };
 }

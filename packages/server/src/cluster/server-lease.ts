@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
+import type { SharedClock } from '../db/database-clock.ts';
 import type { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import type { ResultFiles } from '../idempotency/result-files.ts';
 
@@ -33,7 +33,7 @@ export interface ServerLeaseDeps {
   readonly records: IdempotencyRepository;
   readonly files: Pick<ResultFiles, 'removeExpired'>;
   readonly serverId: string;
-  readonly clock: Clock;
+  readonly clock: SharedClock;
   readonly log: Logger;
 }
 
@@ -67,6 +67,7 @@ export class ServerLease {
 
   async beat(): Promise<void> {
     const { db, records, files, serverId, clock } = this.#deps;
+    await clock.sync?.();
     const now = clock.now();
     const lease = { id: serverId, lease_until: now + LEASE_MS };
     await db

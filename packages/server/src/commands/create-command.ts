@@ -44,7 +44,8 @@ export interface CommandCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
-  readonly resultMemory: ResultMemory;
+  /** Not needed for a command in the background. */
+  readonly resultMemory?: ResultMemory | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }

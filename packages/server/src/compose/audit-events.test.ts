@@ -3,10 +3,17 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { AUDIT_ACTIONS, type AuditEvent, type Operation, type OperationId, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { AUDIT_CASES, type AuditCase, createResources, type ResourceIds } from '../../testing/audit-cases.ts';
-import { breakAppend, Contents, listAuditEvents } from '../../testing/audited.ts';
+import {
+  AUDIT_CASES,
+  type AuditCase,
+  type Call,
+  createResources,
+  type ResourceIds,
+} from '../../testing/audit-cases.ts';
+import { breakAppend, listAuditEvents, readContents } from '../../testing/audited.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 import { WEB_SOCKET_UPGRADE } from '../../testing/web-socket-upgrade.ts';
 
@@ -15,15 +22,10 @@ const audited = (Object.values(operations) as Operation[]).filter(
 );
 
 let tenants: Tenants;
-let contents: Contents;
 before(async () => {
   tenants = await openTenants();
-  contents = new Contents(tenants);
 });
-after(async () => {
-  contents.close();
-  await tenants.close();
-});
+after(() => tenants.close());
 
 interface Reply {
   readonly status: number;
@@ -34,7 +36,7 @@ interface Reply {
 
 interface Sending {
   readonly key: string;
-  readonly content: string | undefined;
+  readonly content: string | Buffer | undefined;
   readonly idempotencyKey: string;
 }
 
@@ -43,7 +45,9 @@ function send(operation: Operation, ids: ResourceIds, { key, content, idempotenc
   const headers = {
     authorization: `Bearer ${key}`,
     ...(operation.idempotency === 'none' ? {} : { 'idempotency-key': idempotencyKey }),
-    ...(content === undefined ? {} : { 'content-type': 'application/json' }),
+    ...(content === undefined
+      ? {}
+      : { 'content-type': typeof content === 'string' ? 'application/json' : 'application/x-tar' }),
     ...(operation.webSocket === undefined ? {} : WEB_SOCKET_UPGRADE),
   };
   return new Promise<Reply>((resolve, reject) => {
@@ -58,6 +62,18 @@ function send(operation: Operation, ids: ResourceIds, { key, content, idempotenc
   });
 }
 
+/** Reads all rows, once the builds that earlier requests have queued no longer change any. */
+async function readQuietContents(): Promise<unknown> {
+  let contents = await readContents(tenants);
+  const isQuiet = async () => {
+    const earlier = contents;
+    contents = await readContents(tenants);
+    return isDeepStrictEqual(contents, earlier);
+  };
+  await eventually(isQuiet, { because: 'builds of the toy recipes end at once, or hang' });
+  return contents;
+}
+
 /** The fake runtime has no terminals, so opening one fails after its event. */
 const isRefused = ({ webSocket }: Operation) => webSocket !== undefined;
 
@@ -68,18 +84,21 @@ async function tryCase(operation: Operation, each: AuditCase): Promise<void> {
   // A key of its own, because the failures of a key in a minute have a limited number of events.
   const key = await tenants.createKey(undefined);
   const ids = await createResources(tenants, key, operation.path);
-  const content = each.body && JSON.stringify(each.body(ids));
+  const content = each.bytes ?? (each.body && JSON.stringify(each.body(ids)));
+  const call: Call = async (method, path, body) =>
+    (await tenants.call(key, method, path, { body, idempotencyKey: randomUUID() })).body;
+  await each.prepare?.(call, ids);
   const sendOnce = (idempotencyKey: string = randomUUID()) => send(operation, ids, { key, content, idempotencyKey });
   const earlier = await listAuditEvents(tenants, key, action);
   const events = async (outcome: AuditEvent['outcome']) =>
     (await listAuditEvents(tenants, key, action)).slice(earlier.length).filter((event) => event.outcome === outcome);
 
-  const before = contents.read();
+  const before = await readQuietContents();
   const broken = breakAppend(action);
   const failed = await sendOnce();
   broken.mock.restore();
   assert.equal(failed.status, 500, JSON.stringify(failed.body));
-  assert.deepEqual(contents.read(), before);
+  assert.deepEqual(await readContents(tenants), before);
   const get = async (path: string) => (await tenants.call(key, 'GET', path)).body;
   assert.equal(await each.untouched?.(get, ids), each.untouched && true);
   await eventually(async () => (await events('failed')).length === 1, { because: 'the failure has an event' });
@@ -95,11 +114,13 @@ async function tryCase(operation: Operation, each: AuditCase): Promise<void> {
   assert.equal(event?.requestId, done.requestId);
   const id = operation.path.includes(`{${target}Id}`) ? ids[`${target}Id` as keyof ResourceIds] : done.body[target]?.id;
   assert.equal(event.target.id, isRefused(operation) ? ids.sandboxId : id);
-  const projectId = operation.id === 'createProject' ? id : target === 'apiKey' ? undefined : ids.projectId;
+  const ofOrganization = ['apiKey', 'template', 'build'].includes(target);
+  const projectId = operation.id === 'createProject' ? id : ofOrganization ? undefined : ids.projectId;
   assert.equal(event.projectId, projectId);
 
   if (operation.idempotency !== 'none') await sendOnce(idempotencyKey);
   assert.equal((await events('allowed')).length, 1, 'a replayed answer has no event');
+  await each.prepare?.(call, ids);
   await sendOnce();
   assert.equal((await events('allowed')).length, each.again === 'changes' ? 2 : 1);
 }

@@ -1,20 +1,15 @@
 /** Makes each change of the operator's socket, and requires the audit event to be in its transaction. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { breakAppend, Contents, listAuditEvents } from '../../testing/audited.ts';
+import { breakAppend, listAuditEvents, readContents } from '../../testing/audited.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 
 let tenants: Tenants;
-let contents: Contents;
 before(async () => {
   tenants = await openTenants();
-  contents = new Contents(tenants);
   await tenants.createSandbox(tenants.keys.whole);
 });
-after(async () => {
-  contents.close();
-  await tenants.close();
-});
+after(() => tenants.close());
 
 const CHANGES = [
   { action: 'api_key.created', path: '/keys', body: { scopes: ['*'] } },
@@ -32,26 +27,26 @@ describe('a change of the operator is not made without its audit event:', () => 
     it(action, async () => {
       const events = async () =>
         (await listAuditEvents(tenants, tenants.keys.whole, action)).filter(({ actor }) => actor.type === 'operator');
-      const before = contents.read();
+      const before = await readContents(tenants);
       const earlier = await events();
       const broken = breakAppend(action);
       const failed = await tenants.operator(path, body, method);
       broken.mock.restore();
       assert.equal(failed.error?.code, 'internal', JSON.stringify(failed));
-      assert.deepEqual(contents.read(), before);
+      assert.deepEqual(await readContents(tenants), before);
       assert.deepEqual(await events(), earlier);
       await tenants.operator(path, body, method);
-      assert.notDeepEqual(contents.read(), before);
+      assert.notDeepEqual(await readContents(tenants), before);
       assert.equal((await events()).length, earlier.length + 1);
     });
   }
 
   it('organization.created', async () => {
-    const before = contents.read();
+    const before = await readContents(tenants);
     const broken = breakAppend('organization.created');
     await tenants.operator('/orgs', { name: 'third' });
     broken.mock.restore();
-    assert.deepEqual(contents.read(), before);
+    assert.deepEqual(await readContents(tenants), before);
     const { org } = await tenants.operator('/orgs', { name: 'third' });
     const [event] = await listAuditEvents(tenants, await tenants.createKey('third'), 'organization.created');
     assert.equal(event?.target.id, org.id);

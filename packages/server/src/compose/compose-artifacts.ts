@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import { ArtifactContents } from '../artifacts/artifact-contents.ts';
-import { SqlArtifactRepository } from '../artifacts/artifact-repository.ts';
+import { type ArtifactRepository, SqlArtifactRepository } from '../artifacts/artifact-repository.ts';
 import { artifactRoutes } from '../artifacts/artifact-routes.ts';
 import { ArtifactService } from '../artifacts/artifact-service.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
 import { downloadArtifact } from '../artifacts/download-artifact.ts';
-import { DOWNLOAD_PATH, DownloadLinks, downloadKey } from '../artifacts/download-links.ts';
+import { DOWNLOAD_PATH, openDownloadLinks } from '../artifacts/download-links.ts';
 import { ExportArtifact } from '../artifacts/export-artifact.ts';
 import { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { ArtifactStore } from '../artifacts/store/artifact-store.ts';
@@ -54,9 +54,15 @@ export interface SandboxAccesses {
 
 /** The composed parts of artifacts. */
 export interface Artifacts {
+  readonly repository: ArtifactRepository;
+  readonly contents: ArtifactContents;
   readonly keepArtifact: KeepArtifact;
   readonly signedDownloads: SignedDownloads;
-  routes(sandboxes: SandboxAccesses): Route[];
+  readonly staging: Staging;
+  /** Returns the base URL of signed links, without a trailing slash. */
+  readonly publicUrl: () => string;
+  routes(exportArtifact: ExportArtifact): Route[];
+  exportArtifact(sandboxes: SandboxAccesses): ExportArtifact;
   /** Sets the URL of the service. Call it before the first link is made. */
   servedAt(url: string): void;
   /** Removes the leftovers of a server that died, and starts the jobs. */
@@ -71,25 +77,27 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
   const staging = new Staging(settings.stagingDir, ids, space);
   const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);
-  const links = new DownloadLinks(await downloadKey(db), clock);
+  const links = await openDownloadLinks(db, clock);
   let servedAt = '';
   const publicUrl = () => (settings.publicUrl ?? servedAt).replace(/\/$/, '');
   const loops: Loop[] = [];
   return {
+    repository: artifacts,
+    contents,
     keepArtifact,
+    staging,
+    publicUrl,
     signedDownloads: {
       path: DOWNLOAD_PATH,
-      async open({ id, expires, signature, ...options }) {
-        if (!links.isValid(id, expires, signature)) {
+      async open({ link, ...options }) {
+        if (!links.isValid(link)) {
           throw new AppError('forbidden', 'The download URL has expired or was changed; create another one.');
         }
-        return downloadArtifact(await service.getSigned(id), contents, options);
+        return downloadArtifact(await service.getSigned(link.id), contents, options);
       },
     },
-    routes: ({ access, files }) => {
-      const exportArtifact = new ExportArtifact(access, files, artifacts, keepArtifact);
-      return artifactRoutes({ service, exportArtifact, contents, links, publicUrl, clock });
-    },
+    exportArtifact: ({ access, files }) => new ExportArtifact(access, files, artifacts, keepArtifact),
+    routes: (exportArtifact) => artifactRoutes({ service, exportArtifact, contents, links, publicUrl, clock }),
     servedAt(url) {
       servedAt = url;
     },

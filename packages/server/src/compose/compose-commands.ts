@@ -28,6 +28,7 @@ export interface CommandsDeps {
 /** The composed parts of commands. */
 export interface Commands {
   readonly routes: Route[];
+  readonly createCommand: CreateCommand;
   /** Resumes watching the running commands. */
   start(): Promise<void>;
   /** Stops watching commands, which continue to run. */
@@ -40,9 +41,11 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
   const shared = { ...parts, ...deps, commands, startingCommands };
   const commandWatches = new CommandWatches(shared);
   const readCommands = new ReadCommands(shared);
+  const createCommand = new CreateCommand({ ...shared, commandWatches });
   return {
+    createCommand,
     routes: commandRoutes(
-      new CreateCommand({ ...shared, commandWatches }),
+      createCommand,
       readCommands,
       new ChangeCommand({ ...shared, readCommands }),
       new OpenPty(shared),

@@ -49,9 +49,10 @@ import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { SecretRepository } from '../secrets/secret-repository.ts';
+import { CustomTemplateRepository } from '../templates/custom/custom-template-repository.ts';
+import { FindTemplates } from '../templates/custom/find-templates.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
-import { templateRoutes } from '../templates/template-routes.ts';
 import type { StartedWork } from '../usage/started-work.ts';
 import type { Usage } from './compose-usage.ts';
 
@@ -83,9 +84,13 @@ export interface SandboxCore {
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly startedWork: StartedWork;
+  readonly createSandbox: CreateSandbox;
+  readonly destroySandbox: DestroySandbox;
+  readonly customTemplates: CustomTemplateRepository;
+  readonly findTemplates: FindTemplates;
 }
 
-/** The composed parts of sandboxes, contexts, runs and templates. */
+/** The composed parts of sandboxes, contexts and runs. */
 export interface Sandboxes {
   readonly core: SandboxCore;
   readonly routes: Route[];
@@ -113,6 +118,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions, usages });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
+  const customTemplates = new CustomTemplateRepository(db, transactions);
+  const findTemplates = new FindTemplates(catalogue, customTemplates);
   const metrics = new SandboxMetrics(deps.metrics);
   outbox.onCommitted((event) => metrics.count(event));
 
@@ -144,7 +151,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     projects,
     quotas: deps.quotas,
     secrets: new SecretRepository(db, transactions),
-    catalogue,
+    templates: findTemplates,
     launchSandbox,
     clock,
     ids,
@@ -157,7 +164,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
   const contexts = new SqlContextRepository(db);
   const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, transactions, clock };
-  const createContext = new CreateContext({ ...shared, catalogue, ids });
+  const createContext = new CreateContext({ ...shared, templates: findTemplates, ids });
   const changeContext = new ChangeContext({ ...shared, log });
   const resolveRun = new ResolveRun(access, contexts, createContext);
   const promoteOutputs = new PromoteOutputs(deps.keepArtifact);
@@ -177,7 +184,17 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const loops: Loop[] = [];
   return {
-    core: { sandboxes, access, sandboxUse, executions, startedWork },
+    core: {
+      sandboxes,
+      access,
+      sandboxUse,
+      executions,
+      startedWork,
+      createSandbox,
+      destroySandbox,
+      customTemplates,
+      findTemplates,
+    },
     routes: [
       ...sandboxRoutes({
         access,
@@ -192,7 +209,6 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       ...contextRoutes(createContext, changeContext),
       ...runRoutes(runs),
       ...fileRoutes(new AccessFiles(shared)),
-      ...templateRoutes(catalogue),
     ],
     async start() {
       await catalogue.load();

@@ -8,6 +8,7 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
 import { pino } from 'pino';
 import { callApi } from '../../testing/call-api.ts';
+import { testDatabaseSettings } from '../../testing/test-database.ts';
 import { type Server, startServer } from './compose.ts';
 import { readConfig } from './config.ts';
 
@@ -15,11 +16,13 @@ const KEY = 'a key of free form for tests';
 
 let folder: string;
 let driver: FakeRuntimeDriver;
+let database: Record<string, string>;
 let server: Server;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-server-'));
   driver = new FakeRuntimeDriver();
+  database = await testDatabaseSettings();
   server = await start();
 });
 afterEach(async () => {
@@ -29,6 +32,7 @@ afterEach(async () => {
 
 function start(env: Record<string, string> = {}): Promise<Server> {
   const config = readConfig({
+    ...database,
     CLOCHE_PORT: '0',
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),

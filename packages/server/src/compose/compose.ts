@@ -13,11 +13,11 @@ import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { EndKeyWork } from '../api-keys/end-key-work.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
-import { systemClock } from '../base/clock.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
+import { openClock } from '../db/database-clock.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
@@ -50,8 +50,10 @@ import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import { composeSecrets } from './compose-secrets.ts';
+import { composeTemplates } from './compose-templates.ts';
 import { composeUsage } from './compose-usage.ts';
 import { composeWebhooks } from './compose-webhooks.ts';
+import { composeWorkspaceRuns } from './compose-workspace-runs.ts';
 import type { Config } from './config.ts';
 import { keepApiKeys } from './keep-api-keys.ts';
 import { openRecordStore } from './open-record-store.ts';
@@ -80,10 +82,10 @@ export async function startServer(
   log: Logger,
   driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
 ): Promise<Server> {
-  const clock = systemClock;
   const ids = randomIds;
-  const db = openDatabase(config.databaseUrl);
+  const db = await openDatabase(config.databaseUrl);
   await migrate(db);
+  const clock = await openClock(db);
   const outbox = new EventOutbox(db, clock, ids);
   outbox.onCommitted(logEvents(log));
   const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox };
@@ -184,10 +186,35 @@ export async function startServer(
   });
   const { access } = sandboxes.core;
   const accessFiles = new AccessFiles(sandboxes.core);
+  const exportArtifact = artifacts.exportArtifact({ access, files: accessFiles });
+  const workspaceRuns = await composeWorkspaceRuns({
+    ...shared,
+    ...artifacts,
+    archiveStore: await openStore(config.artifacts.url, 'archives'),
+    metrics,
+    projects: projects.access,
+    quotas,
+    sandboxes: sandboxes.core,
+    createCommand: commands.createCommand,
+    files: accessFiles,
+    exportArtifact,
+    settings: config.sandboxes,
+    serverId,
+  });
+  const templates = composeTemplates({
+    ...shared,
+    sandboxes: sandboxes.core,
+    artifacts: artifacts.repository,
+    contents: artifacts.contents,
+    driver,
+    quotas,
+    serverId,
+    settings: config.sandboxes,
+  });
   const routes = [
     ...sandboxes.routes,
     ...commands.routes,
-    ...artifacts.routes({ access, files: accessFiles }),
+    ...artifacts.routes(exportArtifact),
     ...previews.routes,
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
@@ -196,15 +223,19 @@ export async function startServer(
     ...audit.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
     ...webhooks.routes,
+    ...workspaceRuns.routes,
     ...secrets.routes,
+    ...templates.routes,
   ];
   const { hostRouter } = previews;
   const { signedDownloads } = artifacts;
+  const { signedUploads } = workspaceRuns.archives;
   const version = ownVersion();
   const app = await buildApp({
     ...shared,
     hostRouter,
     signedDownloads,
+    signedUploads,
     routes,
     authenticator,
     idempotency,
@@ -238,11 +269,14 @@ export async function startServer(
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
+  workspaceRuns.archives.start();
   await listenForEgress(secrets.app, runPaths(config.runDir).secretsSocket);
   await sandboxes.start();
   await commands.start();
   usage.start();
   await webhooks.start();
+  await templates.start();
+  await workspaceRuns.execution.start();
   await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
@@ -253,13 +287,16 @@ export async function startServer(
     async stop() {
       await inFlight.drain(DRAIN_MS);
       previews.stop();
+      await workspaceRuns.execution.stop();
       commands.stop();
       await Promise.all([app.close(), operator.close(), secrets.app.close()]);
       tidying.stop();
+      await templates.stop();
       await sandboxes.stop();
       await usage.stop();
       await webhooks.stop();
       await artifacts.stop();
+      await workspaceRuns.archives.stop();
       await counts.stop();
       lease.stop();
       await Promise.all(keyLoops.map((loop) => loop.stop()));

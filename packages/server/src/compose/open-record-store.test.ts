@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { pino } from 'pino';
 import { compiledForPostgres } from '../../testing/compiled-for-postgres.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { type ClaimRequest, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import { openRecordStore } from './open-record-store.ts';
 
@@ -34,8 +33,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('the store of idempotency records', () => {
   it('of SQLite has a journal', async () => {
-    const db = openDatabase('sqlite::memory:');
-    await migrate(db);
+    const db = await openTestDatabase('sqlite');
     const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
     await store.records.claim(CLAIM);
     assert.match(readFileSync(journalFile, 'utf8'), /idem_1/);

@@ -10,6 +10,8 @@ import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { type Operation, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
+import { sendTo } from '../../testing/archive-uploads.ts';
+import { EMPTY_ARCHIVE, EMPTY_TAR } from '../../testing/archives.ts';
 import { type ExecutedStatements, recordStatements } from '../../testing/executed-statements.ts';
 import {
   type Case,
@@ -74,8 +76,20 @@ async function createEverything(key: string): Promise<Ids> {
     commandId: (await create(`${sandbox}/commands`, running)).command.id,
     artifactId: (await create(`${sandbox}/artifacts`, { path: 'kept' })).artifact.id,
     previewId: (await create(`${sandbox}/previews`, { port: 8000 })).preview.id,
+    workspaceRunId: (await create('/v1/workspace-runs', { command: 'true', projectId })).workspaceRun.id,
+    ...(await createTemplate(key)),
     apiKeyId: (await create('/v1/api-keys', { name: 'x', scopes: ['*'], projectIds: [projectId] })).apiKey.id,
   };
+}
+
+async function createTemplate(key: string): Promise<Pick<Ids, 'template' | 'buildId'>> {
+  const body = { slug: 'out-of-reach', from: 'node' };
+  const { status, body: created } = await tenants.call(key, 'POST', '/v1/templates', { body });
+  assert.equal(status, 201, JSON.stringify(created));
+  const { template, build } = created;
+  const ended = await tenants.call(key, 'GET', `/v1/templates/${template.id}/builds/${build.id}?waitMs=10000`);
+  assert.equal(ended.body.build.status, 'succeeded', JSON.stringify(ended.body));
+  return { template: template.id, buildId: build.id };
 }
 
 /** Ids of the same form and length that do not exist. */
@@ -96,9 +110,7 @@ interface Reply {
 /** Sends the request of a case. Reads JSON whole; reads anything else up to `until`, or not at all. */
 function send(key: string, operation: Operation, named: Ids, parts: Parts, until?: string): Promise<Reply> {
   const { body, query = {}, bytes } = parts;
-  const path = operation.path.replace(/\{(\w+)\}/g, (_, name) =>
-    name === 'template' ? 'python-node' : named[name as keyof Ids],
-  );
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name) => named[name as keyof Ids]);
   const url = new URL(path, tenants.server.url);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   const content = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -173,7 +185,8 @@ async function tryNamed(operation: Operation, { parts, outside }: NamingCase): P
   const missing = unknown(ids);
   const answerOf = async (key: string, named: Ids) => {
     const reply = await send(key, operation, named, parts(named));
-    requireSilent(reply, parts(named), operation.path);
+    const maySee = outside === 'permitted' && key === keys.bound;
+    if (!maySee) requireSilent(reply, parts(named), operation.path);
     return reply;
   };
   const toForeign = await answerOf(keys.foreign, ids);
@@ -189,7 +202,11 @@ async function tryNamed(operation: Operation, { parts, outside }: NamingCase): P
     assert.deepEqual([toForeign.status, codeOf(toForeign)], [404, 'not_found']);
     assert.deepEqual([toBound.status, codeOf(toBound)], [403, 'forbidden']);
     assert.deepEqual([unknownToBound.status, codeOf(unknownToBound)], [404, 'not_found']);
-  } else assert.deepEqual(comparable(toBound, ids), comparable(unknownToBound, missing));
+  } else if (outside === 'permitted') {
+    assert.deepEqual([toForeign.status, codeOf(toForeign)], [404, 'not_found']);
+    assert.equal(toBound.status, operation.response.status, toBound.text);
+  }
+  if (outside === 'as_unknown') assert.deepEqual(comparable(toBound, ids), comparable(unknownToBound, missing));
 
   // In a sandbox of the caller's own, what belongs to another sandbox does not exist.
   if (!/^\/v1\/sandboxes\/\{sandboxId\}/.test(operation.path)) return;
@@ -202,8 +219,8 @@ async function tryNamed(operation: Operation, { parts, outside }: NamingCase): P
   }
 }
 
-async function tryList(operation: Operation, { query = {} }: ListingCase): Promise<void> {
-  for (const which of ['foreign', 'bound'] as const) {
+async function tryList(operation: Operation, { query = {}, boundSees }: ListingCase): Promise<void> {
+  for (const which of boundSees ? (['foreign'] as const) : (['foreign', 'bound'] as const)) {
     // The caller's own sandbox is newer than all that it must not see.
     const reply = await send(tenants.keys[which], operation, ids, { query }, ownSandboxes[which]);
     assert.equal(reply.status, 200, reply.text);
@@ -236,10 +253,22 @@ describe('what belongs to another organization is as unknown, and what belongs t
   }
 });
 
-async function endSandboxes(): Promise<void> {
+/** Uploads an archive to the run, to be finalized. */
+async function uploadArchive(): Promise<void> {
+  const sending = { body: EMPTY_ARCHIVE, idempotencyKey: randomUUID() };
+  const path = `/v1/workspace-runs/${ids.workspaceRunId}/archive-transfer`;
+  await sendTo((await tenants.call(tenants.keys.whole, 'POST', path, sending)).body.transfer, EMPTY_TAR);
+}
+
+async function endWork(): Promise<void> {
   const { call, keys } = tenants;
   const { data } = (await call(keys.whole, 'GET', `/v1/sandboxes?projectId=${ids.projectId}`)).body;
   for (const { id } of data) await call(keys.whole, 'DELETE', `/v1/sandboxes/${id}`);
+  const runs = (await call(keys.whole, 'GET', `/v1/workspace-runs?projectId=${ids.projectId}`)).body.data;
+  for (const { id } of runs) {
+    await call(keys.whole, 'POST', `/v1/workspace-runs/${id}/cancel`);
+    await call(keys.whole, 'GET', `/v1/workspace-runs/${id}?waitFor=finished`);
+  }
 }
 
 describe('the same requests succeed with a key of the project, after all of these attempts:', () => {
@@ -253,7 +282,8 @@ describe('the same requests succeed with a key of the project, after all of thes
         assert.ok(text.includes(shown), text);
         return;
       }
-      if (operation.id === 'deleteProject') await endSandboxes();
+      if (operation.id === 'deleteProject') await endWork();
+      if (operation.id === 'finalizeArchive') await uploadArchive();
       const reply = await send(tenants.keys.whole, operation, ids, each.parts(ids));
       // The fake runtime has no terminals: the error names the terminal, so the sandbox was found.
       if (operation.webSocket !== undefined) assert.match(reply.text, /no terminal/);

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { SqlContextRepository } from './context-repository.ts';
 
 describe('the records of contexts', () => {
   it('are found for a run without a look at the other contexts of its sandbox', async () => {
-    await using db = openDatabase('sqlite::memory:');
-    await migrate(db);
+    await using db = await openTestDatabase('sqlite');
     const prepared: RootOperationNode[] = [];
     const transformQuery = ({ node }: PluginTransformQueryArgs) => {
       prepared.push(node);

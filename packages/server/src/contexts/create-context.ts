@@ -11,14 +11,14 @@ import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import type { TemplateCatalogue } from '../templates/template-catalogue.ts';
+import type { FindTemplates } from '../templates/custom/find-templates.ts';
 import { type ContextRecord, normalizeCwd } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
 import type { OpenContexts } from './open-contexts.ts';
 
 export interface CreateContextDeps {
   readonly access: SandboxAccess;
-  readonly catalogue: TemplateCatalogue;
+  readonly templates: FindTemplates;
   readonly contexts: ContextRepository;
   readonly openContexts: OpenContexts;
   readonly sandboxUse: SandboxUse;
@@ -52,9 +52,9 @@ export class CreateContext {
    * @throws AppError `unavailable` after `timeoutMs`
    */
   async create(request: ContextCreation): Promise<ContextRecord> {
-    const { access, catalogue, sandboxUse, clock } = this.#deps;
+    const { access, templates, sandboxUse, clock } = this.#deps;
     const sandbox = await access.getLive(request.credential, request.params.sandboxId);
-    catalogue.requireLanguage(sandbox.templateId, request.body.language);
+    await templates.requireLanguage(sandbox, request.body.language);
     const timeoutMs = request.body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
     using limit = new Deadline(request.receivedAt + timeoutMs - clock.now(), request.signal);
     try {
@@ -72,11 +72,11 @@ export class CreateContext {
    * context.
    */
   async getDefault(sandbox: SandboxRecord, language: Language): Promise<ContextRecord> {
-    const { catalogue, contexts } = this.#deps;
+    const { templates, contexts } = this.#deps;
     for (;;) {
       const existing = await contexts.findDefault(sandbox.id, language);
       if (existing) return existing;
-      catalogue.requireLanguage(sandbox.templateId, language);
+      await templates.requireLanguage(sandbox, language);
       const made = this.#newRecord(sandbox, { language }, { isDefault: true, idempotencyRecordId: undefined });
       if (await contexts.insert(made)) return made;
     }

@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 import type { Transaction } from './transactions.ts';
 
 /** Tables whose rows are claimed. */
-type ClaimedTable = 'webhooks';
+type ClaimedTable = 'template_builds' | 'webhooks' | 'workspace_runs';
 interface ClaimedTables {
   readonly [table: string]: { id: string; claimed_by: string | null; claimed_until: number | null };
 }

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import type { Database } from './database.ts';
 import { Lookups } from './lookups.ts';
-import { migrate } from './migrate.ts';
-import { openDatabase } from './open-database.ts';
 import { prepareQuery } from './prepared-query.ts';
 
 async function openNames() {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase('sqlite');
   await db.insertInto('orgs').values({ id: 'org_1', name: 'first', created_at: 1 }).execute();
   const lookups = new Lookups<string>(db, ['orgs']);
   let reads = 0;

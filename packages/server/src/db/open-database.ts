@@ -7,17 +7,26 @@ import { EmbeddedDialect } from './embedded-dialect.ts';
 import { NodeSqliteDatabase } from './node-sqlite.ts';
 
 /**
- * Opens `sqlite:/absolute/path` or `sqlite::memory:`, and creates the file and its folder. The caller migrates the
- * database before use and destroys it afterwards.
+ * Opens `sqlite:/absolute/path`, whose file and folder it creates, `sqlite::memory:` or `postgres://…`. The caller
+ * migrates the database before use and destroys it afterwards.
  *
- * @throws Error for any other kind of URL, with the form to write instead.
+ * @throws Error that names the remedy, for any other kind of URL too.
  */
-export function openDatabase(url: string): Database {
-  const file = url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : undefined;
-  if (file === undefined)
-    throw new Error(`"${schemeOf(url)}" databases are not supported; use sqlite:/path/to/file.db`);
+export async function openDatabase(url: string): Promise<Database> {
+  if (url.startsWith('sqlite:')) return openSqlite(url.slice('sqlite:'.length));
+  if (/^postgres(ql)?:/.test(url)) {
+    // Loaded here, so that a server with SQLite starts without it.
+    const { openPostgres } = await import('./postgres/open-postgres.ts');
+    return openPostgres(url);
+  }
+  const message = `"${schemeOf(url)}" databases are not supported; use sqlite:/path/to/file.db or postgres://user@host/database`;
+  throw new Error(message);
+}
+
+function openSqlite(file: string): Database {
   if (file !== ':memory:') {
-    if (!isAbsolute(file)) throw new Error(`"${url}" needs an absolute path, as in sqlite:/var/lib/cloche/cloche.db`);
+    if (!isAbsolute(file))
+      throw new Error(`"sqlite:${file}" needs an absolute path, as in sqlite:/var/lib/cloche/cloche.db`);
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   }
   const database = new NodeSqliteDatabase(file);

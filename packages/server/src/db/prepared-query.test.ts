@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { migrate } from './migrate.ts';
-import { openDatabase } from './open-database.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { prepareQuery } from './prepared-query.ts';
 
 async function openOrgs() {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const insert = prepareQuery(db, ({ id }: { id: string }) =>
     db.insertInto('orgs').values({ id, name: id, created_at: 1 }),
   );

@@ -2,6 +2,7 @@ import type { Compilable, CompiledQuery } from 'kysely';
 import type { Database } from './database.ts';
 import { embeddedDatabase } from './embedded-database.ts';
 import type { NodeSqliteStatement } from './node-sqlite.ts';
+import { postgresPool } from './postgres-database.ts';
 import type { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
@@ -34,6 +35,7 @@ export function prepareQuery<Parameters extends Values<Parameters>, Row>(
 ): PreparedQuery<Parameters, Row> {
   const { compiled, bind } = compile(build);
   const execute = directly<Row>(db, compiled);
+  postgresPool(db)?.name(compiled.sql);
   return async (parameters, tx) => {
     const bound = bind(parameters);
     const done = execute(bound, tx);

@@ -13,7 +13,7 @@ import { prepareQuery } from './prepared-query.ts';
 import { type Transaction, Transactions } from './transactions.ts';
 
 async function openOrgs(url = 'sqlite::memory:') {
-  const db = openDatabase(url);
+  const db = await openDatabase(url);
   await migrate(db);
   const insert = prepareQuery(db, ({ id }: { id: string }) =>
     db.insertInto('orgs').values({ id, name: id, created_at: 1 }),

@@ -1,6 +1,9 @@
 import type { Duplex } from 'node:stream';
 import type {
   AgentRunEvent,
+  CapturedVersion,
+  CaptureInstance,
+  DeriveVersion,
   Instance,
   InstanceHistory,
   InstanceUse,
@@ -81,8 +84,17 @@ export interface RuntimeDriver {
   list(): Promise<readonly Instance[]>;
   /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
   metrics?(signal: AbortSignal): Promise<string>;
-  /** Returns the template versions that instances can be launched from. */
+  /** Returns the curated template versions that instances can be launched from. */
   templateVersions(): Promise<readonly TemplateVersionManifest[]>;
+  /**
+   * Makes a version of an instance's files. Kills its processes first; the instance has ended when this settles. Throws
+   * `CaptureError`, `LaunchError`.
+   */
+  capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion>;
+  /** Makes a version with the files of another one. Throws `LaunchError`, with `template_not_found` without that one. */
+  deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion>;
+  /** Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while something needs it. */
+  removeVersion(versionId: string): Promise<void>;
   /** Rejects when instances cannot be launched now. */
   check(signal: AbortSignal): Promise<void>;
 }
@@ -157,6 +169,20 @@ export class LaunchError extends Error {
   readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable';
 
   constructor(kind: LaunchError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/**
+ * A version was not made or removed. `refused`: the changes cannot become a version, and the message says why; `gone`:
+ * there is no such instance; `in_use`: an instance or another version needs the version.
+ */
+export class CaptureError extends Error {
+  override readonly name = 'CaptureError';
+  readonly kind: 'refused' | 'gone' | 'in_use';
+
+  constructor(kind: CaptureError['kind'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.kind = kind;
   }

@@ -4,9 +4,8 @@ import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { SequentialIds } from '@cloche/testkit';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { systemClock } from '../base/clock.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox, type NewEvent } from '../outbox/event-outbox.ts';
 import { EventFeed, type EventFilter } from './event-feed.ts';
@@ -22,8 +21,7 @@ function event(type: 'preview.created' | 'preview.deleted' = 'preview.created', 
 }
 
 async function openFeed(lookAgainMs = NEVER_MS) {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const transactions = new Transactions(db);
   const own = new EventOutbox(db, systemClock, new SequentialIds());
   const others = new EventOutbox(db, systemClock, new SequentialIds());

@@ -27,6 +27,7 @@ import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
+import { addSignedUploads, type SignedUploads } from './signed-uploads.ts';
 import { holdContinue } from './uploads.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
@@ -36,6 +37,7 @@ const LATE_BODY_MS = 1_000;
 export interface AppDeps {
   readonly hostRouter?: HostRouter;
   readonly signedDownloads?: SignedDownloads;
+  readonly signedUploads?: SignedUploads;
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
@@ -71,7 +73,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const app = createJsonApp({ ...deps, mayLearnMethods });
   reportOutcomes(app, deps);
   const routeDeps = { ...deps, authenticate };
-  for (const route of deps.routes) if (route.kind !== 'upload') addRoute(app, route, routeDeps);
+  for (const route of deps.routes) if (!isUpload(route)) addRoute(app, route, routeDeps);
   await addUploads(app, routeDeps);
   if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
   await registerServiceRoutes(app, deps);
@@ -92,13 +94,18 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock, r
 
 /** Registers uploads in a scope of their own, because their bodies are not parsed. */
 async function addUploads(app: FastifyInstance, deps: RouteDeps): Promise<void> {
-  const uploads = deps.routes.filter(({ kind }) => kind === 'upload');
+  const uploads = deps.routes.filter(isUpload);
   holdContinue(app.server, uploads, deps.hostRouter);
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
     for (const route of uploads) addRoute(scope, route, deps);
+    if (deps.signedUploads) addSignedUploads(scope, deps.signedUploads, deps.transfers);
   });
+}
+
+function isUpload({ kind }: Route): boolean {
+  return kind === 'upload' || kind === 'receivedUpload';
 }
 
 function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {

@@ -25,7 +25,11 @@ export async function answerUpload(
   refuseEncoding(request);
   using upload = uploadOf(request.raw, reply.raw, stallMs);
   const { operation } = route;
-  const { json, headers = {} } = await route.handle({ ...context, headers: headersOf(request, operation), upload });
+  const { json, headers = {} } = await route.handle({
+    ...context,
+    headers: declaredHeaders(request, operation),
+    upload,
+  });
   return reply.code(operation.response.status).headers(headers).type(JSON_TYPE).send(JSON.stringify(json));
 }
 
@@ -38,7 +42,7 @@ export async function answerDownload(
   { stallMs }: TransferLimits,
 ): Promise<FastifyReply> {
   const headOnly = request.method === 'HEAD';
-  const headers = headersOf(request, route.operation);
+  const headers = declaredHeaders(request, route.operation);
   const download = await route.handle({ ...context, headers, headOnly });
   return sendDownload(request, reply, download, { signal: context.signal, stallMs });
 }
@@ -67,7 +71,7 @@ export async function sendDownload(
   return reply;
 }
 
-function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record<string, string> {
+export function declaredHeaders(request: FastifyRequest, { headers = {} }: Operation): Record<string, string> {
   const given: [string, string][] = [];
   for (const name of Object.keys(headers)) {
     const value = request.headers[name];
@@ -77,7 +81,7 @@ function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record
 }
 
 /** Refuses a compressed body: it would be stored as sent, without a record of its encoding. */
-function refuseEncoding({ headers }: FastifyRequest): void {
+export function refuseEncoding({ headers }: FastifyRequest): void {
   if ((headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity') return;
   throw new AppError('unsupported_media_type', 'Send the body uncompressed, without Content-Encoding.');
 }

@@ -13,7 +13,16 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$': 'must not contain a control character other than tab',
   '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
   '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
+  '^[0-9a-f]{64}$': 'must be a SHA-256 in lower-case hexadecimal: 64 digits',
   '^[0-7]{3,4}$': 'must be 3 or 4 octal digits, such as 0644',
+  '^0?[0-7]{3}$': 'must be 3 octal digits, or 4 of which the first is 0, such as 0644',
+  '^/': 'must be an absolute path, which starts with a slash',
+  '^[a-z0-9][a-z0-9-]*$': 'must consist of lower-case letters, digits and hyphens and not start with a hyphen',
+  '^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$':
+    'must be a Debian package, such as graphviz or graphviz=2.42.2-7',
+  '^[A-Za-z0-9][^\\u0000-\\u001f\\u007f]*$': 'must be a requirement of pip, such as jinja2==3.1.4',
+  '^[@A-Za-z0-9][^\\u0000-\\u0020\\u007f]*$': 'must be a package of npm, such as typescript@5.9.3',
+  '^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*$': 'must be the name of a Python module, such as os.path',
   '^[A-Za-z_][A-Za-z0-9_]*$': 'must consist of letters, digits and underscores and not start with a digit',
 };
 

@@ -21,9 +21,10 @@ import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGoneError, type InFlight } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
+import { receiveBody } from './received-uploads.ts';
 import { addRateFields } from './request-limit.ts';
 import type { ValidRequest } from './request-validator.ts';
-import type { RequestContext, Route } from './route.ts';
+import type { ReceivedBody, RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
 import { type JsonText, type SseEvent, SseWriter } from './sse.ts';
 
@@ -55,15 +56,22 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   const controller = deps.inFlight.enter(credential, isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const resultMemory = deps.resultMemoryLimit.open(credential.orgId);
+  let received: ReceivedBody | undefined;
   try {
-    const opened = await openRecord(route, execution, deps);
+    if (route.kind === 'receivedUpload') {
+      const { signal } = controller;
+      const context = contextOf(execution, { claim: undefined, credential, signal, resultMemory, audit: undefined });
+      using _ = abortWithClient(reply, controller);
+      received = await receiveBody(route, request, reply, context, deps);
+    }
+    const opened = await openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const audit = auditOf(route, request, credential, deps.auditLog);
     request.state.audit = audit;
     const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory, audit });
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
-      return await answer(route, execution, context, claim, deps);
+      return await answer(route, execution, context, { claim, received }, deps);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
@@ -71,6 +79,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   } catch (error) {
     throw endOf(controller.signal) ?? error;
   } finally {
+    if (received) await received[Symbol.asyncDispose]();
     resultMemory.release();
     afterAnswer(reply, () => deps.inFlight.leave(credential, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
@@ -81,13 +90,16 @@ async function answer(
   route: Route,
   { request, reply }: Execution,
   context: RequestContext,
-  claim: Claim | undefined,
+  { claim, received }: { claim: Claim | undefined; received: ReceivedBody | undefined },
   { transfers, idempotency, space }: ExecuteDeps,
 ): Promise<FastifyReply> {
   if (route.kind === 'upload' || TAKES_SPACE.has(route.operation.id)) await space.require();
   switch (route.kind) {
     case 'json':
-      return answerJson(route, reply, context, claim, idempotency);
+      return answerJson(route, route.handle(context), reply, context, claim, idempotency);
+    case 'receivedUpload':
+      if (!received) throw new Error('the body was not received');
+      return answerJson(route, route.handle(context, received), reply, context, claim, idempotency);
     case 'stream':
       return answerStream(route, reply, context, claim, idempotency);
     case 'download':
@@ -105,10 +117,13 @@ function endOf({ reason }: AbortSignal): Error | undefined {
   return isKeyEnd || reason instanceof ClientGoneError ? reason : undefined;
 }
 
-function abortWithClient(reply: FastifyReply, controller: AbortController): void {
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort(new ClientGoneError());
-  });
+/** Aborts `controller` when the client disconnects, until disposed of. */
+function abortWithClient({ raw }: FastifyReply, controller: AbortController): Disposable {
+  const abort = () => {
+    if (!raw.writableFinished) controller.abort(new ClientGoneError());
+  };
+  raw.once('close', abort);
+  return { [Symbol.dispose]: () => raw.off('close', abort) };
 }
 
 /** Calls `act` when the response has been sent or its connection has closed. A stopping server waits for that. */
@@ -117,9 +132,11 @@ function afterAnswer({ raw }: FastifyReply, act: () => void): void {
   else raw.once('close', act);
 }
 
+/** @param body the part of the request that tells requests with the same key apart */
 async function openRecord(
   { operation }: Route,
   { request, valid }: Execution,
+  body: unknown,
   { idempotency, authenticator }: ExecuteDeps,
 ): Promise<Opened | undefined> {
   const { credential } = request.state;
@@ -135,7 +152,7 @@ async function openRecord(
     const hasSecret = operation.secretAnswer || operation.secretBody;
     const secret = hasSecret && bearerKey(request.headers.authorization);
     const seal = secret ? new AnswerSeal(authenticator.sealingSecret(secret), scope) : undefined;
-    const opened = await idempotency.open(scope, valid.body, seal);
+    const opened = await idempotency.open(scope, body, seal);
     if (opened.status === 'replay') request.state.idempotency = 'replayed';
     return opened;
   } catch (error) {
@@ -187,17 +204,18 @@ function firstOf(header: string | string[] | undefined): string | undefined {
 }
 
 async function answerJson(
-  route: Route & { kind: 'json' },
+  { operation }: Route,
+  handled: Promise<unknown>,
   reply: FastifyReply,
   context: RequestContext,
   claim: Claim | undefined,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
-  const value = await route.handle(context);
+  const value = await handled;
   const end = endOf(context.signal);
   // What changed state is answered, as if the answer had been a moment earlier.
-  if (end && route.operation.method === 'GET') throw end;
-  const { status } = route.operation.response;
+  if (end && operation.method === 'GET') throw end;
+  const { status } = operation.response;
   if (isLarge(value))
     return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
   const text = JSON.stringify(value);
@@ -239,7 +257,7 @@ async function replay(
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   reply.header(REPLAYED_HEADER, 'true');
-  if (route.kind === 'json') {
+  if (route.kind === 'json' || route.kind === 'receivedUpload') {
     if ('file' in response) return sendFile(reply, response.status, response.file, idempotency);
     return sendJson(reply, response.status, response.body);
   }

@@ -71,6 +71,19 @@ export interface Download {
 export type UploadHandler<O extends Operation> = (
   request: UploadRequest<O>,
 ) => Promise<{ readonly json: ResponseOf<O>; readonly headers?: Readonly<Record<string, string>> }>;
+
+/** A body that is received before its request is executed, so that `Idempotency-Key` can compare it. */
+export interface ReceivedBody extends AsyncDisposable {
+  /** JSON value that two bodies share only if they are the same. */
+  readonly fingerprint: unknown;
+}
+
+/** Resolves once it has read the whole body, or rejects earlier. Must have no effect outlasting the disposal. */
+export type BodyReceiver<O extends Operation, Body extends ReceivedBody> = (request: UploadRequest<O>) => Promise<Body>;
+export type ReceivedHandler<O extends Operation, Body extends ReceivedBody> = (
+  request: RequestContext<O>,
+  body: Body,
+) => Promise<ResponseOf<O>>;
 export type DownloadHandler<O extends Operation> = (request: DownloadRequest<O>) => Promise<Download>;
 
 /** A client's WebSocket, with the methods that handlers need. */
@@ -94,6 +107,12 @@ export type SocketHandler<O extends Operation> = (
 export type Route =
   | { readonly kind: 'socket'; readonly operation: Operation; readonly handle: SocketHandler<Operation> }
   | { readonly kind: 'upload'; readonly operation: Operation; readonly handle: UploadHandler<Operation> }
+  | {
+      readonly kind: 'receivedUpload';
+      readonly operation: Operation;
+      readonly receive: BodyReceiver<Operation, ReceivedBody>;
+      readonly handle: ReceivedHandler<Operation, ReceivedBody>;
+    }
   | { readonly kind: 'download'; readonly operation: Operation; readonly handle: DownloadHandler<Operation> }
   | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
   | { readonly kind: 'stream'; readonly operation: Operation; readonly handle: StreamHandler<Operation> };
@@ -116,6 +135,20 @@ export function socketRoute<const O extends Operation>(operation: O, handle: Soc
 
 export function uploadRoute<const O extends Operation>(operation: O, handle: UploadHandler<O>): Route {
   return { kind: 'upload', operation, handle: handle as unknown as UploadHandler<Operation> };
+}
+
+/** Binds an upload that takes an `Idempotency-Key`. The body is received first; then the request is executed. */
+export function receivedUploadRoute<const O extends Operation, Body extends ReceivedBody>(
+  operation: O,
+  receive: BodyReceiver<O, Body>,
+  handle: ReceivedHandler<O, Body>,
+): Route {
+  return {
+    kind: 'receivedUpload',
+    operation,
+    receive: receive as unknown as BodyReceiver<Operation, ReceivedBody>,
+    handle: handle as unknown as ReceivedHandler<Operation, ReceivedBody>,
+  };
 }
 
 export function downloadRoute<const O extends Operation>(operation: O, handle: DownloadHandler<O>): Route {

@@ -1,16 +1,15 @@
 /** Downloads with signed links, which need no key. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { AppError } from '../base/app-error.ts';
+import type { GivenLink } from '../base/signed-links.ts';
 import { sendDownload, type TransferLimits } from './bytes.ts';
 import { ClientGoneError } from './in-flight.ts';
 import type { Download } from './route.ts';
+import { readLink } from './signed-link.ts';
 
 const ACCEPTED_HEADERS = ['range', 'if-range', 'if-none-match'] as const;
 
 export interface SignedDownload {
-  readonly id: string;
-  readonly expires: string;
-  readonly signature: string;
+  readonly link: GivenLink;
   readonly headers: Readonly<Record<string, string>>;
   readonly headOnly: boolean;
   readonly signal: AbortSignal;
@@ -33,26 +32,19 @@ export function addSignedDownloads(
     handler: async (request, reply) => {
       const controller = new AbortController();
       reply.raw.once('close', () => controller.abort(new ClientGoneError()));
-      const download = await downloads.open(readLink(request, controller.signal));
+      const download = await downloads.open(readDownload(request, controller.signal));
       return sendDownload(request, reply, download, { signal: controller.signal, stallMs });
     },
   });
 }
 
-function readLink(request: FastifyRequest, signal: AbortSignal): SignedDownload {
-  const query = new URLSearchParams(request.raw.url?.split('?').slice(1).join('?'));
-  const { id = '' } = request.params as { id?: string };
-  const [expires, signature] = [query.get('expires'), query.get('signature')];
-  if (expires === null || signature === null)
-    throw new AppError('forbidden', 'The download URL is incomplete: copy the whole URL.');
+function readDownload(request: FastifyRequest, signal: AbortSignal): SignedDownload {
   const headers = ACCEPTED_HEADERS.flatMap((name): [string, string][] => {
     const value = request.headers[name];
     return typeof value === 'string' ? [[name, value]] : [];
   });
   return {
-    id,
-    expires,
-    signature,
+    link: readLink(request),
     headers: Object.fromEntries(headers),
     headOnly: request.method === 'HEAD',
     signal,

@@ -1,9 +1,10 @@
 /** The routes of the operator's socket; see the table in the operator protocol. */
-import { type OrgId, ProjectQuotas } from '@cloche/contract';
+import { type ApiKeyId, type OrgId, ProjectQuotas } from '@cloche/contract';
 import {
   CreateKey,
   CreateOrg,
   type KeyCreated,
+  type KeyRevoked,
   type OrgCreated,
   type OrgList,
   type QuotaList,
@@ -69,6 +70,12 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
     const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs }, request.id);
     reply.code(201);
     return describeKey(made);
+  });
+
+  app.post<{ Params: { key: string } }>('/keys/:key/revoke', async (request): Promise<KeyRevoked> => {
+    const id = request.params.key;
+    await apiKeys.revoke(id as ApiKeyId, request.id);
+    return { key: { id } };
   });
 
   app.post('/first-key', async (request, reply): Promise<KeyCreated> => {

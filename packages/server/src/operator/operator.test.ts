@@ -8,6 +8,7 @@ import type { AuditEvent } from '@cloche/contract';
 import type { FastifyInstance } from 'fastify';
 import { pino } from 'pino';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { MarkSigner } from '../audit/audit-chain.ts';
@@ -16,8 +17,7 @@ import { AuditLog } from '../audit/audit-log.ts';
 import { VerifyChain } from '../audit/verify-chain.ts';
 import { systemClock } from '../base/clock.ts';
 import { randomIds } from '../base/id-source.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
+import type { Database } from '../db/database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
@@ -26,10 +26,10 @@ import { buildOperatorApp, listenForOperator } from './operator-app.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-operator-'));
 const socketPath = join(folder, 'server', 'operator.sock');
-const db = openDatabase('sqlite::memory:');
-const keys = new SqlApiKeyRepository(db);
-const authenticator = new Authenticator(keys, systemClock);
-const transactions = new Transactions(db);
+let db: Database;
+let keys: SqlApiKeyRepository;
+let authenticator: Authenticator;
+let transactions: Transactions;
 const signer = new MarkSigner(Buffer.alloc(32, 1));
 let app: FastifyInstance;
 
@@ -57,7 +57,10 @@ function makeApp(): FastifyInstance {
 }
 
 before(async () => {
-  await migrate(db);
+  db = await openTestDatabase();
+  keys = new SqlApiKeyRepository(db);
+  authenticator = new Authenticator(keys, systemClock);
+  transactions = new Transactions(db);
   app = makeApp();
   await listenForOperator(app, socketPath);
 });
@@ -145,6 +148,24 @@ describe("the operator's socket", () => {
     assert.ok((await call('GET', '/orgs')).body.data.some(({ id }: { id: string }) => id === org.id));
   });
 
+  it('revokes a key of any organization, once', async () => {
+    const { org } = (await call('POST', '/orgs', { name: 'revoking' })).body;
+    const { key } = (await call('POST', '/keys', { org: 'revoking', scopes: ['*'] })).body;
+    assert.equal((await authenticator.authenticate(key.secret)).orgId, org.id);
+    for (let time = 0; time < 2; time += 1) {
+      const { status, body } = await call('POST', `/keys/${key.id}/revoke`);
+      assert.deepEqual([status, body], [200, { key: { id: key.id } }]);
+      await assert.rejects(authenticator.authenticate(key.secret), { code: 'unauthorized' });
+    }
+    const { body: events } = await call('GET', '/audit/export?org=revoking');
+    const revocations = events.filter(({ action }: AuditEvent) => action === 'api_key.revoked');
+    assert.deepEqual(
+      revocations.map(({ actor, target }: AuditEvent) => [actor.type, target.id]),
+      [['operator', key.id]],
+    );
+    assert.ok(revocations[0].requestId);
+  });
+
   it('makes a key of the first organization where none is named', async () => {
     const { data } = (await call('GET', '/orgs')).body;
     assert.equal((await call('POST', '/keys', { scopes: ['*'] })).body.key.orgId, data[0].id);
@@ -156,6 +177,7 @@ describe("the operator's socket", () => {
       ['/keys', { scopes: ['fly'] }, 400, /"fly"/],
       ['/keys', { scopes: ['*'], org: 'nobody' }, 404, /no organization "nobody"; `cloche admin org list`/],
       ['/keys', { scopes: ['*'], projectIds: ['prj_x'] }, 404, /The organization has no project "prj_x"/],
+      ['/keys/key_x/revoke', undefined, 404, /no API key "key_x"/],
       ['/orgs', undefined, 400, /body is required/],
       ['/nothing', undefined, 404, /does not exist/],
     ];

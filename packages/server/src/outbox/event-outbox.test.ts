@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox, type NewEvent, toEvent } from './event-outbox.ts';
 
@@ -17,8 +16,7 @@ function created(name: string, orgId = ORG): NewEvent {
 }
 
 async function openOutbox() {
-  const db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  const db = await openTestDatabase();
   const clock = new FakeClock();
   const outbox = new EventOutbox(db, clock, new SequentialIds());
   const heard: ResourceEvent[] = [];

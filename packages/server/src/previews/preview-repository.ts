@@ -4,6 +4,7 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import { locksRows } from '../db/row-locks.ts';
 import type { PreviewTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
@@ -91,6 +92,9 @@ export class SqlPreviewRepository implements PreviewRepository {
       if (!(await isOpenProject(tx.db, preview.projectId))) throw projectDeleted(preview.projectId);
       const replaced = await markReplaced(tx, preview);
       await requireRoom();
+      // Makes other previews of the sandbox wait, so that the count stays true.
+      if (locksRows(tx.db))
+        await tx.db.selectFrom('sandboxes').select('id').where('id', '=', preview.sandboxId).forNoKeyUpdate().execute();
       const { used } = await tx.db
         .selectFrom('previews')
         .select(({ fn }) => fn.countAll<number>().as('used'))

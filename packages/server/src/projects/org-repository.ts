@@ -84,8 +84,20 @@ export class OrgRepository {
 
   /** Returns the first organization, and creates it if there is none. */
   async ensureFirst(): Promise<Org> {
+    const first = await this.#first();
+    if (first) return first;
+    try {
+      return await this.create(FIRST_ORG);
+    } catch (error) {
+      const ofAnotherServer = await this.#first();
+      if (!ofAnotherServer) throw error;
+      return ofAnotherServer;
+    }
+  }
+
+  async #first(): Promise<Org | undefined> {
     const row = await this.#select().limit(1).executeTakeFirst();
-    return row ? toOrg(row) : this.create(FIRST_ORG);
+    return row && toOrg(row);
   }
 
   #select() {

@@ -1,7 +1,7 @@
 import type { OrgId, ProjectId } from '@cloche/contract';
-import { locksRows } from '../db/row-locks.ts';
 import type { Transaction } from '../db/transactions.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';
+import { lockOrganization } from '../projects/lock-organization.ts';
 import { isOpenProject } from '../projects/open-project.ts';
 import { countKept, type KeptTable } from './use-counts.ts';
 
@@ -37,8 +37,8 @@ export interface LimitedInsert<Row> extends InsertLimit {
  */
 export async function insertLimited<Row>(tx: Transaction, wanted: LimitedInsert<Row>): Promise<LimitedInsertion<Row>> {
   const { orgId, projectId, table, limit, requireRoom, idempotencyRecordId, findEarlier, insert } = wanted;
+  await lockOrganization(tx, orgId);
   if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
-  if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
   const earlier = idempotencyRecordId === undefined ? undefined : await findEarlier(idempotencyRecordId);
   if (earlier) return { status: 'exists', row: earlier };
   const used = await countKept(tx.db, table, { orgId });

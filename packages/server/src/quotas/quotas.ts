@@ -21,6 +21,11 @@ export type RequireRoom = (additions: Additions) => Promise<void>;
 /** Puts the state of limits of a minute on the answer. Called only where such a limit applies. */
 export type ReportRates = (fields: RateFields) => void;
 
+export interface AdmitOptions {
+  readonly reportRates?: ReportRates | undefined;
+  readonly announces?: boolean | undefined;
+}
+
 export interface QuotasDeps {
   readonly db: Database;
   readonly transactions: Transactions;
@@ -47,12 +52,13 @@ export class Quotas {
    * nothing else that counts towards a limit of the organization is written. A refusal rolls back and is announced as
    * `quota.exceeded`.
    *
+   * @param options.announces false for work that waits until there is room: its refusals are no events
    * @throws AppError `quota_exceeded`, `rate_limited`
    */
   async admit<T>(
     scope: QuotaScope,
     act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>,
-    reportRates?: ReportRates,
+    { reportRates, announces = true }: AdmitOptions = {},
   ): Promise<T> {
     const { orgId, projectId } = scope;
     try {
@@ -61,7 +67,7 @@ export class Quotas {
         return act(tx, (additions) => this.#requireWithin(tx, limits, additions, reportRates));
       });
     } catch (error) {
-      if (error instanceof QuotaRefusal) await this.announce(scope, error.use);
+      if (error instanceof QuotaRefusal && announces) await this.announce(scope, error.use);
       throw error;
     }
   }

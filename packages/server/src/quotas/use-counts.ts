@@ -1,4 +1,5 @@
 import type { QuotaName } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { Database } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { Transaction } from '../db/transactions.ts';
@@ -12,9 +13,11 @@ type Count = (db: Database, scope: QuotaScope, now: number) => Promise<number>;
 const COUNTS: Partial<Record<QuotaName, Count>> = {
   sandboxesPerMinute: countCreated,
   artifactBytes: countArtifactBytes,
+  templateBytes: countTemplateBytes,
   previews: countPreviews,
   secrets: (db, scope) => countKept(db, 'secrets', scope),
   webhooks: (db, scope) => countKept(db, 'webhooks', scope),
+  concurrentWorkspaceRuns: countRunning,
   requestsPerMinute: countRequests,
 };
 
@@ -97,6 +100,18 @@ async function countArtifactBytes(db: Database, { orgId, projectId }: QuotaScope
   return Number(bytes);
 }
 
+/** Counts the versions that organizations have built. A project has none. */
+async function countTemplateBytes(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
+  if (projectId !== undefined) return 0;
+  const { bytes } = await db
+    .selectFrom('custom_template_versions')
+    .select(({ fn }) => fn.sum<number | null>('size_bytes').as('bytes'))
+    .where('org_id', '=', orgId)
+    .where('removed_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(bytes);
+}
+
 async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now: number): Promise<number> {
   let open = db
     .selectFrom('previews')
@@ -110,13 +125,13 @@ async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now
   return Number(previews);
 }
 
-/** Tables whose rows count until they are marked as deleted. */
-export type KeptTable = 'secrets' | 'webhooks';
+/** Tables whose rows count until they are marked as deleted. Custom templates belong to no project. */
+export type KeptTable = 'custom_templates' | 'secrets' | 'webhooks';
 
 /** Returns the number of rows of an organization or a project that are not deleted. */
 export async function countKept(db: Database, table: KeptTable, { orgId, projectId }: QuotaScope): Promise<number> {
   let kept = db.selectFrom(table).where('org_id', '=', orgId).where('deleted_at', 'is', null);
-  if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
+  if (projectId !== undefined) kept = kept.where(sql.ref<string>('project_id'), '=', projectId);
   const { rows } = await kept.select(({ fn }) => fn.countAll<number>().as('rows')).executeTakeFirstOrThrow();
   return Number(rows);
 }
@@ -130,4 +145,18 @@ async function countRequests(db: Database, { orgId, projectId }: QuotaScope, now
     .where('second', '>=', Math.floor((now - RATE_WINDOW_MS) / 1000))
     .executeTakeFirstOrThrow();
   return Number(requests);
+}
+
+/** A run counts from the time at which a server creates its sandbox. */
+async function countRunning(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
+  let runs = db.selectFrom('workspace_runs').where('org_id', '=', orgId);
+  runs = runs.where((where) =>
+    where.or([
+      where('status', '=', 'running'),
+      where.and([where('status', '=', 'queued'), where('step', 'is not', null)]),
+    ]),
+  );
+  if (projectId !== undefined) runs = runs.where('project_id', '=', projectId);
+  const { running } = await runs.select(({ fn }) => fn.countAll<number>().as('running')).executeTakeFirstOrThrow();
+  return Number(running);
 }

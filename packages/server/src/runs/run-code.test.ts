@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { openSandboxes } from '../../testing/sandboxes.ts';
 
 describe('running code', () => {
@@ -160,7 +161,8 @@ describe('a run whose context or sandbox ends', () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await assert.rejects(world.run(id, 'vanish'), { code: 'sandbox_destroyed' });
-    assert.equal((await world.get(id)).destroyedReason, 'platform_cleanup');
+    const isGone = async () => (await world.get(id)).destroyedReason === 'platform_cleanup';
+    await eventually(isGone, { because: 'the answer does not wait for the record' });
   });
 });
 

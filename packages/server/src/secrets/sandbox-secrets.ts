@@ -23,13 +23,23 @@ export async function planSecrets(
 ): Promise<PlannedSecrets | undefined> {
   const entries = Object.entries(wanted);
   if (entries.length === 0) return undefined;
-  const ids = [...new Set(Object.values(wanted))];
-  const found = new Set((await repository.listOfProject(projectId, ids)).map(({ id }) => id));
-  const missing = ids.find((id) => !found.has(id));
-  if (missing !== undefined) throw notFound('secret', missing);
+  await requireSecrets(repository, projectId, Object.values(wanted));
   const made = entries.map(([name, id]) => ({ name, id, placeholder: makePlaceholder() }));
   return {
     env: Object.fromEntries(made.map(({ name, placeholder }) => [name, placeholder])),
     secrets: Object.fromEntries(made.map(({ id, placeholder }) => [placeholder, id])),
   };
+}
+
+/** @throws AppError `not_found` for a secret that is deleted or does not belong to the project */
+export async function requireSecrets(
+  repository: SecretRepository,
+  projectId: ProjectId,
+  wanted: readonly SecretId[],
+): Promise<void> {
+  const ids = [...new Set(wanted)];
+  if (ids.length === 0) return;
+  const found = new Set((await repository.listOfProject(projectId, ids)).map(({ id }) => id));
+  const missing = ids.find((id) => !found.has(id));
+  if (missing !== undefined) throw notFound('secret', missing);
 }

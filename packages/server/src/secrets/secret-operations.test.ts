@@ -61,7 +61,7 @@ describe('the operations on secrets', () => {
     const id = await createId();
     assert.equal((await change(id, { value: 'a\nb' })).status, 400);
     assert.equal((await change(id, { hosts: ['*'] })).status, 400);
-    assert.deepEqual(placesOf(world, 'visible'), []);
+    assert.deepEqual(await placesOf(world, 'visible'), []);
   });
 
   it('have a quota, which deleted ones do not count for', async () => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { PLACEHOLDERS, type SecretQuestion } from '@cloche/protocol';
@@ -59,14 +58,14 @@ describe('the value of a secret', () => {
     await world.restart();
     const hash = hashBody(body);
     for (const text of [SECRET_VALUE, Buffer.from(SECRET_VALUE).toString('base64').slice(0, -3), hash]) {
-      assert.deepEqual(placesOf(world, text), []);
+      assert.deepEqual(await placesOf(world, text), []);
     }
     // Control: the same search finds what is stored, and the hash of a request that has no secret.
-    assert.ok(placesOf(world, 'payments').length > 0);
+    assert.ok((await placesOf(world, 'payments')).length > 0);
     const metadata = { metadata: { a: 'b' } };
     await world.call('POST', '/v1/sandboxes', { body: metadata, idempotencyKey: 'other' });
     await world.restart();
-    assert.ok(placesOf(world, hashBody(metadata)).length > 0);
+    assert.ok((await placesOf(world, hashBody(metadata))).length > 0);
   });
 
   it('is encrypted with a key in a file of the server alone, and bound to its secret', async () => {
@@ -74,15 +73,13 @@ describe('the value of a secret', () => {
     assert.equal(mode & 0o777, 0o600);
     const key = readFileSync(keyFile(), 'utf8').trim();
     assert.match(key, /^[0-9a-f]{64}$/);
-    assert.deepEqual(placesOf(world, key), [keyFile()]);
+    assert.deepEqual(await placesOf(world, key), [keyFile()]);
     const [id, other] = [await createId(), await createId({ value: 'of another secret' })];
     const { sandboxId, env } = await sandboxWith({ KEY: id });
     assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
-    writeRow((database) => {
-      database
-        .prepare('update secrets set value = (select value from secrets where id = ?) where id = ?')
-        .run(other, id);
-    });
+    await world.stored.execute(
+      `update secrets set value = (select value from secrets where id = '${other}') where id = '${id}'`,
+    );
     assert.equal(
       (await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }])).error.code,
       'internal',
@@ -144,7 +141,7 @@ describe('a sandbox with secrets', () => {
     );
     await world.call('DELETE', `/v1/secrets/${id}`);
     assert.equal(await valueFor(sandboxId, env.KEY, named('other.test')), null);
-    assert.ok(!readRows().includes('the next value'));
+    assert.ok(!(await readSecrets()).includes('the next value'));
   });
 
   it('is refused for a variable of `env`, for too many, and for a secret that is not there', async () => {
@@ -185,11 +182,11 @@ describe('a rotation', () => {
     const before = readFileSync(keyFile(), 'utf8');
     const ids = await Promise.all(Array.from({ length: 3 }, () => createId()));
     const { sandboxId, env } = await sandboxWith({ KEY: ids[0] ?? '' });
-    const sealed = readRows();
+    const sealed = await readSecrets();
     assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 3 });
     assert.notEqual(readFileSync(keyFile(), 'utf8'), before);
     assert.match(readFileSync(keyFile(), 'utf8'), /^[0-9a-f]{64}\n$/);
-    assert.notEqual(readRows(), sealed);
+    assert.notEqual(await readSecrets(), sealed);
     assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
     await world.restart();
     assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
@@ -212,8 +209,7 @@ describe('a rotation', () => {
     assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
   });
 
-  it('takes the first key of CLOCHE_SECRETS_KEY, and makes no file', async () => {
-    const [old, next] = ['01'.repeat(32), '02'.repeat(32)];
+  it('cannot be decrypted when the file of the key is lost', async () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     rmSync(keyFile());
     await world.restart();
@@ -221,20 +217,28 @@ describe('a rotation', () => {
       (await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }])).error.code,
       'internal',
     );
+  });
+
+  it('is encrypted with the first key of CLOCHE_SECRETS_KEY and decrypted with each, without a file', async () => {
+    const [old, next] = ['01'.repeat(32), '02'.repeat(32)];
     await world.close();
-    world = await openKeyWorld(undefined, { CLOCHE_SECRETS_KEY: `${next},${old}` });
-    await createId();
-    assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 0 });
+    world = await openKeyWorld(undefined, { CLOCHE_SECRETS_KEY: old });
+    const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
+    const valueWith = async (keys: string) => {
+      await world.restart({ CLOCHE_SECRETS_KEY: keys });
+      const answer = await ask(sandboxId, [{ placeholder: env.KEY ?? '', host: named('api.test') }]);
+      return answer.values?.[0] ?? answer.error.code;
+    };
+
+    assert.equal(await valueWith(next), 'internal');
+    assert.equal(await valueWith(`${next},${old}`), SECRET_VALUE);
+    assert.deepEqual(await world.operator('POST', '/rotate-secrets'), { rotated: 1 });
+    assert.equal(await valueWith(old), 'internal');
+    assert.equal(await valueWith(next), SECRET_VALUE);
     assert.ok(!existsSync(keyFile()));
   });
 });
 
-function writeRow(write: (database: DatabaseSync) => void): void {
-  using database = new DatabaseSync(join(world.folder, 'data/server/cloche.db'));
-  write(database);
-}
-
-function readRows(): string {
-  using database = new DatabaseSync(join(world.folder, 'data/server/cloche.db'));
-  return JSON.stringify(database.prepare('select id, value from secrets order by id').all());
+async function readSecrets(): Promise<string> {
+  return JSON.stringify(await world.stored.execute('select id, value from secrets order by id'));
 }

@@ -1,6 +1,5 @@
-import type { Language } from '@cloche/contract';
 import type { TemplateVersionManifest } from '@cloche/protocol';
-import { invalidRequest, notFound } from '../base/app-error.ts';
+import { type AppError, invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { type TemplateRecord, type TemplateVersionRecord, templateIdOf } from './template.ts';
@@ -12,13 +11,14 @@ export interface CatalogueEntry {
   readonly versions: readonly [TemplateVersionRecord, ...TemplateVersionRecord[]];
 }
 
+/** A version that a sandbox can be created from. */
 export interface ResolvedVersion {
-  readonly template: TemplateRecord;
+  readonly template: Pick<TemplateRecord, 'id' | 'slug' | 'languages'>;
   readonly version: TemplateVersionRecord;
 }
 
 /**
- * The template versions that sandboxes can be created from. Keeps the last known versions while the runtime does not
+ * The curated template versions, which every organization can create sandboxes from. Keeps the last known versions while the runtime does not
  * answer.
  */
 export class TemplateCatalogue {
@@ -54,43 +54,36 @@ export class TemplateCatalogue {
     return this.#entries;
   }
 
-  /** @param slugOrId throws `not_found` when there is no such template. */
-  get(slugOrId: string): CatalogueEntry {
-    const entry = this.#entries.find(({ template }) => template.slug === slugOrId || template.id === slugOrId);
-    if (!entry) throw notFound('template', slugOrId);
-    return entry;
+  /** Returns a template by slug or id, or undefined. */
+  findTemplate(slugOrId: string): CatalogueEntry | undefined {
+    return this.#entries.find(({ template }) => template.slug === slugOrId || template.id === slugOrId);
   }
 
-  /** Returns the pinned version, or the template's newest version. */
-  resolve(slugOrId: string | undefined, versionId: string | undefined, defaultSlug: string): ResolvedVersion {
-    if (versionId === undefined) {
-      const { template, versions } = this.get(slugOrId ?? defaultSlug);
-      return { template, version: versions[0] };
-    }
-    const named = slugOrId === undefined ? undefined : this.get(slugOrId);
-    const pinned = this.#findVersion(versionId);
-    if (!pinned) throw notFound('template version', versionId);
-    if (named && named.template.id !== pinned.template.id) {
-      const message = `is a version of "${pinned.template.slug}", not of "${named.template.slug}"; leave out this field or the template`;
-      throw invalidRequest({ path: 'body.templateVersionId', message });
-    }
-    return pinned;
+  /**
+   * Returns the pinned version, or the template's newest version; undefined if one of the two is not in the catalogue.
+   *
+   * @throws AppError `invalid_request` for a version of another template
+   */
+  find(slugOrId: string | undefined, versionId: string | undefined, defaultSlug: string): ResolvedVersion | undefined {
+    const entry = this.findTemplate(slugOrId ?? defaultSlug);
+    if (versionId === undefined) return entry && { template: entry.template, version: entry.versions[0] };
+    const pinned = this.findVersion(versionId);
+    if (!pinned || slugOrId === undefined) return pinned;
+    if (entry && entry.template.id !== pinned.template.id) throw versionOfAnother(pinned.template, entry.template);
+    return entry && pinned;
   }
 
-  /** @throws AppError `invalid_request` naming `body.language` when the template is known not to have the language. */
-  requireLanguage(templateId: string, language: Language): void {
-    const languages = this.#entries.find(({ template }) => template.id === templateId)?.template.languages;
-    if (!languages || languages.includes(language)) return;
-    const message = `"${language}" is not available in this sandbox's template, which has ${languages.join(', ')}`;
-    throw invalidRequest({ path: 'body.language', message });
-  }
-
-  #findVersion(versionId: string): ResolvedVersion | undefined {
+  findVersion(versionId: string): ResolvedVersion | undefined {
     for (const { template, versions } of this.#entries) {
       const version = versions.find(({ id }) => id === versionId);
       if (version) return { template, version };
     }
     return undefined;
+  }
+
+  /** Returns the languages of a template, or undefined for a template that is not in the catalogue. */
+  languagesOf(templateId: string): readonly string[] | undefined {
+    return this.#entries.find(({ template }) => template.id === templateId)?.template.languages;
   }
 
   async #read(available: ReadonlySet<string> | undefined): Promise<void> {
@@ -108,6 +101,13 @@ export class TemplateCatalogue {
     const { description, languages } = newest;
     return { id: templateIdOf(slug), slug, description, languages, createdAt: this.#clock.now() };
   }
+}
+
+type Named = Pick<TemplateRecord, 'slug'>;
+
+export function versionOfAnother({ slug }: Named, wanted: Named): AppError {
+  const message = `is a version of "${slug}", not of "${wanted.slug}"; leave out this field or the template`;
+  return invalidRequest({ path: 'body.templateVersionId', message });
 }
 
 function toVersion(manifest: TemplateVersionManifest): TemplateVersionRecord {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Template, TemplateId, TemplateVersion, TemplateVersionId } from '@cloche/contract';
+import type { Resources, Template, TemplateId, TemplateVersion, TemplateVersionId } from '@cloche/contract';
 import { timestamp } from '../base/clock.ts';
 
 export interface TemplateRecord {
@@ -16,6 +16,8 @@ export interface TemplateVersionRecord {
   readonly version: string;
   readonly digest: string;
   readonly packages: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Resources of sandboxes whose request does not name them. */
+  readonly resources?: Resources;
   readonly builtAt: number;
 }
 
@@ -33,6 +35,7 @@ export function toTemplate(template: TemplateRecord, latest: TemplateVersionReco
     languages: [...template.languages],
     latestVersion: latest.version,
     latestVersionId: latest.id,
+    defaultVersionId: latest.id,
     createdAt: timestamp(template.createdAt),
   };
 }

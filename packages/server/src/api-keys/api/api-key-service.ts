@@ -116,16 +116,27 @@ export class ApiKeyService {
     authenticator.forget();
   }
 
-  async revoke(id: ApiKeyId): Promise<void> {
-    await this.#revoke(id);
-    this.#deps.authenticator.forget();
+  /**
+   * Revokes a key of any organization. Idempotent.
+   *
+   * @param requestId id of the operator's request, for the audit log
+   * @throws AppError `not_found`
+   */
+  async revoke(id: ApiKeyId, requestId?: string): Promise<void> {
+    const { keys, clock, authenticator } = this.#deps;
+    const revokedNow = await this.#revoke(id, requestId);
+    authenticator.forget();
+    if (revokedNow || (await keys.listEnded([id], clock.now())).length > 0) return;
+    throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }
 
-  #revoke(id: ApiKeyId): Promise<void> {
+  /** Resolves with whether the key was not revoked before. */
+  #revoke(id: ApiKeyId, requestId?: string): Promise<boolean> {
     const { keys, clock } = this.#deps;
     return this.#deps.transactions.run(async (tx) => {
       const revoked = await keys.revoke(id, clock.now(), tx);
-      if (revoked) await this.#append(tx, 'api_key.revoked', revoked);
+      if (revoked) await this.#append(tx, 'api_key.revoked', revoked, requestId);
+      return revoked !== undefined;
     });
   }
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { ApiAnswer } from '../../../testing/call-api.ts';
 import { type KeyWorld, openKeyWorld } from '../../../testing/keys.ts';
+import { placesOf } from '../../../testing/secrets.ts';
 
 let world: KeyWorld;
 beforeEach(async () => {
@@ -16,22 +15,6 @@ const body = { name: 'ci', scopes: ['*'] };
 
 function create(idempotencyKey: string, key?: string): Promise<ApiAnswer> {
   return world.call('POST', '/v1/api-keys', { body, idempotencyKey, ...(key === undefined ? {} : { key }) });
-}
-
-/** Returns the files of the server and its log, with their contents. */
-function everythingAtRest(): [name: string, bytes: Buffer][] {
-  const names = readdirSync(world.folder, { recursive: true, encoding: 'utf8' });
-  const files = names.map((name) => join(world.folder, name)).filter((path) => statSync(path).isFile());
-  return [
-    ...files.map((path): [string, Buffer] => [path, readFileSync(path)]),
-    ['log', Buffer.from(world.lines.join())],
-  ];
-}
-
-function placesOf(text: string): string[] {
-  return everythingAtRest()
-    .filter(([, bytes]) => bytes.includes(text))
-    .map(([name]) => name);
 }
 
 describe('the secret of a new key', () => {
@@ -78,9 +61,9 @@ describe('the secret of a new key', () => {
     const secrets = [caller.secret, secret, rotated.body.secret, accessToken, idempotencyKey, rotation, opening];
     assert.equal(new Set(secrets).size, 7);
     for (const moment of ['at once', 'after a restart']) {
-      assert.ok(placesOf(visible).length > 0, moment);
-      assert.ok(placesOf(apiKey.prefix.slice(4)).length > 0, moment);
-      for (const each of secrets) assert.deepEqual(placesOf(each), [], moment);
+      assert.ok((await placesOf(world, visible)).length > 0, moment);
+      assert.ok((await placesOf(world, apiKey.prefix.slice(4))).length > 0, moment);
+      for (const each of secrets) assert.deepEqual(await placesOf(world, each), [], moment);
       await world.restart();
     }
   });

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type ApiKeyId, type CreateApiKeyBody, type ErrorCode, LIMITS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
+import { openTestDatabase } from '../../../testing/test-database.ts';
 import { AppError } from '../../base/app-error.ts';
 import { randomIds } from '../../base/id-source.ts';
 import type { Database } from '../../db/database.ts';
-import { migrate } from '../../db/migrate.ts';
-import { openDatabase } from '../../db/open-database.ts';
 import { Transactions } from '../../db/transactions.ts';
 import { InFlight } from '../../http/in-flight.ts';
 import { EventOutbox } from '../../outbox/event-outbox.ts';
@@ -34,8 +33,7 @@ const { signal } = new AbortController();
 
 beforeEach(async () => {
   now = Date.parse('2026-01-01T00:00:00.000Z');
-  db = openDatabase('sqlite::memory:');
-  await migrate(db);
+  db = await openTestDatabase();
   orgs = new OrgRepository(db, clock, randomIds);
   orgId = (await orgs.ensureFirst()).id;
   const keys = new SqlApiKeyRepository(db);

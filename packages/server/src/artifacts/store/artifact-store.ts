@@ -1,28 +1,52 @@
 import type { Readable } from 'node:stream';
 
-/** Stores contents by their SHA-256 digest, independent of artifacts. */
+/** A content to store. */
+export interface NewContent {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** Name of the content; by default its digest. */
+  readonly name?: ContentName;
+}
+
+/** 64 hexadecimal digits: the SHA-256 of a content, or random ones for a content that has an owner of its own. */
+export type ContentName = string;
+
+/** A request by which a client stores a content in a bucket itself. */
+export interface SignedPut {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
   /**
    * Stores a local file as the content with that digest. May move the file. Idempotent and atomic.
    *
    * @throws when the stored bytes do not have the digest.
    */
-  put(file: string, content: { sha256: string; sizeBytes: number }): Promise<void>;
-  has(sha256: string): Promise<boolean>;
+  put(file: string, content: NewContent): Promise<void>;
+  has(name: ContentName): Promise<boolean>;
   /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissingError */
-  read(sha256: string, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
+  read(name: ContentName, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
   /** Idempotent. */
-  remove(sha256: string): Promise<void>;
+  remove(name: ContentName): Promise<void>;
   /** Lists every content and the time it was stored, in any order. */
-  list(): AsyncIterable<{ sha256: string; storedAt: number }>;
+  list(): AsyncIterable<{ name: ContentName; storedAt: number }>;
+  /** Returns the file of a content in a folder; undefined for a store that is not in one. */
+  fileOf(name: ContentName): string | undefined;
+  /**
+   * Signs a request that stores the content until `expiresInMs` have passed; undefined for a store that takes none. The
+   * store refuses another size, and other bytes if it checks digests.
+   */
+  signPut(content: Required<NewContent>, expiresInMs: number): Promise<SignedPut | undefined>;
   close(): Promise<void>;
 }
 
 export class ContentMissingError extends Error {
   override readonly name = 'ContentMissingError';
 
-  constructor(sha256: string, options?: ErrorOptions) {
-    super(`the store has no content ${sha256}`, options);
+  constructor(name: ContentName, options?: ErrorOptions) {
+    super(`the store has no content ${name}`, options);
   }
 }
 

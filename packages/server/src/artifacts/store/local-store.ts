@@ -5,12 +5,12 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type ArtifactStore, ContentMissingError } from './artifact-store.ts';
+import { type ArtifactStore, ContentMissingError, type ContentName, type NewContent } from './artifact-store.ts';
 
-const DIGEST = /^[0-9a-f]{64}$/;
+const NAME = /^[0-9a-f]{64}$/;
 
 /**
- * Stores contents in a local folder, as `<first two digits>/<digest>`. `put` renames, so its file must be on the same
+ * Stores contents in a local folder, as `<first two digits>/<name>`. `put` renames, so its file must be on the same
  * file system.
  */
 export class LocalStore implements ArtifactStore {
@@ -20,8 +20,8 @@ export class LocalStore implements ArtifactStore {
     this.#folder = folder;
   }
 
-  async put(file: string, { sha256 }: { sha256: string; sizeBytes: number }): Promise<void> {
-    const place = this.#pathOf(sha256);
+  async put(file: string, { sha256, name = sha256 }: NewContent): Promise<void> {
+    const place = this.fileOf(name);
     await requireDigest(file, sha256);
     await mkdir(dirname(place), { recursive: true, mode: 0o700 });
     await flush(file);
@@ -29,45 +29,49 @@ export class LocalStore implements ArtifactStore {
     await flush(dirname(place));
   }
 
-  async has(sha256: string): Promise<boolean> {
-    return (await stat(this.#pathOf(sha256)).catch(() => undefined)) !== undefined;
+  async has(name: ContentName): Promise<boolean> {
+    return (await stat(this.fileOf(name)).catch(() => undefined)) !== undefined;
   }
 
   async read(
-    sha256: string,
+    name: ContentName,
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
     // A read stream, not a file handle: Node.js ends the process when a file handle is garbage-collected while open.
-    const content = createReadStream(this.#pathOf(sha256), { ...range, signal, highWaterMark: 256 * 1024 });
+    const content = createReadStream(this.fileOf(name), { ...range, signal, highWaterMark: 256 * 1024 });
     try {
       await once(content, 'open');
       return content;
     } catch (error) {
-      throw signal.aborted ? error : new ContentMissingError(sha256, { cause: error });
+      throw signal.aborted ? error : new ContentMissingError(name, { cause: error });
     }
   }
 
-  async remove(sha256: string): Promise<void> {
-    await rm(this.#pathOf(sha256), { force: true });
+  async remove(name: ContentName): Promise<void> {
+    await rm(this.fileOf(name), { force: true });
   }
 
-  async *list(): AsyncGenerator<{ sha256: string; storedAt: number }> {
+  async *list(): AsyncGenerator<{ name: ContentName; storedAt: number }> {
     for (const group of await readdir(this.#folder).catch(() => [])) {
-      for (const sha256 of await readdir(join(this.#folder, group)).catch(() => [])) {
-        if (!DIGEST.test(sha256)) continue;
-        const found = await stat(this.#pathOf(sha256)).catch(() => undefined);
-        if (found) yield { sha256, storedAt: found.mtimeMs };
+      for (const name of await readdir(join(this.#folder, group)).catch(() => [])) {
+        if (!NAME.test(name)) continue;
+        const found = await stat(this.fileOf(name)).catch(() => undefined);
+        if (found) yield { name, storedAt: found.mtimeMs };
       }
     }
   }
 
-  async close(): Promise<void> {}
-
-  #pathOf(sha256: string): string {
-    if (!DIGEST.test(sha256)) throw new Error('a content is named by its SHA-256');
-    return join(this.#folder, sha256.slice(0, 2), sha256);
+  fileOf(name: ContentName): string {
+    if (!NAME.test(name)) throw new Error('the name of a content has 64 hexadecimal digits');
+    return join(this.#folder, name.slice(0, 2), name);
   }
+
+  async signPut(): Promise<undefined> {
+    return undefined;
+  }
+
+  async close(): Promise<void> {}
 }
 
 /** Reads the file back, so that a disk error is noticed while the sandbox still has the original. */

@@ -1,59 +1,22 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { cachePaths } from '@cloche/layout';
-import { eventually } from '@cloche/testkit/eventually';
+import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
+import { BUCKET, freePort, hasS3, KEYS, startS3, versitygw } from '../../../testing/s3-server.ts';
 import { StoreError } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
 import { readS3Url, S3Store } from './s3-store.ts';
 
-const { versitygw } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
-const BUCKET = 'artifacts';
 const MEBIBYTE = 2 ** 20;
-const KEYS = { AWS_ACCESS_KEY_ID: 'cloche', AWS_SECRET_ACCESS_KEY: 'only-for-this-test' };
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  return port;
-}
-
-/**
- * Starts a real S3-compatible server on a folder. `started` receives its process before the server accepts requests.
- */
-async function startS3(folder: string, started: (process: ChildProcess) => void): Promise<string> {
-  mkdirSync(join(folder, 'objects'));
-  const port = await freePort();
-  const address = `127.0.0.1:${port}`;
-  const flags = ['--access', KEYS.AWS_ACCESS_KEY_ID, '--secret', KEYS.AWS_SECRET_ACCESS_KEY, '--port', address];
-  started(spawn(versitygw, [...flags, 'posix', join(folder, 'objects')], { stdio: 'ignore' }));
-  const endpoint = `http://${address}`;
-  const client = new S3Client({ region: 'us-east-1', endpoint, forcePathStyle: true, maxAttempts: 1 });
-  const createsBucket = () =>
-    client.send(new CreateBucketCommand({ Bucket: BUCKET })).then(
-      () => true,
-      (error) => {
-        if (!/ECONNREFUSED/.test(String(error))) throw error;
-        return false;
-      },
-    );
-  await eventually(createsBucket, { within: 60_000, because: 'the store accepts connections' });
-  client.destroy();
-  return endpoint;
-}
-
-if (existsSync(versitygw)) {
+if (hasS3) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-s3-'));
   let server: ChildProcess | undefined;
   after(async () => {

@@ -10,7 +10,15 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { type ArtifactStore, ContentMissingError, StoreError } from './artifact-store.ts';
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import {
+  type ArtifactStore,
+  ContentMissingError,
+  type ContentName,
+  type NewContent,
+  type SignedPut,
+  StoreError,
+} from './artifact-store.ts';
 import { DigestCheck } from './digest-check.ts';
 
 const MEBIBYTE = 2 ** 20;
@@ -24,7 +32,8 @@ const SIZES: S3Sizes = { oneRequestBytes: 5 * 1024 * MEBIBYTE, partBytes: 64 * M
 const CONNECT_MS = 5_000;
 /** Longest time without any data before a connection is closed. */
 const STALL_MS = 60_000;
-const DIGEST = /[0-9a-f]{64}$/;
+const NAME = /^[0-9a-f]{64}$/;
+const CHECKSUM_HEADER = 'x-amz-checksum-sha256';
 
 export interface S3Location {
   readonly bucket: string;
@@ -68,14 +77,13 @@ export class S3Store implements ArtifactStore {
    * Sends the digest with the content, so that the bucket refuses different bytes. A very large content is sent in
    * parts with their own digests; the upload completes only if the whole content has its digest.
    */
-  async put(file: string, { sha256, sizeBytes }: { sha256: string; sizeBytes: number }): Promise<void> {
+  async put(file: string, { sha256, sizeBytes, name = sha256 }: NewContent): Promise<void> {
     const body = createReadStream(file, { highWaterMark: MEBIBYTE });
-    const object = this.#objectOf(sha256);
+    const object = this.#objectOf(name);
     const { oneRequestBytes, partBytes } = this.#sizes;
     try {
       if (sizeBytes <= oneRequestBytes) {
-        const checksum = Buffer.from(sha256, 'hex').toString('base64');
-        const whole = { ...object, Body: body, ContentLength: sizeBytes, ChecksumSHA256: checksum };
+        const whole = { ...object, Body: body, ContentLength: sizeBytes, ChecksumSHA256: inBase64(sha256) };
         await this.#client.send(new PutObjectCommand(whole));
       } else {
         const Body = pipeline(body, new DigestCheck(sha256, sizeBytes), () => undefined);
@@ -89,9 +97,9 @@ export class S3Store implements ArtifactStore {
     }
   }
 
-  async has(sha256: string): Promise<boolean> {
+  async has(name: ContentName): Promise<boolean> {
     try {
-      await this.#client.send(new HeadObjectCommand(this.#objectOf(sha256)));
+      await this.#client.send(new HeadObjectCommand(this.#objectOf(name)));
       return true;
     } catch (error) {
       if (isMissing(error)) return false;
@@ -100,52 +108,82 @@ export class S3Store implements ArtifactStore {
   }
 
   async read(
-    sha256: string,
+    name: ContentName,
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
     const part = range ? { Range: `bytes=${range.start}-${range.end}` } : {};
-    const command = new GetObjectCommand({ ...this.#objectOf(sha256), ...part });
+    const command = new GetObjectCommand({ ...this.#objectOf(name), ...part });
     try {
       const { Body } = await this.#client.send(command, { abortSignal: signal });
       // In Node.js the body is a Node.js stream.
       return Body as Readable;
     } catch (error) {
-      if (isMissing(error)) throw new ContentMissingError(sha256, { cause: error });
+      if (isMissing(error)) throw new ContentMissingError(name, { cause: error });
       throw new StoreError('the bucket does not answer', { cause: error });
     }
   }
 
-  async remove(sha256: string): Promise<void> {
+  async remove(name: ContentName): Promise<void> {
     try {
-      await this.#client.send(new DeleteObjectCommand(this.#objectOf(sha256)));
+      await this.#client.send(new DeleteObjectCommand(this.#objectOf(name)));
     } catch (error) {
       if (!isMissing(error)) throw new StoreError('the bucket does not answer', { cause: error });
     }
   }
 
-  async *list(): AsyncGenerator<{ sha256: string; storedAt: number }> {
+  async *list(): AsyncGenerator<{ name: ContentName; storedAt: number }> {
     const { bucket, prefix } = this.#location;
     let after: string | undefined;
     do {
-      const page = { Bucket: bucket, Prefix: prefix, ...(after === undefined ? {} : { ContinuationToken: after }) };
+      // Without the delimiter, contents of other stores below the prefix would be listed too.
+      const page = {
+        Bucket: bucket,
+        Prefix: prefix,
+        Delimiter: '/',
+        ...(after === undefined ? {} : { ContinuationToken: after }),
+      };
       const { Contents = [], NextContinuationToken } = await this.#client.send(new ListObjectsV2Command(page));
       for (const { Key = '', LastModified } of Contents) {
-        const sha256 = DIGEST.exec(Key)?.[0];
-        if (sha256 !== undefined) yield { sha256, storedAt: LastModified?.getTime() ?? Date.now() };
+        const name = Key.slice(prefix.length);
+        if (NAME.test(name)) yield { name, storedAt: LastModified?.getTime() ?? Date.now() };
       }
       after = NextContinuationToken;
     } while (after !== undefined);
+  }
+
+  fileOf(): undefined {
+    return undefined;
+  }
+
+  async signPut({ name, sha256, sizeBytes }: Required<NewContent>, expiresInMs: number): Promise<SignedPut> {
+    const checksum = inBase64(sha256);
+    const command = new PutObjectCommand({
+      ...this.#objectOf(name),
+      ContentLength: sizeBytes,
+      ChecksumSHA256: checksum,
+    });
+    const url = await getSignedUrl(this.#client, command, {
+      expiresIn: Math.floor(expiresInMs / 1000),
+      // As signed headers, so that the bucket refuses another size or digest.
+      unhoistableHeaders: new Set([CHECKSUM_HEADER]),
+      signableHeaders: new Set(['content-length', CHECKSUM_HEADER, 'host']),
+    });
+    return { url, headers: { 'content-length': String(sizeBytes), [CHECKSUM_HEADER]: checksum } };
   }
 
   async close(): Promise<void> {
     this.#client.destroy();
   }
 
-  #objectOf(sha256: string): { Bucket: string; Key: string } {
+  #objectOf(name: ContentName): { Bucket: string; Key: string } {
     const { bucket, prefix } = this.#location;
-    return { Bucket: bucket, Key: `${prefix}${sha256}` };
+    return { Bucket: bucket, Key: `${prefix}${name}` };
   }
+}
+
+function inBase64(sha256: string): string {
+  return Buffer.from(sha256, 'hex').toString('base64');
 }
 
 function isMissing(error: unknown): boolean {

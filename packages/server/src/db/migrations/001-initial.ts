@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, SqliteAdapter, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
 /** Column type for times and byte counts. They exceed 32 bits: SQLite's `integer` holds them, PostgreSQL's does not. */
@@ -103,8 +103,12 @@ async function createTemplates(db: Kysely<unknown>): Promise<void> {
     .addColumn('digest', 'text', (column) => column.notNull())
     .addColumn('packages', 'text', (column) => column.notNull())
     .addColumn('built_at', TIME, (column) => column.notNull())
-    // SQLite-specific auto-increment column: Kysely writes `auto_increment`, which PostgreSQL refuses.
-    .addColumn('seq', 'integer', (column) => column.primaryKey().autoIncrement())
+    .addColumn('seq', 'integer', (column) => {
+      const key = column.primaryKey();
+      return db.getExecutor().adapter instanceof SqliteAdapter
+        ? key.autoIncrement()
+        : key.generatedByDefaultAsIdentity();
+    })
     .addUniqueConstraint('template_versions_digest', ['template_id', 'digest'])
     .execute();
 }

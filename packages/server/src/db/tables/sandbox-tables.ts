@@ -107,6 +107,8 @@ export interface ArtifactTable {
   org_id: string;
   project_id: string;
   sandbox_id: string;
+  /** Null unless a workspace run exported it. */
+  workspace_run_id: Generated<string | null>;
   name: string;
   /** Path in the sandbox; null for an output of a run. */
   path: string | null;

@@ -1,5 +1,8 @@
 import { BackOff } from '@cloche/node-support';
 import {
+  CapturedVersion,
+  type CaptureInstance,
+  type DeriveVersion,
   HOSTD_PROTOCOL_VERSION,
   HostdErrorBody,
   HostdHealth,
@@ -31,6 +34,7 @@ import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import {
   type AgentClient,
   AgentError,
+  CaptureError,
   type InstanceName,
   type IsolationClaims,
   LaunchError,
@@ -40,6 +44,7 @@ import {
 import { claimsOf } from './isolation-claims.ts';
 
 const health = Compile(HostdHealth);
+const capturedVersion = Compile(CapturedVersion);
 const launched = Compile(LaunchedInstance);
 const instanceList = Compile(InstanceList);
 const instanceUseList = Compile(InstanceUseList);
@@ -187,6 +192,25 @@ export class HostdDriver implements RuntimeDriver {
     return (await readAnswer(response, templateVersionList)).templateVersions;
   }
 
+  async capture(
+    { sandboxId, generation }: InstanceName,
+    request: CaptureInstance,
+    signal: AbortSignal,
+  ): Promise<CapturedVersion> {
+    const path = `${instancePath(sandboxId, generation)}/capture`;
+    return readAnswer(await this.#request('POST', path, signal, request), capturedVersion);
+  }
+
+  async deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion> {
+    return readAnswer(await this.#request('POST', '/captured-versions', signal, request), capturedVersion);
+  }
+
+  async removeVersion(versionId: string): Promise<void> {
+    const path = `/captured-versions/${encodeURIComponent(versionId)}`;
+    const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    await response.body.dump();
+  }
+
   async metrics(signal: AbortSignal): Promise<string> {
     const response = await this.#request('GET', '/metrics', signal);
     return readText(response.body, MAX_METRICS_BYTES);
@@ -230,7 +254,7 @@ export class HostdDriver implements RuntimeDriver {
     }
   }
 
-  /** @throws LaunchError for every response but a success, and `unreachable` without a response. */
+  /** @throws LaunchError or CaptureError for every response but a success, and `unreachable` without a response. */
   async #request(
     method: 'GET' | 'PUT' | 'POST' | 'DELETE',
     path: string,
@@ -249,6 +273,8 @@ export class HostdDriver implements RuntimeDriver {
     }
     if (response.statusCode < 300) return response;
     const { error } = await readAnswer(response, errorBody);
+    const capture = CAPTURE_KINDS.get(error.code);
+    if (capture) throw new CaptureError(capture, error.message);
     throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
   }
 }
@@ -270,6 +296,12 @@ const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
   ['template_not_found', 'template_not_found'],
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
+]);
+
+const CAPTURE_KINDS: ReadonlyMap<string, CaptureError['kind']> = new Map([
+  ['capture_refused', 'refused'],
+  ['instance_not_found', 'gone'],
+  ['version_in_use', 'in_use'],
 ]);
 
 /** Returns a signal that also aborts when hostd does not answer in time. */

@@ -38,7 +38,7 @@ const states = async () =>
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-journal-'));
   file = join(folder, 'journal');
-  db = openDatabase(`sqlite:${join(folder, 'x.db')}`);
+  db = await openDatabase(`sqlite:${join(folder, 'x.db')}`);
   await migrate(db);
   stored = new IdempotencyRepository(db);
   records = await open();

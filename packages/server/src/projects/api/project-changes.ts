@@ -1,4 +1,10 @@
-import type { Metadata, OrgId, ProjectId, ProjectQuotas } from '@cloche/contract';
+import {
+  type Metadata,
+  type OrgId,
+  type ProjectId,
+  type ProjectQuotas,
+  UNFINISHED_RUN_STATUSES,
+} from '@cloche/contract';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
@@ -8,6 +14,7 @@ import { isUniqueViolation } from '../../db/unique-violation.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import type { Limits } from '../../quotas/limits.ts';
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
+import { lockOrganization } from '../lock-organization.ts';
 import { nameKey, type ProjectRecord, toProject, toRecord } from '../project.ts';
 
 export interface NewProject extends Pick<ProjectRecord, 'id' | 'orgId' | 'name' | 'metadata' | 'quotas'> {
@@ -70,7 +77,7 @@ export class ProjectChanges {
       idempotency_record_id: idempotencyRecordId ?? null,
     };
     return transactions.run(async (tx): Promise<Insertion> => {
-      const used = await lockAndCount(tx.db, project.orgId);
+      const used = await lockAndCount(tx, project.orgId);
       const made = idempotencyRecordId && (await findByIdempotencyRecord(tx.db, idempotencyRecordId));
       if (made) return { status: 'exists', project: made };
       if (used >= maxOpen) return { status: 'full', used };
@@ -142,8 +149,15 @@ export class ProjectChanges {
         .where('project_id', '=', id)
         .where('status', 'in', OCCUPYING_STATUSES)
         .executeTakeFirstOrThrow();
-      // There are no workspace runs yet.
-      if (Number(live) > 0) return { status: 'in_use', liveSandboxes: Number(live), workspaceRuns: 0 };
+      const { unfinished } = await tx.db
+        .selectFrom('workspace_runs')
+        .select(({ fn }) => fn.countAll<number>().as('unfinished'))
+        .where('org_id', '=', row.org_id)
+        .where('project_id', '=', id)
+        .where('status', 'in', UNFINISHED_RUN_STATUSES)
+        .executeTakeFirstOrThrow();
+      const [liveSandboxes, workspaceRuns] = [Number(live), Number(unfinished)];
+      if (liveSandboxes + workspaceRuns > 0) return { status: 'in_use', liveSandboxes, workspaceRuns };
       const deleted = await tx.db
         .updateTable('projects')
         .set({ deleted_at: this.#deps.clock.now() })
@@ -168,9 +182,9 @@ export class ProjectChanges {
 }
 
 /** Makes other creations of the organization wait until the end of the transaction. */
-async function lockAndCount(db: Database, orgId: OrgId): Promise<number> {
-  if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forNoKeyUpdate().execute();
-  const { open } = await db
+async function lockAndCount(tx: Transaction, orgId: OrgId): Promise<number> {
+  await lockOrganization(tx, orgId);
+  const { open } = await tx.db
     .selectFrom('projects')
     .select(({ fn }) => fn.countAll<number>().as('open'))
     .where('org_id', '=', orgId)

@@ -6,6 +6,7 @@ import {
   mapBytes,
   type NetworkPolicy,
   normalizeNetworkPolicy,
+  type Resources,
 } from '@cloche/contract';
 import { AppError, invalidRequest } from '../../base/app-error.ts';
 import type { ResolvedResources } from '../record/sandbox.ts';
@@ -34,6 +35,23 @@ export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings
   return { ttlMs: checkTtl(body.ttlMs), resources, networkPolicy };
 }
 
+const RESOURCES = ['cpu', 'memoryMb', 'diskMb', 'pids'] as const;
+
+/**
+ * Returns the resources of a sandbox whose template version has defaults of its own. A default above the operator's
+ * maximum, which may have changed since the build, is lowered to it.
+ */
+export function resourcesOfVersion(
+  ofVersion: Resources,
+  body: Pick<CreateSandboxBody, 'resources'>,
+  { defaultResources, maxResources }: SandboxSettings,
+): ResolvedResources {
+  const resources = { ...defaultResources, ...ofVersion, ...body.resources };
+  return Object.fromEntries(
+    RESOURCES.map((name) => [name, Math.min(resources[name], maxResources[name])]),
+  ) as ResolvedResources;
+}
+
 /** Secrets and `env` set variables of the same environment. */
 function checkSecrets({ env = {}, secrets = {} }: CreateSandboxBody, issues: Issue[]): void {
   const names = Object.keys(secrets);
@@ -58,8 +76,8 @@ function checkMap(
   });
 }
 
-function checkResources(resources: ResolvedResources, max: ResolvedResources, issues: Issue[]): void {
-  for (const name of ['cpu', 'memoryMb', 'diskMb', 'pids'] as const) {
+export function checkResources(resources: ResolvedResources, max: ResolvedResources, issues: Issue[]): void {
+  for (const name of RESOURCES) {
     if (resources[name] <= max[name]) continue;
     issues.push({ path: `body.resources.${name}`, message: `must be at most ${max[name]}, the operator's maximum` });
   }

@@ -9,11 +9,12 @@ import { type ProjectAccess, projectDeleted } from '../../projects/access/projec
 import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
 import { planSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';
-import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
+import type { FindTemplates } from '../../templates/custom/find-templates.ts';
+import type { ResolvedVersion } from '../../templates/template-catalogue.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { InsertResult, SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxSettings } from '../record/sandbox-settings.ts';
-import { checkCreation } from './create-request.ts';
+import { checkCreation, resourcesOfVersion } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 
 export interface CreateSandboxDeps {
@@ -21,7 +22,7 @@ export interface CreateSandboxDeps {
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly secrets: SecretRepository;
-  readonly catalogue: TemplateCatalogue;
+  readonly templates: FindTemplates;
   readonly launchSandbox: LaunchSandbox;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -35,6 +36,12 @@ export interface CreationRequest {
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
   readonly reportRates?: ReportRates;
+  /** Version to launch instead of the one that the body names, such as one that only builds use. */
+  readonly version?: ResolvedVersion;
+  /** Lifetime of a sandbox of the service's own, which may exceed what clients may request. */
+  readonly lifetimeMs?: number;
+  /** Whether the caller waits for room, so that a refusal by a quota is no event. */
+  readonly waitsForRoom?: boolean;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -72,7 +79,10 @@ export class CreateSandbox {
   }
 
   /** Where no limit applies, the insert is one statement that also finds that out. */
-  async #insert(planned: SandboxRecord, { audit, reportRates }: CreationRequest): Promise<InsertResult> {
+  async #insert(
+    planned: SandboxRecord,
+    { audit, reportRates, waitsForRoom = false }: CreationRequest,
+  ): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
     const { idempotencyRecordId, resources } = planned;
     const { cpu, memoryMb } = resources;
@@ -87,14 +97,18 @@ export class CreateSandbox {
       await requireRoom(additions);
       return sandboxes.insert(planned, tx, audit);
     };
-    return quotas.admit(planned, insert, reportRates);
+    return quotas.admit(planned, insert, { reportRates, announces: !waitsForRoom });
   }
 
-  async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {
-    const { projects, catalogue, ids, settings } = this.#deps;
-    const { ttlMs, networkPolicy, resources } = checkCreation(body, settings);
+  async #plan(request: CreationRequest): Promise<SandboxRecord> {
+    const { credential, body, idempotencyRecordId, lifetimeMs } = request;
+    const { projects, templates, ids, settings } = this.#deps;
+    const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
+    const ttlMs = lifetimeMs ?? checked.ttlMs;
     const projectId = await projects.forCreation(credential, body.projectId);
-    const { template, version } = catalogue.resolve(body.template, body.templateVersionId, DEFAULT_TEMPLATE);
+    const { template, version } =
+      request.version ??
+      (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
     const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
     const createdAt = this.#nextCreatedAt();
     return {
@@ -114,7 +128,7 @@ export class CreateSandbox {
       env: { ...body.env, ...planned?.env },
       secrets: planned?.secrets,
       networkPolicy,
-      resources,
+      resources: version.resources ? resourcesOfVersion(version.resources, body, settings) : resources,
       used: false,
       lastActiveAt: undefined,
       instance: undefined,

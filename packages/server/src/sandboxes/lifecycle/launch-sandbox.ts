@@ -23,6 +23,9 @@ interface Launch {
   settled: Promise<void>;
 }
 
+/** Begins the failure reason of a sandbox that no host had room for. */
+const NO_CAPACITY = 'The host currently has no capacity';
+
 export interface LaunchSandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
@@ -180,6 +183,11 @@ export class LaunchSandbox {
   }
 }
 
+/** Returns whether a sandbox failed because no host had room for it, so that another one may succeed later. */
+export function lackedCapacity({ status, failureReason = '' }: SandboxRecord): boolean {
+  return status === 'failed' && failureReason.startsWith(NO_CAPACITY);
+}
+
 /** Means that the record was ended or taken over during its launch. */
 class SupersededError extends Error {
   override readonly name = 'SupersededError';
@@ -198,7 +206,7 @@ function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRe
       return `This host cannot enforce the network mode "${networkPolicy.mode}". Use a mode that it can enforce: ${modes}.`;
     }
     case 'no_capacity':
-      return `The host currently has no capacity for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or request fewer resources.`;
+      return `${NO_CAPACITY} for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or request fewer resources.`;
     case 'template_not_found':
       return 'The template version is no longer on this host. Use the latest version.';
     case 'unreachable':

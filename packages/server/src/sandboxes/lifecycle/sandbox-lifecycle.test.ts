@@ -12,7 +12,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.equal(created.templateSlug, 'python-node');
     assert.equal((await world.waitFor(created.id, 'ready')).status, 'ready');
 
-    const running = world.run(created.id, 'sleep 100');
+    const running = world.run(created.id, 'sleep 500');
     assert.equal((await world.waitFor(created.id, 'running')).status, 'running');
     await running;
     assert.equal((await world.get(created.id)).status, 'idle');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
 import { openSandboxes, repositoryOf } from '../../../testing/sandboxes.ts';
+import { DATABASE_KIND } from '../../../testing/test-database.ts';
 
 async function openReady() {
   const world = await openSandboxes();
@@ -45,7 +46,8 @@ describe('the records of sandboxes', () => {
     assert.equal(await sandboxes.setTtl(record, { ttlMs: 1, expiresAt: record.expiresAt + 1 }), undefined);
   });
 
-  it('are found without a look at those that have ended', async () => {
+  const skip = DATABASE_KIND === 'postgresql' && 'reads the plans of SQLite';
+  it('are found without a look at those that have ended', { skip }, async () => {
     const { world, record } = await openReady();
     await using _ = world;
     const asked: RootOperationNode[] = [];

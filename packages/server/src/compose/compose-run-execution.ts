@@ -1,0 +1,112 @@
+import { LIMITS, type WorkspaceRunId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { ExportArtifact } from '../artifacts/export-artifact.ts';
+import { Changes } from '../base/changes.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import type { CreateCommand } from '../commands/create-command.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+import type { AccessFiles } from '../files/access-files.ts';
+import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
+import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { SecretRepository } from '../secrets/secret-repository.ts';
+import { SequenceLog } from '../sequence-log/sequence-log.ts';
+import { CancelRun } from '../workspace-runs/api/cancel-run.ts';
+import { RunEvents } from '../workspace-runs/api/run-events.ts';
+import { StartRun } from '../workspace-runs/api/start-run.ts';
+import { workspaceRunRoutes } from '../workspace-runs/api/workspace-run-routes.ts';
+import { WorkspaceRunService } from '../workspace-runs/api/workspace-run-service.ts';
+import { DispatchRuns } from '../workspace-runs/execution/dispatch-runs.ts';
+import { EndRun } from '../workspace-runs/execution/end-run.ts';
+import { ExecuteRun, type UnpackArchive } from '../workspace-runs/execution/execute-run.ts';
+import { ExportArtifacts } from '../workspace-runs/execution/export-artifacts.ts';
+import { LaunchSandboxOfRun } from '../workspace-runs/execution/launch-sandbox-of-run.ts';
+import { RunCommand } from '../workspace-runs/execution/run-command.ts';
+import { RunQueue } from '../workspace-runs/execution/run-queue.ts';
+import { RunUpkeep } from '../workspace-runs/execution/run-upkeep.ts';
+import { WorkspaceRunAccess } from '../workspace-runs/record/workspace-run-access.ts';
+import { WorkspaceRunRepository } from '../workspace-runs/record/workspace-run-repository.ts';
+import type { SandboxCore } from './compose-sandboxes.ts';
+
+const UPKEEP_MS = 3_600_000;
+const RETRY_MS = 10_000;
+
+export interface RunRecordsDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly clock: Clock;
+}
+
+/** Access of the other parts to the records of workspace runs. */
+export type RunRecords = ReturnType<typeof composeRunRecords>;
+
+export function composeRunRecords(deps: RunRecordsDeps) {
+  const runChanges = new Changes<WorkspaceRunId>();
+  const runLog = new SequenceLog(deps, { keptBytes: LIMITS.workspaceRunOutputBytes });
+  const runs = new WorkspaceRunRepository({ ...deps, runLog, runChanges });
+  return { runs, runLog, runChanges, runAccess: new WorkspaceRunAccess(runs) };
+}
+
+export interface RunExecutionDeps extends RunRecords, RunRecordsDeps {
+  readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
+  readonly sandboxes: SandboxCore;
+  readonly createCommand: CreateCommand;
+  readonly files: AccessFiles;
+  readonly exportArtifact: ExportArtifact;
+  readonly unpackArchive: UnpackArchive;
+  readonly settings: SandboxSettings;
+  readonly serverId: string;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+export interface RunExecution {
+  readonly routes: Route[];
+  /** Executes queued runs, beginning with those that an earlier process of this server was executing. */
+  start(): Promise<void>;
+  /** Ends the work of this server. The runs go on in their sandboxes. */
+  stop(): Promise<void>;
+}
+
+export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDeps): RunExecution {
+  const { db, transactions, runs, runLog, runAccess, clock, log, settings } = deps;
+  const shared = { ...core, ...deps };
+  const executeRun = new ExecuteRun({
+    ...shared,
+    launchSandbox: new LaunchSandboxOfRun(shared),
+    runCommand: new RunCommand(shared),
+    exportArtifacts: new ExportArtifacts(shared),
+    endRun: new EndRun(shared),
+  });
+  const dispatchRuns = new DispatchRuns({ ...shared, queue: new RunQueue(shared), executeRun });
+  const upkeep = new RunUpkeep({ ...shared, recordRetentionMs: settings.recordRetentionMs });
+  const keep = async () => {
+    await upkeep.pass();
+    return UPKEEP_MS;
+  };
+  let upkeepLoop: Loop | undefined;
+  const secrets = new SecretRepository(db, transactions);
+  return {
+    routes: workspaceRunRoutes({
+      service: new WorkspaceRunService({ ...shared, secrets }),
+      startRun: new StartRun(runs, clock),
+      cancelRun: new CancelRun(runs, clock, (id) => dispatchRuns.cancel(id)),
+      runEvents: new RunEvents(runs, runLog),
+      runAccess,
+    }),
+    async start() {
+      upkeepLoop = new Loop('upkeep of workspace runs', keep, RETRY_MS, log);
+      await dispatchRuns.start();
+    },
+    async stop() {
+      await Promise.all([dispatchRuns.stop(), upkeepLoop?.stop()]);
+    },
+  };
+}

@@ -1,0 +1,96 @@
+import type { TemplateBuildId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { ArtifactContents } from '../artifacts/artifact-contents.ts';
+import type { ArtifactRepository } from '../artifacts/artifact-repository.ts';
+import { Changes } from '../base/changes.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import { ClaimedRows } from '../db/claimed-rows.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
+import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { Quotas } from '../quotas/quotas.ts';
+import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { buildRoutes } from '../templates/api/build-routes.ts';
+import { BuildService } from '../templates/api/build-service.ts';
+import { templateRoutes } from '../templates/api/template-routes.ts';
+import { TemplateService } from '../templates/api/template-service.ts';
+import { BuildLog } from '../templates/builds/build-log.ts';
+import { BuildQueue } from '../templates/builds/build-queue.ts';
+import { BuildRepository } from '../templates/builds/build-repository.ts';
+import { BuildSandbox } from '../templates/builds/build-sandbox.ts';
+import { EndBuild } from '../templates/builds/end-build.ts';
+import { RemoveVersions } from '../templates/builds/remove-versions.ts';
+import { RunBuild } from '../templates/builds/run-build.ts';
+import { RunStep } from '../templates/builds/run-step.ts';
+import { RunSteps } from '../templates/builds/run-steps.ts';
+import { StepCache } from '../templates/builds/step-cache.ts';
+import type { SandboxCore } from './compose-sandboxes.ts';
+
+/** A builder prolongs its claim every second. */
+const CLAIM_MS = 60_000;
+const SWEEP_MS = 3_600_000;
+
+export interface TemplatesDeps {
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly sandboxes: SandboxCore;
+  readonly artifacts: Pick<ArtifactRepository, 'find'>;
+  readonly contents: Pick<ArtifactContents, 'read'>;
+  readonly driver: RuntimeDriver;
+  readonly quotas: Quotas;
+  readonly serverId: string;
+  readonly log: Logger;
+  readonly settings: SandboxSettings;
+}
+
+export interface Templates {
+  readonly routes: Route[];
+  /** Starts to build. */
+  start(): Promise<void>;
+  /** Interrupts builds, which go on at the next start. Call it before sandboxes are stopped. */
+  stop(): Promise<void>;
+}
+
+/** Composes the templates, curated ones and those of organizations, and their builds. */
+export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): Templates {
+  const { customTemplates: templates, findTemplates } = core;
+  const buildLog = new BuildLog(deps);
+  const changes = new Changes<TemplateBuildId>();
+  const builds = new BuildRepository(deps.db, changes);
+  const buildSandbox = new BuildSandbox(core);
+  const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
+  const claims = new ClaimedRows(deps.db, 'template_builds', CLAIM_MS);
+  const cache = new StepCache(deps.db);
+  const parts = { ...deps, ...core, builds, templates, buildSandbox, endBuild, claims, cache, changes };
+  const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });
+  const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
+  const wake = () => buildQueue.wake();
+  const buildService = new BuildService({ ...deps, builds, buildLog, endBuild, findTemplates, changes, wake });
+  const { catalogue } = findTemplates;
+  const service = new TemplateService({ ...deps, catalogue, templates, builds, buildService });
+  const removeVersions = new RemoveVersions(deps);
+  const sweep = async () => {
+    const before = deps.clock.now() - deps.settings.recordRetentionMs;
+    const removed = await removeVersions.sweep(before);
+    if (removed > 0) deps.log.info({ removed }, 'unused template versions removed');
+    return SWEEP_MS;
+  };
+  let sweeping: Loop | undefined;
+  return {
+    routes: [...templateRoutes(service), ...buildRoutes(service, buildService, buildLog)],
+    async start() {
+      sweeping = new Loop('unused template versions', sweep, SWEEP_MS, deps.log);
+      await buildQueue.start();
+    },
+    async stop() {
+      await Promise.all([sweeping?.stop(), buildQueue.stop()]);
+    },
+  };
+}

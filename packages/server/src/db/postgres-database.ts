@@ -1,0 +1,20 @@
+import type { Database } from './database.ts';
+
+/** Operations of a pool of connections to PostgreSQL that do not use Kysely. */
+export interface PostgresStatements {
+  /** Makes `sql` a prepared statement from now on. */
+  name(sql: string): void;
+  /** Calls `act`, whose statements have no time limit. */
+  withoutLimits<T>(act: () => Promise<T>): Promise<T>;
+}
+
+const pools = new WeakMap<Database, PostgresStatements>();
+
+export function usePool(db: Database, pool: PostgresStatements): void {
+  pools.set(db, pool);
+}
+
+/** Returns the pool of `db`, or undefined if `db` is of another kind. */
+export function postgresPool(db: Database): PostgresStatements | undefined {
+  return pools.get(db);
+}

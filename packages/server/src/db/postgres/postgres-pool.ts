@@ -1,0 +1,142 @@
+/** Implements the pool interface of Kysely's PostgreSQL dialect with `pg`. */
+import type { PostgresPool as KyselyPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import { Pool, type PoolClient, types } from 'pg';
+import { Transaction } from '../transactions.ts';
+import { isStalePlan, passingFailure } from './postgres-errors.ts';
+
+/** PostgreSQL itself takes 100 by default, from all of its clients together. */
+const MAX_CONNECTIONS = 16;
+/** Time to get a connection: a free one, or a new one. */
+const CONNECT_MS = 5_000;
+/** Time after which the server cancels a statement. */
+const STATEMENT_MS = 30_000;
+/** Time after which a connection counts as lost, because not even the cancellation of its statement has arrived. */
+const ANSWER_MS = 40_000;
+/** Time after which the server rolls back a transaction of a process that has stopped, and with it its locks. */
+const IDLE_TRANSACTION_MS = 30_000;
+const IDLE_CONNECTION_MS = 60_000;
+
+/** The locks of the repositories suffice at this level, which the server's default may differ from. */
+const SESSION = 'set session characteristics as transaction isolation level read committed';
+
+/** `bigint`, and `numeric`, which sums of `bigint` have. */
+const NUMBER_TYPES: readonly number[] = [20, 1700];
+
+/**
+ * Connections to a PostgreSQL server. A lost connection is replaced by the next query. A statement that was named runs
+ * as a prepared one, which each connection parses and plans once.
+ */
+export class PostgresPool implements KyselyPool {
+  readonly options = {};
+  readonly #pool: Pool;
+  readonly #names = new Map<string, string>();
+  /** Replaces the plans of a connection: counts how often the tables changed under it. */
+  readonly #planVersions = new WeakMap<PoolClient, number>();
+  #hasLimits = true;
+
+  constructor(url: string) {
+    this.#pool = new Pool({
+      connectionString: url,
+      max: MAX_CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_MS,
+      idleTimeoutMillis: IDLE_CONNECTION_MS,
+      statement_timeout: STATEMENT_MS,
+      idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+      keepAlive: true,
+      onConnect: async (client) => void (await client.query(SESSION)),
+      application_name: 'cloche',
+      types: {
+        getTypeParser: (oid, format) => (NUMBER_TYPES.includes(oid) ? toNumber : types.getTypeParser(oid, format)),
+      },
+    });
+    // The pool removes a connection that was lost, and its query rejects. Without listeners the process would end.
+    this.#pool.on('error', () => undefined);
+    this.#pool.on('connect', (client) => void client.on('error', () => undefined));
+  }
+
+  /** Makes `sql` a prepared statement from now on. */
+  name(sql: string): void {
+    if (!this.#names.has(sql)) this.#names.set(sql, `cloche_${this.#names.size}`);
+  }
+
+  /** @throws AppError `unavailable` while the server does not answer, or while all connections are in use */
+  async connect(): Promise<PostgresPoolClient> {
+    Transaction.assertNone();
+    const client = await this.#pool.connect().catch((error: unknown) => {
+      throw passingFailure(error) ?? error;
+    });
+    const isUnlimited = !this.#hasLimits;
+    if (isUnlimited) await client.query('set statement_timeout = 0');
+    // Sound: Kysely passes texts, and cursors only to dialects that have them.
+    const query = (sql: string, values: readonly unknown[]) => this.#query(client, sql, values, isUnlimited);
+    return {
+      query: query as PostgresPoolClient['query'],
+      release: (isBroken) => client.release(isBroken || isUnlimited),
+    };
+  }
+
+  /** Calls `act`, whose statements have no time limit. Every connection that is opened meanwhile is closed after its use. */
+  async withoutLimits<T>(act: () => Promise<T>): Promise<T> {
+    this.#hasLimits = false;
+    try {
+      return await act();
+    } finally {
+      this.#hasLimits = true;
+    }
+  }
+
+  end(): Promise<void> {
+    return this.#pool.end();
+  }
+
+  async #query(
+    client: PoolClient,
+    text: string,
+    values: readonly unknown[],
+    isUnlimited: boolean,
+  ): Promise<PostgresQueryResult<unknown>> {
+    // Ending a connection rejects its query, and the pool then removes it.
+    const limit = isUnlimited ? undefined : setTimeout(() => void client.end(), ANSWER_MS);
+    try {
+      return await this.#execute(client, text, values.map(storable));
+    } catch (error) {
+      throw passingFailure(error) ?? error;
+    } finally {
+      clearTimeout(limit);
+    }
+  }
+
+  async #execute(client: PoolClient, text: string, values: unknown[]): Promise<PostgresQueryResult<unknown>> {
+    const name = this.#names.get(text);
+    if (name === undefined) return sound(await client.query(text, values));
+    const version = this.#planVersions.get(client) ?? 0;
+    try {
+      return sound(await client.query({ name: `${name}_${version}`, text, values }));
+    } catch (error) {
+      if (!isStalePlan(error)) throw error;
+      this.#planVersions.set(client, version + 1);
+      // In a transaction, the failure has ended it.
+      if (client.getTransactionStatus() !== 'I') throw error;
+      return sound(await client.query({ name: `${name}_${version + 1}`, text, values }));
+    }
+  }
+}
+
+/** Sound: Kysely's type names the commands that it knows, and it treats all others as a query without effect. */
+function sound(result: { command: string; rowCount: number | null; rows: unknown[] }): PostgresQueryResult<unknown> {
+  return result as PostgresQueryResult<unknown>;
+}
+
+/**
+ * Replaces NUL, which texts of PostgreSQL cannot contain. Guests, receivers of webhooks and paths of requests can. JSON is
+ * not affected, because it escapes NUL.
+ */
+function storable(value: unknown): unknown {
+  return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\u{fffd}') : value;
+}
+
+function toNumber(text: string): number {
+  const number = Number(text);
+  if (Math.abs(number) > Number.MAX_SAFE_INTEGER) throw new RangeError(`${text} of the database exceeds 2^53`);
+  return number;
+}

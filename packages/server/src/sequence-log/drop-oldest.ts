@@ -1,0 +1,52 @@
+import type { Transaction } from '../db/transactions.ts';
+
+/** Entries looked at by one query. */
+const LOOK_AT_ONCE = 256;
+/** In `bytes`, marks the entry that says how much was dropped before it. */
+const MARKER = -1;
+
+interface FullLog {
+  readonly id: string;
+  readonly output_bytes: number;
+  readonly dropped_bytes: number;
+}
+
+/**
+ * Drops the oldest output of a log until at most `keptBytes` remain. A `system` entry with the number of the last dropped
+ * entry says how much was dropped, so that a reader who has not read up to there learns of it, and only once.
+ */
+export async function dropOldest(
+  { db }: Transaction,
+  log: FullLog,
+  { keptBytes, at }: { readonly keptBytes: number; readonly at: number },
+): Promise<void> {
+  let kept = log.output_bytes - log.dropped_bytes;
+  let cut = 0;
+  const output = db.selectFrom('sequence_log_entries').select(['seq', 'bytes']).where('log_id', '=', log.id);
+  while (kept > keptBytes) {
+    const oldest = await output
+      .where('bytes', '>', 0)
+      .where('seq', '>', cut)
+      .orderBy('seq')
+      .limit(LOOK_AT_ONCE)
+      .execute();
+    if (oldest.length === 0) break;
+    for (const { seq, bytes } of oldest) {
+      if (kept <= keptBytes) break;
+      kept -= bytes;
+      cut = seq;
+    }
+  }
+  if (cut === 0) return;
+  const dropped = log.output_bytes - kept;
+  const entries = db.deleteFrom('sequence_log_entries').where('log_id', '=', log.id);
+  await entries.where('seq', '<', cut).where('bytes', '<>', 0).execute();
+  const data = JSON.stringify(`[cloche: ${dropped} bytes dropped from the start of the output]\n`);
+  await db
+    .updateTable('sequence_log_entries')
+    .set({ type: 'system', data, bytes: MARKER, at })
+    .where('log_id', '=', log.id)
+    .where('seq', '=', cut)
+    .execute();
+  await db.updateTable('sequence_logs').set({ dropped_bytes: dropped }).where('id', '=', log.id).execute();
+}

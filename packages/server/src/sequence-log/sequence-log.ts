@@ -1,0 +1,221 @@
+import { setImmediate } from 'node:timers/promises';
+import { Deadline } from '@cloche/node-support';
+import type { Selectable } from 'kysely';
+import { Changes } from '../base/changes.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../db/database.ts';
+import type { SequenceLogEntryTable } from '../db/tables/sequence-log-tables.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import { dropOldest } from './drop-oldest.ts';
+
+/** Longest time until a reader that follows a log finds what another server appended. */
+const LOOK_AGAIN_MS = 1000;
+/** Entries read by one query. */
+const READ_AT_ONCE = 64;
+/** Output in one page, in bytes. A page exceeds it by less than the entries of one query. */
+const PAGE_BYTES = 4 * 1024 * 1024;
+/** Entries deleted by one statement, which takes a few milliseconds. */
+const FORGOTTEN_AT_ONCE = 500;
+
+export interface NewLogEntry {
+  readonly type: string;
+  /** Any JSON value. */
+  readonly data: unknown;
+  /** Bytes of output; undefined for an entry that is never dropped. */
+  readonly outputBytes?: number;
+}
+
+export interface LogEntry {
+  readonly seq: number;
+  readonly type: string;
+  /** When the service wrote it. Milliseconds since the epoch. */
+  readonly at: number;
+  readonly data: unknown;
+}
+
+export interface LogPage {
+  readonly data: readonly LogEntry[];
+  /** Value of `afterSeq` for the next page. */
+  readonly nextSeq: number;
+  readonly hasMore: boolean;
+}
+
+/** The part of its source that appended output comes from: numbers after `after`, up to `upTo`. */
+export interface SourceRange {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface SequenceLogDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly clock: Clock;
+}
+
+export interface SequenceLogOptions {
+  /** Output kept in one log; the oldest is dropped first. */
+  readonly keptBytes: number;
+  readonly lookAgainMs?: number;
+}
+
+/**
+ * Logs of numbered entries in the database, one for each resource: appended by whichever server works on the resource,
+ * read in pages or followed by any server. Numbers begin at 1, and their entries become visible in their order.
+ */
+export class SequenceLog {
+  readonly #deps: SequenceLogDeps;
+  readonly #options: SequenceLogOptions;
+  readonly #appended = new Changes<string>();
+
+  constructor(deps: SequenceLogDeps, options: SequenceLogOptions) {
+    this.#deps = deps;
+    this.#options = options;
+  }
+
+  /**
+   * Appends entries, in `tx` if it is given. With `source`, appends them only if the log has exactly the part of the
+   * source before them: of two processes that copy the same output, one appends each part. Returns whether it appended.
+   */
+  async append(
+    id: string,
+    entries: readonly NewLogEntry[],
+    { tx: joined, source }: { readonly tx?: Transaction; readonly source?: SourceRange } = {},
+  ): Promise<boolean> {
+    const { transactions, clock } = this.#deps;
+    const at = clock.now();
+    const output = entries.reduce((bytes, entry) => bytes + (entry.outputBytes ?? 0), 0);
+    return transactions.run(async (tx) => {
+      const log = await this.#number(tx, id, { count: entries.length, output, source });
+      if (!log) return false;
+      const first = log.last_seq - entries.length + 1;
+      const rows = entries.map(({ type, data, outputBytes = 0 }, index) => ({
+        log_id: id,
+        seq: first + index,
+        type,
+        at,
+        data: JSON.stringify(data),
+        bytes: outputBytes,
+      }));
+      if (rows.length > 0) await tx.db.insertInto('sequence_log_entries').values(rows).execute();
+      if (log.output_bytes - log.dropped_bytes > this.#options.keptBytes) {
+        await dropOldest(tx, log, { keptBytes: this.#options.keptBytes, at });
+      }
+      tx.afterCommit(() => this.#appended.notify(id));
+      return true;
+    }, joined);
+  }
+
+  /** Ends a log: readers that follow it end after its last entry. */
+  async close(id: string, joined?: Transaction): Promise<void> {
+    await this.#deps.transactions.run(async (tx) => {
+      const closed = { closed_at: this.#deps.clock.now() };
+      await tx.db.updateTable('sequence_logs').set(closed).where('id', '=', id).execute();
+      tx.afterCommit(() => this.#appended.notify(id));
+    }, joined);
+  }
+
+  /** Returns up to which number the log has the output of its source; 0 for a log without any. */
+  async sourceSeq(id: string): Promise<number> {
+    return (await this.#find(id))?.source_seq ?? 0;
+  }
+
+  /** Returns all entries of a type, which should be few. */
+  async listOfType(id: string, type: string): Promise<LogEntry[]> {
+    const query = this.#deps.db.selectFrom('sequence_log_entries').selectAll().where('log_id', '=', id);
+    return (await query.where('type', '=', type).orderBy('seq').execute()).map(toEntry);
+  }
+
+  /** Returns the entries that follow `afterSeq`: at most `limit`, and a bounded number of bytes. */
+  async read(id: string, afterSeq: number, limit: number): Promise<LogPage> {
+    return this.#read(id, afterSeq, limit, (await this.#find(id))?.last_seq ?? 0);
+  }
+
+  /**
+   * Yields the entries that follow `afterSeq`, and each further one after its commit, until the log ends or `signal`
+   * aborts.
+   */
+  async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LogEntry, void> {
+    for (let next = afterSeq; ; ) {
+      // A watch for each look: waits for one promise would add up while no entry is appended.
+      using watch = this.#appended.watch(id);
+      const appended = watch.next();
+      // Read before the entries: no entry follows the end of a log.
+      const log = await this.#find(id);
+      const { data, nextSeq, hasMore } = await this.#read(id, next, READ_AT_ONCE, log?.last_seq ?? 0);
+      signal.throwIfAborted();
+      yield* data;
+      next = nextSeq;
+      if (hasMore) continue;
+      if (!log || log.closed_at !== null) return;
+      using limit = new Deadline(this.#options.lookAgainMs ?? LOOK_AGAIN_MS, signal);
+      await limit.race(appended).catch(() => signal.throwIfAborted());
+    }
+  }
+
+  /** Deletes the logs that ended before the time `before`, in batches. Returns their number. */
+  async forget(before: number): Promise<number> {
+    const { db } = this.#deps;
+    for (let forgotten = 0; ; forgotten += 1) {
+      const ended = db.selectFrom('sequence_logs').select('id').where('closed_at', '<', before).limit(1);
+      const log = await ended.executeTakeFirst();
+      if (!log) return forgotten;
+      await this.#delete(log.id);
+    }
+  }
+
+  async #delete(id: string): Promise<void> {
+    const { db } = this.#deps;
+    const some = db.selectFrom('sequence_log_entries').select('seq').where('log_id', '=', id).limit(FORGOTTEN_AT_ONCE);
+    const entries = db.deleteFrom('sequence_log_entries').where('log_id', '=', id).where('seq', 'in', some);
+    while ((await entries.executeTakeFirst()).numDeletedRows > 0n) await setImmediate();
+    await db.deleteFrom('sequence_logs').where('id', '=', id).execute();
+  }
+
+  /** Reserves the numbers of entries. The upsert locks the log until the commit, so numbers become visible in order. */
+  async #number(
+    { db }: Transaction,
+    id: string,
+    { count, output, source }: { count: number; output: number; source: SourceRange | undefined },
+  ) {
+    const row = { id, last_seq: count, source_seq: source?.upTo ?? 0, output_bytes: output, dropped_bytes: 0 };
+    return db
+      .insertInto('sequence_logs')
+      .values(row)
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet((log) => ({
+            last_seq: log('sequence_logs.last_seq', '+', count),
+            output_bytes: log('sequence_logs.output_bytes', '+', output),
+            ...(source && { source_seq: source.upTo }),
+          }))
+          .where('sequence_logs.source_seq', source ? '=' : '>=', source?.after ?? 0),
+      )
+      .returningAll()
+      .executeTakeFirst();
+  }
+
+  async #find(id: string) {
+    return this.#deps.db.selectFrom('sequence_logs').selectAll().where('id', '=', id).executeTakeFirst();
+  }
+
+  async #read(id: string, afterSeq: number, limit: number, lastSeq: number): Promise<LogPage> {
+    const data: LogEntry[] = [];
+    let nextSeq = afterSeq;
+    let bytes = 0;
+    while (data.length < limit && bytes < PAGE_BYTES && nextSeq < lastSeq) {
+      const count = Math.min(READ_AT_ONCE, limit - data.length);
+      const query = this.#deps.db.selectFrom('sequence_log_entries').selectAll().where('log_id', '=', id);
+      const rows = await query.where('seq', '>', nextSeq).orderBy('seq').limit(count).execute();
+      for (const row of rows) bytes += row.data.length;
+      data.push(...rows.map(toEntry));
+      nextSeq = data.at(-1)?.seq ?? nextSeq;
+      if (rows.length < count) break;
+    }
+    return { data, nextSeq, hasMore: data.length > 0 && nextSeq < lastSeq };
+  }
+}
+
+function toEntry({ seq, type, at, data }: Selectable<SequenceLogEntryTable>): LogEntry {
+  return { seq, type, at, data: JSON.parse(data) };
+}

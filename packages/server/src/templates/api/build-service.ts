@@ -1,0 +1,178 @@
+import { DEFAULT_TEMPLATE, ID_PREFIXES, LIMITS, type TemplateBuildId, type TemplateRecipe } from '@cloche/contract';
+import { Deadline, orAbort } from '@cloche/node-support';
+import type { Credential } from '../../api-keys/credential.ts';
+import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
+import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
+import type { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import { checkResources } from '../../sandboxes/lifecycle/create-request.ts';
+import type { SandboxSettings } from '../../sandboxes/record/sandbox-settings.ts';
+import type { BuildLog } from '../builds/build-log.ts';
+import type { BuildRepository } from '../builds/build-repository.ts';
+import type { EndBuild } from '../builds/end-build.ts';
+import { type BuildRecord, isFinished, type StepState } from '../builds/template-build.ts';
+import type { CustomTemplateRecord } from '../custom/custom-template.ts';
+import type { FindTemplates } from '../custom/find-templates.ts';
+import { describeStep } from '../recipe/describe-step.ts';
+import type { Plan } from '../recipe/plan.ts';
+import { artifactsOf, planRecipe } from '../recipe/plan-recipe.ts';
+import type { ResolvedVersion } from '../template-catalogue.ts';
+
+/** Kernels of these come with the guest folder; one of Python needs libraries of the image. */
+const LANGUAGES_OF_IMAGES = ['javascript', 'typescript'];
+
+export interface BuildServiceDeps {
+  readonly findTemplates: FindTemplates;
+  readonly builds: BuildRepository;
+  readonly buildLog: BuildLog;
+  readonly endBuild: EndBuild;
+  readonly artifacts: Pick<ArtifactRepository, 'find'>;
+  readonly transactions: Transactions;
+  readonly changes: Changes<TemplateBuildId>;
+  readonly settings: SandboxSettings;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  /** Makes the queue look for builds. */
+  readonly wake: () => void;
+}
+
+/** A checked recipe with the version that it starts from. */
+export interface PlannedBuild {
+  readonly plan: Plan;
+  readonly from: ResolvedVersion;
+}
+
+/** Creates, shows and cancels builds of templates. */
+export class BuildService {
+  readonly #deps: BuildServiceDeps;
+
+  constructor(deps: BuildServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, or for an artifact */
+  async plan(credential: Credential, recipe: TemplateRecipe): Promise<PlannedBuild> {
+    const { findTemplates, settings } = this.#deps;
+    const { orgId } = credential;
+    // An image is unpacked in a sandbox of the default template.
+    const wanted = typeof recipe.from === 'string' ? recipe.from : DEFAULT_TEMPLATE;
+    const pinned = wanted.startsWith(ID_PREFIXES.templateVersion);
+    const [slug, version] = pinned ? [undefined, wanted] : [wanted, undefined];
+    const from = await findTemplates.resolve(orgId, slug, version, DEFAULT_TEMPLATE);
+    const base = {
+      languages: languagesOf(from),
+      ...(typeof recipe.from === 'string' ? {} : { defaultLanguages: LANGUAGES_OF_IMAGES }),
+    };
+    const plan = planRecipe(recipe, base, await this.#artifactDigests(credential, recipe));
+    const issues: { path: string; message: string }[] = [];
+    checkResources({ ...settings.defaultResources, ...recipe.resources }, settings.maxResources, issues);
+    const [first, ...others] = issues;
+    if (first) throw invalidRequest(first, ...others);
+    return { plan, from };
+  }
+
+  /**
+   * Inserts a build. The caller has checked that the key may build the template.
+   *
+   * @throws AppError `quota_exceeded` when too many builds of the organization have not ended
+   */
+  async insert(
+    template: CustomTemplateRecord,
+    { plan, from }: PlannedBuild,
+    idempotencyRecordId: string | undefined,
+    tx: Transaction,
+  ): Promise<BuildRecord> {
+    const { builds, buildLog, clock, ids, wake } = this.#deps;
+    const { orgId } = template;
+    if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+    const unfinished = await builds.countUnfinished(tx, orgId);
+    if (unfinished >= LIMITS.templateBuildsQueued) throw tooMany(unfinished);
+    const steps = plan.steps.map((step): StepState => ({ description: describeStep(step), status: 'pending' }));
+    const build = {
+      id: ids.next(ID_PREFIXES.templateBuild),
+      orgId,
+      templateId: template.id,
+      templateSlug: template.slug,
+      fromVersionId: from.version.id,
+      steps,
+      plan,
+      idempotencyRecordId,
+    };
+    const inserted = await builds.insert(build, clock.now(), tx);
+    // A log exists from its first entry on, so that readers can follow it.
+    const note = `The build of "${template.slug}" starts from ${from.version.id}.\n`;
+    await buildLog.append(inserted.id, [{ step: 0, stream: 'system', data: note }], tx);
+    tx.afterCommit(wake);
+    return inserted;
+  }
+
+  /** Creates one build per idempotency record. @throws AppError as `plan` and `insert` do */
+  async create(
+    template: CustomTemplateRecord,
+    planned: PlannedBuild,
+    idempotencyRecordId: string | undefined,
+    audit?: RequestAudit,
+  ): Promise<BuildRecord> {
+    const { builds, transactions } = this.#deps;
+    return transactions.run(async (tx) => {
+      const earlier = idempotencyRecordId && (await builds.findByIdempotencyRecord(idempotencyRecordId, tx));
+      if (earlier) return earlier;
+      const build = await this.insert(template, planned, idempotencyRecordId, tx);
+      await audit?.append(tx, { id: build.id });
+      return build;
+    });
+  }
+
+  async list({ id }: CustomTemplateRecord): Promise<BuildRecord[]> {
+    return this.#deps.builds.list(id, LIMITS.templateBuildsListed);
+  }
+
+  /** Returns the build. With `waitMs`, waits until it has ended or the time has passed. @throws AppError `not_found` */
+  async get(template: CustomTemplateRecord, id: string, waitMs: number, signal: AbortSignal): Promise<BuildRecord> {
+    const { changes, builds } = this.#deps;
+    using limit = new Deadline(waitMs, signal);
+    using watch = changes.watch(id as TemplateBuildId);
+    for (;;) {
+      const changed = watch.next();
+      const build = await builds.find(template.orgId, template.id, id);
+      if (!build) throw notFound('build', id);
+      if (isFinished(build) || limit.signal.aborted) return build;
+      await orAbort(changed, limit.signal).catch(() => undefined);
+    }
+  }
+
+  /** Idempotent: a build that has ended is returned as it is. @throws AppError `not_found` */
+  async cancel(template: CustomTemplateRecord, id: string, audit?: RequestAudit): Promise<BuildRecord> {
+    const build = await this.#deps.builds.find(template.orgId, template.id, id);
+    if (!build) throw notFound('build', id);
+    if (!isFinished(build)) await this.#deps.endBuild.cancel(build, audit);
+    return (await this.#deps.builds.find(template.orgId, template.id, id)) ?? build;
+  }
+
+  async #artifactDigests({ orgId, projectIds }: Credential, recipe: TemplateRecipe): Promise<Map<string, string>> {
+    const digests = new Map<string, string>();
+    for (const { id, path } of artifactsOf(recipe)) {
+      const artifact = await this.#deps.artifacts.find(id);
+      const isVisible = artifact?.orgId === orgId && (projectIds?.has(artifact.projectId) ?? true);
+      if (!artifact || !isVisible || artifact.deletedAt !== undefined) {
+        throw invalidRequest({ path, message: 'must be the id of an artifact that this key can see' });
+      }
+      digests.set(id, artifact.sha256);
+    }
+    return digests;
+  }
+}
+
+function languagesOf({ template, version }: ResolvedVersion): readonly string[] {
+  return 'languages' in version ? (version.languages as readonly string[]) : template.languages;
+}
+
+function tooMany(used: number): AppError {
+  const limit = LIMITS.templateBuildsQueued;
+  const message = `${used} builds of the organization have not ended, and its limit is ${limit}; wait for some or cancel them.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'template_builds', limit, used } });
+}

@@ -1,0 +1,46 @@
+import type { SandboxId, TemplateBuildId, TemplateStepStatus } from '@cloche/contract';
+import type { BuildRepository } from './build-repository.ts';
+import type { BuildRecord } from './template-build.ts';
+
+/** The build has ended by itself: a client canceled it, or another server has taken it over. */
+export class BuildEndedError extends Error {
+  override readonly name = 'BuildEndedError';
+}
+
+/** Writes down how far a build has come. Every method throws `BuildEndedError` when the build has ended. */
+export class BuildProgress {
+  readonly #builds: BuildRepository;
+  #build: BuildRecord;
+
+  constructor(builds: BuildRepository, build: BuildRecord) {
+    this.#builds = builds;
+    this.#build = build;
+  }
+
+  /** The record as this process wrote it last. */
+  get build(): BuildRecord {
+    return this.#build;
+  }
+
+  /** Sets the status of the steps from `first` up to the one before `end`, counted from 0. */
+  async set(first: number, end: number, status: TemplateStepStatus): Promise<void> {
+    if (first === end) return;
+    const steps = this.#build.steps.map((step, index) => (index >= first && index < end ? { ...step, status } : step));
+    this.#keep(await this.#builds.update(this.#build.id, { steps }));
+  }
+
+  async setSandbox(sandboxId: SandboxId): Promise<void> {
+    this.#keep(await this.#builds.update(this.#build.id, { sandboxId }));
+  }
+
+  /** Writes down that another sandbox will be created. */
+  async beginLaunch(): Promise<BuildRecord> {
+    this.#keep(await this.#builds.beginLaunch(this.#build));
+    return this.#build;
+  }
+
+  #keep(build: BuildRecord | undefined): void {
+    if (!build) throw new BuildEndedError(`the build ${this.#build.id satisfies TemplateBuildId} has ended`);
+    this.#build = build;
+  }
+}

@@ -1,0 +1,104 @@
+import { LIMITS, type TemplateBuildId } from '@cloche/contract';
+import { Deadline, pause } from '@cloche/node-support';
+import type { Logger } from 'pino';
+import { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
+import type { BuildRepository } from './build-repository.ts';
+import type { RunBuild } from './run-build.ts';
+import type { BuildRecord } from './template-build.ts';
+
+/** Builds that one server runs at a time. */
+const AT_A_TIME = 4;
+/** Builds that one look returns. More than run, because those of an organization at its limit have to wait. */
+const LOOKED_AT = 200;
+/** Longest time until a build of another server, or one that has to wait, is noticed. */
+const LOOK_AGAIN_MS = 1_000;
+/** Shortest time between two looks. */
+const BETWEEN_LOOKS_MS = 20;
+
+export interface BuildQueueDeps {
+  readonly builds: BuildRepository;
+  readonly runBuild: RunBuild;
+  readonly claims: ClaimedRows;
+  readonly serverId: string;
+  readonly ids: IdSource;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Runs builds in the order of their creation. Several servers share the work: each claims a build before it runs it. */
+export class BuildQueue {
+  readonly #deps: BuildQueueDeps;
+  readonly #due = new Changes<'due'>();
+  readonly #stop = new AbortController();
+  readonly #running = new Map<TemplateBuildId, Promise<void>>();
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor(deps: BuildQueueDeps) {
+    this.#deps = deps;
+  }
+
+  /** Starts to build, beginning with what an earlier process of this server was building when it ended. */
+  async start(): Promise<void> {
+    await this.#deps.claims.releaseAllOf(this.#deps.serverId);
+    this.#looking = this.#run();
+  }
+
+  /** Looks for builds now. */
+  wake(): void {
+    this.#due.notify('due');
+  }
+
+  /** Interrupts builds. They go on at the next start or on another server, from the last step that was completed. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#looking;
+    await Promise.all(this.#running.values());
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    using watch = this.#due.watch('due');
+    while (!signal.aborted) {
+      const woken = watch.next();
+      await this.#look().catch((error) => this.#deps.log.warn({ err: error }, 'builds that are due were not found'));
+      await pause(BETWEEN_LOOKS_MS, signal);
+      using limit = new Deadline(LOOK_AGAIN_MS, signal);
+      await limit.race(woken).catch(() => undefined);
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { builds, clock } = this.#deps;
+    for (const build of await builds.listDue(clock.now(), LIMITS.templateBuildsAtOnce, LOOKED_AT)) {
+      if (this.#stop.signal.aborted || this.#running.size >= AT_A_TIME) return;
+      if (!this.#running.has(build.id)) await this.#begin(build);
+    }
+  }
+
+  async #begin(found: BuildRecord): Promise<void> {
+    const { claims, serverId, ids, clock } = this.#deps;
+    const claim = `${serverId}:${ids.next('clm_')}`;
+    if (!(await claims.acquire(found.id, claim, clock.now()))) return;
+    const building = this.#build(found.id, claim).finally(() => {
+      this.#running.delete(found.id);
+      this.wake();
+    });
+    this.#running.set(found.id, building);
+  }
+
+  /** After an unexpected error the claim stays, so that the build is taken up again only after its time. */
+  async #build(id: TemplateBuildId, claim: string): Promise<void> {
+    const { builds, runBuild, claims, log } = this.#deps;
+    const { signal } = this.#stop;
+    try {
+      const build = await builds.findById(id);
+      if (build) await runBuild.run(build, claim, signal);
+      await claims.release(id, claim);
+    } catch (error) {
+      if (!signal.aborted) log.warn({ err: error, buildId: id }, 'a build will be taken up again');
+    }
+  }
+}

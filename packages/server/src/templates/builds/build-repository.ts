@@ -1,0 +1,211 @@
+import type { OrgId, SandboxId, TemplateBuildId, TemplateId, TemplateVersionId } from '@cloche/contract';
+import type { Changes } from '../../base/changes.ts';
+import type { Database } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
+import type { Transaction } from '../../db/transactions.ts';
+import type { Plan } from '../recipe/plan.ts';
+import {
+  BUILD_COLUMNS,
+  type BuildFailure,
+  type BuildRecord,
+  type StepState,
+  toBuildRecord,
+  UNFINISHED,
+} from './template-build.ts';
+
+export type NewBuild = Pick<BuildRecord, 'id' | 'orgId' | 'templateId' | 'templateSlug' | 'fromVersionId' | 'steps'> & {
+  readonly plan: Plan;
+  readonly idempotencyRecordId: string | undefined;
+};
+
+/** What ends a build. */
+export type BuildEnding =
+  | { readonly status: 'succeeded'; readonly templateVersionId: TemplateVersionId }
+  | { readonly status: 'failed'; readonly error: BuildFailure }
+  | { readonly status: 'canceled' };
+
+/** Stores builds. Each change of the status is a compare-and-set. */
+export class BuildRepository {
+  readonly #db: Database;
+  readonly #changes: Changes<TemplateBuildId>;
+
+  constructor(db: Database, changes: Changes<TemplateBuildId>) {
+    this.#db = db;
+    this.#changes = changes;
+  }
+
+  async insert(build: NewBuild, now: number, tx: Transaction): Promise<BuildRecord> {
+    const values = {
+      id: build.id,
+      org_id: build.orgId,
+      template_id: build.templateId,
+      template_slug: build.templateSlug,
+      status: 'queued',
+      plan: JSON.stringify(build.plan),
+      from_version_id: build.fromVersionId,
+      steps: JSON.stringify(build.steps),
+      launches: 0,
+      failures: 0,
+      sandbox_id: null,
+      template_version_id: null,
+      error: null,
+      created_at: now,
+      started_at: null,
+      finished_at: null,
+      next_attempt_at: now,
+      claimed_by: null,
+      claimed_until: null,
+      idempotency_record_id: build.idempotencyRecordId ?? null,
+    };
+    const insert = tx.db.insertInto('template_builds').values(values).returning(BUILD_COLUMNS);
+    return toBuildRecord(await insert.executeTakeFirstOrThrow());
+  }
+
+  async find(orgId: OrgId, templateId: TemplateId, id: string): Promise<BuildRecord | undefined> {
+    const query = this.#db.selectFrom('template_builds').select(BUILD_COLUMNS).where('id', '=', id);
+    const row = await query.where('org_id', '=', orgId).where('template_id', '=', templateId).executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+
+  async findById(id: TemplateBuildId): Promise<BuildRecord | undefined> {
+    const row = await this.#db
+      .selectFrom('template_builds')
+      .select(BUILD_COLUMNS)
+      .where('id', '=', id)
+      .executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+
+  async findByIdempotencyRecord(recordId: string, { db }: Transaction): Promise<BuildRecord | undefined> {
+    const query = db.selectFrom('template_builds').select(BUILD_COLUMNS).where('idempotency_record_id', '=', recordId);
+    const row = await query.executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+
+  /** Returns the first build of a template: the one of its creation. */
+  async findFirst(templateId: TemplateId, { db }: Transaction): Promise<BuildRecord | undefined> {
+    const query = db.selectFrom('template_builds').select(BUILD_COLUMNS).where('template_id', '=', templateId);
+    const row = await query.orderBy('created_at').orderBy('id').executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+
+  /** Returns the builds of a template, newest first. */
+  async list(templateId: TemplateId, limit: number): Promise<BuildRecord[]> {
+    const query = this.#db.selectFrom('template_builds').select(BUILD_COLUMNS).where('template_id', '=', templateId);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()).map(toBuildRecord);
+  }
+
+  async planOf(id: TemplateBuildId): Promise<Plan> {
+    const query = this.#db.selectFrom('template_builds').select('plan').where('id', '=', id);
+    return JSON.parse((await query.executeTakeFirstOrThrow()).plan);
+  }
+
+  /** Counts the builds of an organization, or of one of its templates, that have not ended. */
+  async countUnfinished({ db }: Transaction, orgId: OrgId, templateId?: TemplateId): Promise<number> {
+    let query = db.selectFrom('template_builds').where('org_id', '=', orgId).where('status', 'in', UNFINISHED);
+    if (templateId !== undefined) query = query.where('template_id', '=', templateId);
+    return Number(
+      (await query.select(({ fn }) => fn.countAll<number>().as('builds')).executeTakeFirstOrThrow()).builds,
+    );
+  }
+
+  /** Returns whether an unfinished build of another template starts from a version of this one. */
+  async isStartedFrom(templateId: TemplateId, { db }: Transaction): Promise<boolean> {
+    const versions = db.selectFrom('custom_template_versions').select('id').where('template_id', '=', templateId);
+    const query = db.selectFrom('template_builds').select('id').where('template_id', '!=', templateId);
+    const started = query.where('status', 'in', UNFINISHED).where('from_version_id', 'in', versions);
+    return (await started.limit(1).executeTakeFirst()) !== undefined;
+  }
+
+  /**
+   * Returns builds to begin, to resume or to clean up after, oldest first. Leaves out those that wait because `atOnce`
+   * builds of their organization run.
+   */
+  async listDue(now: number, atOnce: number, limit: number): Promise<BuildRecord[]> {
+    const busy = this.#db
+      .selectFrom('template_builds')
+      .select('org_id')
+      .where('status', '=', 'running')
+      .groupBy('org_id')
+      .having(({ fn, eb }) => eb(fn.countAll<number>(), '>=', atOnce));
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select(BUILD_COLUMNS)
+      .where(({ or, eb }) => or([eb('finished_at', 'is', null), eb('claimed_by', 'is not', null)]))
+      .where(({ or, eb }) => or([eb('claimed_by', 'is', null), eb('claimed_until', '<=', now)]))
+      .where(({ or, eb }) => or([eb('status', '!=', 'queued'), eb('org_id', 'not in', busy)]))
+      .where('next_attempt_at', '<=', now)
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(limit)
+      .execute();
+    return rows.map(toBuildRecord);
+  }
+
+  /** Counts the builds of an organization that run. Makes others that count wait until the end of the transaction. */
+  async countRunning({ db }: Transaction, orgId: OrgId, except: TemplateBuildId): Promise<number> {
+    if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+    const { builds } = await db
+      .selectFrom('template_builds')
+      .where('org_id', '=', orgId)
+      .where('status', '=', 'running')
+      .where('id', '!=', except)
+      .select(({ fn }) => fn.countAll<number>().as('builds'))
+      .executeTakeFirstOrThrow();
+    return Number(builds);
+  }
+
+  /** Marks a build as running. Returns undefined if it has ended. */
+  begin({ id, startedAt }: BuildRecord, now: number, tx: Transaction): Promise<BuildRecord | undefined> {
+    return this.#set(id, { status: 'running', started_at: startedAt ?? now }, tx);
+  }
+
+  /** Writes down that another sandbox will be created, before it is. Returns undefined if the build has ended. */
+  async beginLaunch({ id, launches }: BuildRecord): Promise<BuildRecord | undefined> {
+    return this.#set(id, { launches: launches + 1 });
+  }
+
+  /** Sets fields of a build that has not ended. Returns undefined if it has. */
+  async update(
+    id: TemplateBuildId,
+    { steps, sandboxId }: { readonly steps?: readonly StepState[]; readonly sandboxId?: SandboxId },
+  ): Promise<BuildRecord | undefined> {
+    return this.#set(id, {
+      ...(steps && { steps: JSON.stringify(steps) }),
+      ...(sandboxId === undefined ? {} : { sandbox_id: sandboxId }),
+    });
+  }
+
+  /** Lets a build wait after a failure of the service. Returns undefined if it has ended. */
+  postpone({ id, failures }: BuildRecord, until: number): Promise<BuildRecord | undefined> {
+    return this.#set(id, { next_attempt_at: until, failures: failures + 1 });
+  }
+
+  /** Ends a build. Returns undefined if it has ended already. */
+  async end(id: TemplateBuildId, ending: BuildEnding, now: number, tx: Transaction): Promise<BuildRecord | undefined> {
+    const ended = await this.#set(
+      id,
+      {
+        status: ending.status,
+        plan: '{}',
+        finished_at: now,
+        ...(ending.status === 'succeeded' ? { template_version_id: ending.templateVersionId } : {}),
+        ...(ending.status === 'failed' ? { error: JSON.stringify(ending.error) } : {}),
+      },
+      tx,
+    );
+    tx.afterCommit(() => this.#changes.notify(id));
+    return ended;
+  }
+
+  async #set(
+    id: TemplateBuildId,
+    change: Partial<TemplateBuildTable>,
+    tx?: Transaction,
+  ): Promise<BuildRecord | undefined> {
+    const update = (tx?.db ?? this.#db).updateTable('template_builds').set(change).where('id', '=', id);
+    const row = await update.where('status', 'in', UNFINISHED).returning(BUILD_COLUMNS).executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+}

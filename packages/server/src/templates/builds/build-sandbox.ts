@@ -1,0 +1,76 @@
+import type { ApiKeyId, TemplateVersionId } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract';
+import type { Credential } from '../../api-keys/credential.ts';
+import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
+import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
+import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
+import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
+import type { Plan } from '../recipe/plan.ts';
+import type { BuildRecord } from './template-build.ts';
+
+export interface BuildSandboxDeps {
+  readonly createSandbox: CreateSandbox;
+  readonly destroySandbox: DestroySandbox;
+  readonly sandboxes: SandboxRepository;
+}
+
+/** Name of the versions that only builds use, in their sandboxes. */
+const STEP_VERSION = 'build';
+
+/**
+ * Creates and destroys the sandboxes of builds: ordinary ones of the default project, which count towards quotas and
+ * which clients can see and destroy. A build has one at a time. Each is found by an idempotency record that the build
+ * names before the sandbox exists, so none is lost when a server is killed.
+ */
+export class BuildSandbox {
+  readonly #deps: BuildSandboxDeps;
+
+  constructor(deps: BuildSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Creates the sandbox of the last launch that the build has written down. @throws AppError `quota_exceeded`, `rate_limited`,
+   * `unavailable`
+   */
+  create(build: BuildRecord, versionId: TemplateVersionId, plan: Plan): Promise<SandboxRecord> {
+    const { env, resources } = plan.settings;
+    return this.#deps.createSandbox.create({
+      credential: ownerOf(build),
+      body: {
+        env: { ...env },
+        resources: { ...resources },
+        networkPolicy: plan.networkPolicy,
+        metadata: { templateBuild: build.id },
+        ttlMs: LIMITS.createTtlMaxMs,
+      },
+      idempotencyRecordId: recordOf(build),
+      version: {
+        template: { id: build.templateId, slug: build.templateSlug, languages: [] },
+        version: {
+          id: versionId,
+          templateId: build.templateId,
+          version: STEP_VERSION,
+          digest: '',
+          packages: {},
+          builtAt: build.createdAt,
+        },
+      },
+    });
+  }
+
+  /** Destroys the sandbox of the last launch. Idempotent. @throws AppError `unavailable` while the host is down */
+  async destroy(build: BuildRecord): Promise<void> {
+    const sandbox = await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build));
+    if (sandbox) await this.#deps.destroySandbox.destroy(sandbox.id, 'platform_cleanup');
+  }
+}
+
+function recordOf({ id, launches }: BuildRecord): string {
+  return `${id}.${launches}`;
+}
+
+/** The service itself acts for the organization: the request that created the build was authorized. */
+function ownerOf({ orgId }: BuildRecord): Credential {
+  return { apiKeyId: 'key_template_builds' as ApiKeyId, orgId, scopes: new Set(), projectIds: undefined };
+}

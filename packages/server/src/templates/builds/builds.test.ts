@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { LIMITS, operations } from '@cloche/contract';
+import { ORG, openSandboxes, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
+import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
+import { composeTemplates } from '../../compose/compose-templates.ts';
+
+describe('a build', () => {
+  it('makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
+    await using world = await openSandboxes();
+    const { template, build } = await built(world, {
+      slug: 'reports',
+      from: 'node',
+      files: [{ path: '/etc/reports.conf', content: 'plain' }],
+      env: { COLOR: 'green' },
+      resources: { memoryMb: 256 },
+    });
+    assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    assert.deepEqual(build.steps, [{ description: 'write /etc/reports.conf', status: 'succeeded' }]);
+    await world.until(async () => (await world.driver.list()).length === 0);
+    const sandbox = await world.create({ template: 'reports' });
+    assert.equal(sandbox.templateVersionId, build.templateVersionId);
+    assert.equal(sandbox.templateId, template.id);
+    assert.equal(sandbox.resources.memoryMb, 256);
+    await world.waitFor(sandbox.id, 'ready');
+    const { files } = world.driver.agentOf(sandbox.id);
+    const { body } = await files.read('/etc/reports.conf', {});
+    assert.equal((await body.toArray()).join(''), 'plain');
+    assert.equal(world.driver.versions.get(sandbox.templateVersionId)?.captured.manifest.env?.COLOR, 'green');
+  });
+
+  it('runs only the steps that have changed, and those after them', async () => {
+    await using world = await openSandboxes();
+    await built(world, { slug: 'a', ...recipe('print one', 'print two') });
+    const build = await rebuilt(world, 'a', recipe('print one', 'print three', 'print four'));
+    assert.deepEqual(
+      build.steps.map(({ status }) => status),
+      ['cached', 'succeeded', 'succeeded'],
+    );
+  });
+
+  it('gives the version that exists for an unchanged recipe, without a sandbox', async () => {
+    await using world = await openSandboxes();
+    const first = await built(world, { slug: 'a', ...recipe('print one') });
+    const launches = world.driver.launches.length;
+    const again = await rebuilt(world, 'a', recipe('print one'));
+    assert.equal(again.status, 'succeeded');
+    assert.equal(again.templateVersionId, first.build.templateVersionId);
+    assert.equal(world.driver.launches.length, launches);
+    const versions = await world.call(operations.listTemplateVersions, { params: { template: 'a' } });
+    assert.equal(versions.data.length, 1);
+  });
+
+  it('that fails leaves the version before in force, and says which step failed', async () => {
+    await using world = await openSandboxes();
+    const { template, build: first } = await built(world, { slug: 'a', ...recipe('print one') });
+    const build = await rebuilt(world, 'a', recipe('print one', 'exit 3', 'print no'));
+    assert.equal(build.status, 'failed');
+    assert.equal(build.error?.code, 'step_failed');
+    assert.equal(build.error?.step, 2);
+    assert.match(build.error?.message ?? '', /exit code 3/);
+    assert.deepEqual(
+      build.steps.map(({ status }) => status),
+      ['cached', 'failed', 'pending'],
+    );
+    const { template: now } = await world.call(operations.getTemplate, { params: { template: template.id } });
+    assert.equal(now.defaultVersionId, first.templateVersionId);
+    await world.until(async () => (await world.driver.list()).length === 0);
+  });
+
+  it('is canceled while it is queued and while it runs, and leaves no sandbox', async () => {
+    await using world = await openSandboxes();
+    const hanging = await Promise.all(
+      ['a', 'b', 'c'].map((slug) => createTemplate(world, { slug, ...recipe('hang') })),
+    );
+    await world.until(async () => (await world.driver.list()).length === 2);
+    for (const { template, build } of hanging.toReversed()) {
+      const params = { template: template.id, buildId: build.id };
+      const canceled = await world.call(operations.cancelTemplateBuild, { params });
+      assert.equal(canceled.build.status, 'canceled');
+    }
+    await world.until(async () => (await world.driver.list()).length === 0);
+    const [first] = hanging;
+    assert.ok(first);
+    const params = { template: first.template.id, buildId: first.build.id };
+    assert.equal((await world.call(operations.cancelTemplateBuild, { params })).build.status, 'canceled');
+  });
+
+  it('goes on from its last step when the server was killed, and leaves no sandbox', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('print one', 'hang') });
+    const params = { template: build.templateId, buildId: build.id };
+    const step = async () =>
+      (await world.call(operations.getTemplateBuild, { params })).build.steps.map((s) => s.status);
+    await world.until(async () => (await step())[1] === 'running');
+    await world.crash();
+    await world.until(async () => (await step())[0] === 'cached' && (await step())[1] === 'running');
+    await world.until(async () => (await world.driver.list()).length === 1);
+    await world.call(operations.cancelTemplateBuild, { params });
+    assert.equal((await endOf(world, build)).status, 'canceled');
+    await world.until(async () => (await world.driver.list()).length === 0);
+  });
+
+  it('fails when its sandbox is destroyed', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
+    await world.until(async () => (await world.driver.list()).length === 1);
+    const [instance] = await world.driver.list();
+    await world.kill(instance?.sandboxId as `sbx_${string}`);
+    const ended = await endOf(world, build);
+    assert.equal(ended.status, 'failed');
+    assert.equal(ended.error?.code, 'sandbox_lost');
+  });
+
+  it('has a log, which is read in pages and followed to its end', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('print one', 'warn two') });
+    const events = await Array.fromAsync(await followBuild(world, build));
+    const last = events.at(-1);
+    assert.ok(last?.type === 'complete');
+    assert.equal(last.data.status, 'succeeded');
+    const entries = events.flatMap((event) => (event.type === 'log' ? [event.data] : []));
+    assert.deepEqual(
+      entries.filter(({ stream }) => stream !== 'system').map(({ step, stream, data }) => [step, stream, data]),
+      [
+        [1, 'stdout', 'one\n'],
+        [2, 'stderr', 'two\n'],
+      ],
+    );
+    assert.deepEqual(
+      entries.map(({ seq }) => seq),
+      entries.map((_, index) => index + 1),
+    );
+    const params = { template: 'a', buildId: build.id };
+    const page = await world.call(operations.listTemplateBuildLogs, { params, query: { afterSeq: 1, limit: 2 } });
+    assert.deepEqual(page.data, entries.slice(1, 3));
+    assert.deepEqual([page.nextSeq, page.hasMore], [3, true]);
+  });
+
+  it('has one builder, whichever of two servers with one database takes it', async () => {
+    await using world = await openSandboxes();
+    const other = composeTemplates({
+      ...world,
+      sandboxes: world.server.core,
+      artifacts: world.artifacts,
+      contents: { read: () => Promise.reject(new Error('no content is read')) },
+      serverId: 'srv_2',
+      settings: SETTINGS,
+      log: SILENT,
+    });
+    await other.start();
+    const started = [];
+    for (let index = 0; index < 8; index += 1) {
+      started.push(await createTemplate(world, { slug: `a${index}`, ...recipe(`print ${index}`) }));
+    }
+    const ended = await Promise.all(started.map(({ build }) => endOf(world, build)));
+    await other.stop();
+    assert.deepEqual([...new Set(ended.map(({ status }) => status))], ['succeeded']);
+    assert.equal(world.driver.launches.length, ended.length);
+  });
+
+  it('waits while a quota has no room for its sandbox', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
+    const sandbox = await world.createReady();
+    const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
+    const params = { template: 'a', buildId: build.id };
+    const log = async () =>
+      (await world.call(operations.listTemplateBuildLogs, { params })).data.map(({ data }) => data);
+    await world.until(async () => (await log()).join('').includes('The build waits'));
+    await world.kill(sandbox);
+    assert.equal((await endOf(world, build)).status, 'succeeded');
+  });
+
+  it('fails when its version is larger than the quota of the organization', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { templateBytes: 10 });
+    const { build } = await built(world, { slug: 'a', ...containing('more than ten bytes') });
+    assert.deepEqual([build.status, build.error?.code], ['failed', 'too_large']);
+  });
+
+  it('is begun again when the host has lost what a step has made', async () => {
+    await using world = await openSandboxes();
+    const first = { from: 'node', files: [{ path: '/opt/a', content: 'a' }] };
+    await built(world, { slug: 'a', ...first });
+    world.driver.versions.clear();
+    const body = { ...first, setup: [{ run: 'print b' }] };
+    const { build } = await world.call(operations.createTemplateBuild, { params: { template: 'a' }, body });
+    const params = { template: 'a', buildId: build.id };
+    await world.until(async () => {
+      // Each attempt waits for a time.
+      world.clock.advance(100);
+      return (await world.call(operations.getTemplateBuild, { params })).build.finishedAt !== undefined;
+    });
+    const again = await endOf(world, build);
+    assert.equal(again.status, 'succeeded', JSON.stringify(again));
+    assert.deepEqual(
+      again.steps.map(({ status }) => status),
+      ['succeeded', 'succeeded'],
+    );
+  });
+
+  it('that never ends fails after its time, which goes on while the service is restarted', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
+    await world.until(async () => (await world.driver.list()).length === 1);
+    world.clock.advance(LIMITS.templateBuildMs - 200);
+    await world.crash();
+    const ended = await endOf(world, build);
+    assert.deepEqual([ended.status, ended.error?.code], ['failed', 'timed_out']);
+    await world.until(async () => (await world.driver.list()).length === 0);
+  });
+});

@@ -1,0 +1,71 @@
+import type { ResourceEvent } from '@cloche/contract';
+import type { RequestAudit } from '../../audit/request-audit.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import type { BuildLog } from './build-log.ts';
+import type { BuildEnding, BuildRepository } from './build-repository.ts';
+import type { BuildSandbox } from './build-sandbox.ts';
+import { type BuildRecord, toBuild } from './template-build.ts';
+
+export interface EndBuildDeps {
+  readonly builds: BuildRepository;
+  readonly buildLog: BuildLog;
+  readonly buildSandbox: BuildSandbox;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly clock: Clock;
+}
+
+/** Ends builds. The first ending wins. */
+export class EndBuild {
+  readonly #deps: EndBuildDeps;
+
+  constructor(deps: EndBuildDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Ends a build. Returns false if it has ended already.
+   *
+   * @param alsoWrite writes in the same transaction, before the event
+   */
+  end(
+    { id, orgId }: BuildRecord,
+    ending: BuildEnding,
+    alsoWrite?: (tx: Transaction) => Promise<void>,
+    joined?: Transaction,
+  ): Promise<boolean> {
+    const { builds, buildLog, transactions, outbox, clock } = this.#deps;
+    return transactions.run(async (tx) => {
+      const ended = await builds.end(id, ending, clock.now(), tx);
+      if (!ended) return false;
+      await alsoWrite?.(tx);
+      await buildLog.close(id, noteOf(ending), tx);
+      const type = `template_build.${ending.status}` satisfies ResourceEvent['type'];
+      await outbox.append(tx, { type, orgId, data: { build: toBuild(ended) } });
+      return true;
+    }, joined);
+  }
+
+  /** Cancels a build and destroys its sandbox. Its builder, on any server, notices that the build has ended. */
+  async cancel(build: BuildRecord, audit?: RequestAudit): Promise<void> {
+    const canceled = await this.end(build, { status: 'canceled' }, async (tx) => {
+      await audit?.append(tx, { id: build.id });
+    });
+    if (!canceled) return;
+    const now = await this.#deps.builds.findById(build.id);
+    if (now) await this.#deps.buildSandbox.destroy(now);
+  }
+}
+
+function noteOf(ending: BuildEnding): string {
+  switch (ending.status) {
+    case 'succeeded':
+      return `The build succeeded: ${ending.templateVersionId}\n`;
+    case 'failed':
+      return `The build failed: ${ending.error.message}\n`;
+    case 'canceled':
+      return 'The build was canceled.\n';
+  }
+}

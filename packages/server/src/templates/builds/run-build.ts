@@ -1,0 +1,238 @@
+import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
+import { Deadline, pause } from '@cloche/node-support';
+import type { CapturedManifest } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import type { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
+import type { Transactions } from '../../db/transactions.ts';
+import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { Quotas } from '../../quotas/quotas.ts';
+import type { CustomVersionRecord } from '../custom/custom-template.ts';
+import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
+import { stepKeys, versionKey } from '../recipe/step-keys.ts';
+import { BuildFailedError, explain, timedOut } from './build-failure.ts';
+import type { BuildLog } from './build-log.ts';
+import { BuildOutput } from './build-output.ts';
+import { BuildEndedError, BuildProgress } from './build-progress.ts';
+import type { BuildRepository } from './build-repository.ts';
+import type { BuildSandbox } from './build-sandbox.ts';
+import type { EndBuild } from './end-build.ts';
+import { NotLaunchedError, type RunSteps, resultOf, withImage } from './run-steps.ts';
+import type { CachedStep, StepCache } from './step-cache.ts';
+import { type BuildRecord, isFinished } from './template-build.ts';
+
+/** Interval at which a builder looks whether its build still is its own. */
+const LOOK_MS = 1_000;
+/** Times that a build is begun again after a failure of the service. */
+const MOST_FAILURES = 3;
+const RETRY_MS = 2_000;
+
+export interface RunBuildDeps {
+  readonly builds: BuildRepository;
+  readonly templates: CustomTemplateRepository;
+  readonly cache: StepCache;
+  readonly runSteps: RunSteps;
+  readonly buildSandbox: BuildSandbox;
+  readonly endBuild: EndBuild;
+  readonly claims: ClaimedRows;
+  readonly driver: Pick<RuntimeDriver, 'templateVersions' | 'deriveVersion'>;
+  readonly buildLog: BuildLog;
+  readonly quotas: Quotas;
+  readonly transactions: Transactions;
+  readonly changes: Changes<TemplateBuildId>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Runs a build that this process has claimed, from its beginning or from the last step that an earlier process ran. */
+export class RunBuild {
+  readonly #deps: RunBuildDeps;
+
+  constructor(deps: RunBuildDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Resolves when the build has ended and nothing of it is left, or when it has to wait. Rejects when `stopped` aborts,
+   * or when the host does not answer: then the claim must stay, so that the build is taken up again.
+   */
+  async run(build: BuildRecord, claim: string, stopped: AbortSignal): Promise<void> {
+    const { buildSandbox } = this.#deps;
+    // An earlier process may have left its sandbox.
+    await buildSandbox.destroy(build);
+    if (isFinished(build)) return;
+    const begun = await this.#begin(build);
+    if (!begun) return;
+    const progress = new BuildProgress(this.#deps.builds, begun);
+    try {
+      await this.#runInTime(progress, claim, stopped);
+    } finally {
+      await buildSandbox.destroy(progress.build);
+    }
+  }
+
+  /** Marks a build as running, unless the organization has as many running ones as it may. */
+  #begin(build: BuildRecord): Promise<BuildRecord | undefined> {
+    const { builds, transactions, clock } = this.#deps;
+    return transactions.run(async (tx) => {
+      const running = await builds.countRunning(tx, build.orgId, build.id);
+      if (running >= LIMITS.templateBuildsAtOnce) return undefined;
+      return builds.begin(build, clock.now(), tx);
+    });
+  }
+
+  async #runInTime(progress: BuildProgress, claim: string, stopped: AbortSignal): Promise<void> {
+    const { buildLog, clock } = this.#deps;
+    const { id, startedAt = clock.now() } = progress.build;
+    using deadline = new Deadline(startedAt + LIMITS.templateBuildMs - clock.now(), stopped);
+    await using output = new BuildOutput(buildLog, id);
+    const ended = new AbortController();
+    const watching = this.#watch(id, claim, deadline, ended.signal);
+    try {
+      const version = await this.#make(progress, output, deadline.signal);
+      await output.flush();
+      await this.#succeed(progress.build, version);
+    } catch (error) {
+      stopped.throwIfAborted();
+      if (deadline.endedBy === 'canceled' || error instanceof BuildEndedError) return;
+      await this.#fail(progress.build, error, deadline, output);
+    } finally {
+      ended.abort();
+      await watching;
+    }
+  }
+
+  /** Prolongs the claim while the build runs. Ends the deadline when another process has the build, or it has ended. */
+  async #watch(id: TemplateBuildId, claim: string, deadline: Deadline, ended: AbortSignal): Promise<void> {
+    const { claims, builds, changes, clock, log } = this.#deps;
+    using watch = changes.watch(id);
+    while (!ended.aborted) {
+      const changed = watch.next();
+      await Promise.race([pause(LOOK_MS, ended), changed]);
+      if (ended.aborted) return;
+      try {
+        const build = await builds.findById(id);
+        const isOwn = await claims.renew(id, claim, clock.now());
+        if (!isOwn || !build || isFinished(build)) deadline.end('canceled');
+      } catch (error) {
+        log.warn({ err: error, buildId: id }, 'the claim of a build was not prolonged');
+      }
+    }
+  }
+
+  async #make(progress: BuildProgress, output: BuildOutput, signal: AbortSignal): Promise<CustomVersionRecord> {
+    const { builds, templates, cache, runSteps, driver, clock } = this.#deps;
+    const { id, orgId, templateId, fromVersionId, steps } = progress.build;
+    const plan = await builds.planOf(id);
+    const key = versionKey(templateId, fromVersionId, plan);
+    const made = await cache.findLast(orgId, [key], clock.now());
+    const existing = made && (await templates.findVersion(orgId, made.step.versionId, templateId));
+    if (existing) {
+      await progress.set(0, steps.length, 'cached');
+      return existing;
+    }
+    const { from, manifest } = await this.#fromVersion(progress.build);
+    const { env, languages, imports, resources } = plan.settings;
+    const isImage = plan.steps[0]?.kind === 'image';
+    const ofSteps = {
+      ...(isImage ? {} : manifest),
+      languages: [...languages],
+      env: { ...(!isImage && manifest.env), ...env },
+    };
+    const keys = stepKeys(fromVersionId, plan);
+    const last = await runSteps.run({ orgId, plan, keys, manifest: ofSteps, from, progress, output, signal });
+    const ofLast = withImage(ofSteps, last.imageEnv);
+    const whole = imports.length > 0 ? { ...ofLast, warm: { imports: [...imports] } } : ofLast;
+    const derived = await driver.deriveVersion({ from: last.versionId, purpose: 'version', manifest: whole }, signal);
+    const result: CachedStep = {
+      ...resultOf(derived, last.versionId),
+      packages: last.packages,
+      imageEnv: last.imageEnv,
+    };
+    await cache.save(orgId, key, result, clock.now());
+    const builtAt = clock.now();
+    return {
+      id: result.versionId,
+      orgId,
+      templateId,
+      buildId: id,
+      fromVersionId,
+      version: `${new Date(builtAt).toISOString().slice(0, 10).replaceAll('-', '.')}-${derived.digest.slice(0, 8)}`,
+      digest: derived.digest,
+      languages,
+      manifest: whole,
+      packages: last.packages ?? {},
+      resources,
+      layers: result.layers,
+      sizeBytes: result.sizeBytes,
+      builtAt,
+    };
+  }
+
+  /** Returns the version that the recipe starts from, with its manifest. */
+  async #fromVersion({ orgId, fromVersionId }: BuildRecord): Promise<{ from: CachedStep; manifest: CapturedManifest }> {
+    const { templates, driver } = this.#deps;
+    const custom = await templates.findVersion(orgId, fromVersionId);
+    if (custom) {
+      // What is loaded ahead belongs to each version alone.
+      const { warm: _, ...manifest } = custom.manifest;
+      const { id, fromVersionId: below, layers, sizeBytes, packages } = custom;
+      return {
+        from: { versionId: id, fromVersionId: below, layers, sizeBytes, packages, imageEnv: undefined },
+        manifest,
+      };
+    }
+    const curated = (await driver.templateVersions()).find(({ id }) => id === fromVersionId);
+    if (!curated) throw new BuildFailedError('not_launched', `The version ${fromVersionId} has been removed.`);
+    const versionId = curated.id as TemplateVersionId;
+    const from = {
+      versionId,
+      fromVersionId: versionId,
+      layers: 0,
+      sizeBytes: 0,
+      packages: curated.packages,
+      imageEnv: undefined,
+    };
+    return { from, manifest: { languages: [...curated.languages], ...(curated.env && { env: curated.env }) } };
+  }
+
+  async #succeed(build: BuildRecord, version: CustomVersionRecord): Promise<void> {
+    const { endBuild, templates, quotas } = this.#deps;
+    const { orgId } = build;
+    await quotas.admit({ orgId }, async (tx, requireRoom) => {
+      if (version.buildId === build.id) await requireRoom({ templateBytes: version.sizeBytes });
+      await endBuild.end(
+        build,
+        { status: 'succeeded', templateVersionId: version.id },
+        (joined) => templates.addVersion(version, joined),
+        tx,
+      );
+    });
+  }
+
+  /** Fails a build, or lets it begin again a few times after a failure of the service. */
+  async #fail(build: BuildRecord, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
+    const { builds, endBuild, clock, log } = this.#deps;
+    if (deadline.endedBy === 'timeout') return this.#failWith(build, timedOut(), output);
+    const known = explain(error);
+    if (known) return this.#failWith(build, known.failure, output);
+    log.warn({ err: error, buildId: build.id }, 'a build was interrupted');
+    if (build.failures < MOST_FAILURES) {
+      await builds.postpone(build, clock.now() + RETRY_MS);
+      return;
+    }
+    const isLaunch = error instanceof NotLaunchedError;
+    const message = isLaunch ? error.message : 'The service failed several times. Build again.';
+    await endBuild.end(build, { status: 'failed', error: { code: isLaunch ? 'not_launched' : 'internal', message } });
+  }
+
+  async #failWith(build: BuildRecord, error: BuildFailedError['failure'], output: BuildOutput): Promise<void> {
+    await output.flush();
+    const steps = build.steps.map((step, index) =>
+      index + 1 === error.step ? { ...step, status: 'failed' as const } : step,
+    );
+    await this.#deps.builds.update(build.id, { steps });
+    await this.#deps.endBuild.end(build, { status: 'failed', error });
+  }
+}

@@ -1,0 +1,167 @@
+import { posix } from 'node:path';
+import { Readable } from 'node:stream';
+import { LIMITS } from '@cloche/contract';
+import type { AgentCommand } from '@cloche/protocol';
+import type { ArtifactContents } from '../../artifacts/artifact-contents.ts';
+import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import { type AgentClient, FileError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
+import { describeStep } from '../recipe/describe-step.ts';
+import type { PlannedFile, PlannedStep } from '../recipe/plan.ts';
+import { BuildFailedError, failureOf } from './build-failure.ts';
+import type { BuildOutput } from './build-output.ts';
+import {
+  type InstalledPackages,
+  LIST_PACKAGES,
+  LISTED_BYTES,
+  LISTING_MS,
+  parseInstalledPackages,
+} from './installed-packages.ts';
+import { type StepCommand, stepCommand } from './step-command.ts';
+import { ARCHIVE, IMAGE_ROOT, parseUnpacked, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
+
+/** Share of the disk, or of its inodes, above which a failed step is explained by a full disk. */
+const FULL = 0.98;
+
+export interface RunStepDeps {
+  readonly sandboxUse: SandboxUse;
+  readonly artifacts: Pick<ArtifactRepository, 'find'>;
+  readonly contents: Pick<ArtifactContents, 'read'>;
+  readonly driver: Pick<RuntimeDriver, 'measure'>;
+  readonly ids: IdSource;
+}
+
+/** What later steps need besides the files. */
+export interface StepResult {
+  /** Variables of the image that the step unpacked. */
+  readonly imageEnv?: Readonly<Record<string, string>>;
+}
+
+/** Where a step runs, and where its output goes. */
+export interface StepRun {
+  readonly sandbox: ReadySandbox;
+  /** Number of the step, from 1. */
+  readonly number: number;
+  readonly output: BuildOutput;
+  readonly signal: AbortSignal;
+}
+
+/** Runs one step in a sandbox, through its agent. */
+export class RunStep {
+  readonly #deps: RunStepDeps;
+
+  constructor(deps: RunStepDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws BuildFailedError when the step fails; AppError when the sandbox or the host does */
+  async run(step: PlannedStep, run: StepRun): Promise<StepResult> {
+    const { sandbox, number, signal } = run;
+    return this.#deps.sandboxUse.act(sandbox, { signal }, async (agent) => {
+      if (step.kind === 'files') return this.#writeFiles(step.files, agent, run);
+      if (step.kind === 'image') return this.#unpackImage(step, agent, run);
+      const ended = await this.#follow(stepCommand(step), agent, run);
+      const failure = failureOf(ended, describeStep(step), number);
+      if (failure) throw (await this.#diskFailure(run)) ?? failure;
+      return {};
+    });
+  }
+
+  /** Lists what the package managers of the sandbox have installed; undefined if that fails. */
+  async listPackages({ sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>): Promise<InstalledPackages | undefined> {
+    return this.#deps.sandboxUse.act(sandbox, { signal }, async ({ commands }) => {
+      const id = this.#deps.ids.next('cmd_');
+      const capture = { stdoutBytes: LISTED_BYTES, stderrBytes: 0 };
+      const command = { argv: LIST_PACKAGES, cwd: '/', env: {}, user: 'root' as const };
+      const bounds = { stdinOpen: false, logBytes: 0, timeoutMs: LISTING_MS, capture };
+      await commands.start(id, { ...command, ...bounds }, signal);
+      const { command: ended, stdout } = await commands.result(id, signal);
+      return ended.status === 'exited' ? parseInstalledPackages(stdout) : undefined;
+    });
+  }
+
+  async #follow(command: StepCommand, { commands }: AgentClient, run: StepRun): Promise<AgentCommand> {
+    const { number, output, signal } = run;
+    const id = this.#deps.ids.next('cmd_');
+    await commands.start(id, { ...command, stdinOpen: false, logBytes: LIMITS.commandLogBytes }, signal);
+    let bytes = 0;
+    for await (const event of commands.follow(id, 0, signal)) {
+      if (event.type === 'exit') return event.command;
+      const { stream, data } = event.entry;
+      bytes += Buffer.byteLength(data);
+      if (bytes > LIMITS.templateStepOutputBytes) throw tooMuchOutput(number);
+      await output.add({ step: number, stream, data });
+    }
+    throw new Error('the output of a command ended without its exit');
+  }
+
+  async #writeFiles(files: readonly PlannedFile[], { files: all }: AgentClient, run: StepRun): Promise<StepResult> {
+    for (const file of files) {
+      const access = all.as(file.as);
+      try {
+        await access.makeDirectory(posix.dirname(file.path), run.signal);
+        await access.write(file.path, await this.#sourceOf(file, run), { mode: file.mode }, run.signal);
+      } catch (error) {
+        if (!(error instanceof FileError)) throw error;
+        if (error.kind === 'disk_full') throw diskFull(run.number);
+        throw new BuildFailedError('step_failed', `${file.path} was not written: ${error.message}`, run.number);
+      }
+    }
+    return {};
+  }
+
+  /** Unpacks an image into the folder that a capture takes as the root. */
+  async #unpackImage(
+    { artifactId, sha256 }: Extract<PlannedStep, { kind: 'image' }>,
+    agent: AgentClient,
+    run: StepRun,
+  ): Promise<StepResult> {
+    const archive = { path: ARCHIVE, content: { artifactId, sha256 }, mode: '0600', as: 'root' } as const;
+    await this.#writeFiles([archive], agent, run);
+    const { signal, number } = run;
+    const id = this.#deps.ids.next('cmd_');
+    const capture = { stdoutBytes: UNPACKED_BYTES, stderrBytes: 0 };
+    const command = { argv: [...UNPACK, ARCHIVE, IMAGE_ROOT], cwd: '/', env: {}, user: 'root' as const };
+    await agent.commands.start(id, { ...command, stdinOpen: false, logBytes: 0, capture }, signal);
+    const { command: ended, stdout } = await agent.commands.result(id, signal);
+    const unpacked = parseUnpacked(stdout);
+    if (ended.exitCode === 0 && unpacked.env) return { imageEnv: unpacked.env };
+    const message = unpacked.message ?? 'The image could not be unpacked.';
+    throw (await this.#diskFailure(run)) ?? new BuildFailedError('step_failed', message, number);
+  }
+
+  async #sourceOf({ path, content }: PlannedFile, { number, signal }: StepRun) {
+    if ('base64' in content) {
+      const bytes = Buffer.from(content.base64, 'base64');
+      return { sizeBytes: bytes.length, open: () => Readable.from([bytes], { objectMode: false }) };
+    }
+    const artifact = await this.#deps.artifacts.find(content.artifactId);
+    if (!artifact || artifact.deletedAt !== undefined) {
+      throw new BuildFailedError('step_failed', `The artifact of ${path} has been deleted.`, number);
+    }
+    const body = await this.#deps.contents.read(artifact, undefined, signal);
+    return { sizeBytes: artifact.sizeBytes, open: () => body };
+  }
+
+  async #diskFailure({ sandbox, number, signal }: StepRun): Promise<BuildFailedError | undefined> {
+    const { id: sandboxId, generation } = sandbox;
+    const [measured] = await this.#deps.driver.measure([{ sandboxId, generation }], signal).catch(() => []);
+    if (!measured) return undefined;
+    const { measurement, diskLimitBytes, inodesLimit } = measured;
+    const isFull = (used: number | undefined, limit: number | undefined) =>
+      used !== undefined && limit !== undefined && used >= limit * FULL;
+    const full = isFull(measurement.diskBytes, diskLimitBytes) || isFull(measurement.inodes, inodesLimit);
+    return full ? diskFull(number) : undefined;
+  }
+}
+
+function diskFull(step: number): BuildFailedError {
+  const message = `Step ${step} filled the disk of the build. Set resources.diskMb of the recipe to a larger size.`;
+  return new BuildFailedError('disk_full', message, step);
+}
+
+function tooMuchOutput(step: number): BuildFailedError {
+  const mebibytes = LIMITS.templateStepOutputBytes / 2 ** 20;
+  return new BuildFailedError('step_failed', `Step ${step} printed more than ${mebibytes} MiB.`, step);
+}

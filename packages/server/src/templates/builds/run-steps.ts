@@ -1,0 +1,178 @@
+import type { OrgId, TemplateVersionId } from '@cloche/contract';
+import { pause } from '@cloche/node-support';
+import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
+import { AppError } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
+import type { Plan, PlannedStep } from '../recipe/plan.ts';
+import { BuildFailedError, explain } from './build-failure.ts';
+import type { BuildOutput } from './build-output.ts';
+import type { BuildProgress } from './build-progress.ts';
+import type { BuildSandbox } from './build-sandbox.ts';
+import type { RunStep } from './run-step.ts';
+import type { CachedStep, StepCache } from './step-cache.ts';
+
+/** Pause before the sandbox of a build is tried again that a quota refuses. */
+const QUOTA_MS = 2_000;
+
+export interface RunStepsDeps {
+  readonly driver: Pick<RuntimeDriver, 'capture'>;
+  readonly buildSandbox: BuildSandbox;
+  readonly sandboxUse: SandboxUse;
+  readonly runStep: RunStep;
+  readonly cache: StepCache;
+  readonly clock: Clock;
+}
+
+/** What the steps of a build start from, and where they go. */
+export interface StepsRun {
+  readonly orgId: OrgId;
+  readonly plan: Plan;
+  /** Keys of the steps, in order. */
+  readonly keys: readonly string[];
+  /** Manifest of the versions that steps make. */
+  readonly manifest: CapturedManifest;
+  /** The version that the recipe starts from. */
+  readonly from: CachedStep;
+  readonly progress: BuildProgress;
+  readonly output: BuildOutput;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs the steps of a build that no earlier build has run, each in a sandbox of its own that is launched from what the
+ * step before has made. Nothing but files passes from one step to the next.
+ */
+export class RunSteps {
+  readonly #deps: RunStepsDeps;
+
+  constructor(deps: RunStepsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Returns what the last step has made. @throws BuildFailedError, AppError, CaptureError */
+  async run(run: StepsRun): Promise<CachedStep> {
+    const { cache, clock } = this.#deps;
+    const { orgId, plan, keys, from, progress, output } = run;
+    const cached = await cache.findLast(orgId, keys, clock.now());
+    let last = cached?.step ?? from;
+    let next = (cached?.index ?? -1) + 1;
+    await progress.set(0, next, 'cached');
+    // An interrupted attempt may have begun further ones.
+    await progress.set(next, plan.steps.length, 'pending');
+    for (let number = 1; number <= next; number += 1) await output.note(number, `Step ${number}: cached\n`);
+    while (next < plan.steps.length) {
+      // The last layer that a version may have holds all further steps.
+      const end = last.layers + 1 < MAX_LAYERS ? next + 1 : plan.steps.length;
+      if (last.layers >= MAX_LAYERS) throw tooManyLayers();
+      last = await this.#runGroup(run, last, next, end);
+      await cache.save(orgId, keys[end - 1] ?? '', last, clock.now());
+      next = end;
+    }
+    return last.packages ? last : this.#withPackages(run, last);
+  }
+
+  /** Runs steps in one sandbox and captures it. */
+  async #runGroup(run: StepsRun, below: CachedStep, first: number, end: number): Promise<CachedStep> {
+    const { driver, runStep } = this.#deps;
+    const { plan, progress, output, signal } = run;
+    const isImage = plan.steps[first]?.kind === 'image';
+    let imageEnv = below.imageEnv;
+    const sandbox = await this.#launch(run, below, first + 1);
+    for (let index = first; index < end; index += 1) {
+      const number = index + 1;
+      await progress.set(index, number, 'running');
+      await output.note(
+        number,
+        `Step ${number} of ${plan.steps.length}: ${progress.build.steps[index]?.description}\n`,
+      );
+      try {
+        // Sound: `index` is below the number of steps.
+        const result = await runStep.run(plan.steps[index] as PlannedStep, { sandbox, number, output, signal });
+        imageEnv = result.imageEnv ?? imageEnv;
+      } catch (error) {
+        throw explain(error, number) ?? error;
+      }
+    }
+    // The packages of the sandbox that unpacks an image are not those of the image.
+    const packages = isImage ? undefined : await runStep.listPackages({ sandbox, signal });
+    const manifest = withImage(run.manifest, imageEnv);
+    let captured: CapturedVersion;
+    try {
+      captured = await driver.capture(
+        { sandboxId: sandbox.id, generation: sandbox.generation },
+        { root: isImage ? 'image' : 'changes', purpose: 'snapshot', manifest },
+        signal,
+      );
+    } catch (error) {
+      throw explain(error, end) ?? error;
+    }
+    await this.#deps.buildSandbox.destroy(progress.build);
+    await progress.set(first, end, 'succeeded');
+    return { ...resultOf(captured, below.versionId), packages, imageEnv };
+  }
+
+  /** Lists the packages of a version that no build has listed. */
+  async #withPackages(run: StepsRun, last: CachedStep): Promise<CachedStep> {
+    const sandbox = await this.#launch(run, last, 0);
+    const packages = await this.#deps.runStep.listPackages({ sandbox, signal: run.signal });
+    await this.#deps.buildSandbox.destroy(run.progress.build);
+    return { ...last, packages: packages ?? {} };
+  }
+
+  /** Creates a sandbox from a version. Waits while a quota has no room. */
+  async #launch(run: StepsRun, { versionId }: CachedStep, number: number): Promise<ReadySandbox> {
+    const { buildSandbox, sandboxUse, cache } = this.#deps;
+    const { orgId, plan, progress, output, signal } = run;
+    for (let waits = false; ; waits = true) {
+      signal.throwIfAborted();
+      const build = await progress.beginLaunch();
+      try {
+        const sandbox = await buildSandbox.create(build, versionId, plan);
+        await progress.setSandbox(sandbox.id);
+        return await sandboxUse.ready(sandbox, { signal });
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        if (error.code === 'quota_exceeded' || error.code === 'rate_limited') {
+          if (!waits) await output.note(number, `The build waits: ${error.message}\n`);
+          await pause(QUOTA_MS, signal);
+          continue;
+        }
+        // The host may have lost the version. A further attempt then begins with the steps before it.
+        await cache.forget(orgId, versionId);
+        if (error.code === 'sandbox_failed') throw new NotLaunchedError(error.message, { cause: error });
+        throw error;
+      }
+    }
+  }
+}
+
+/** The sandbox of a build failed while it was launched. */
+export class NotLaunchedError extends Error {
+  override readonly name = 'NotLaunchedError';
+}
+
+/** Returns the manifest with the variables of the image, which those of the recipe replace. */
+export function withImage(manifest: CapturedManifest, imageEnv: CachedStep['imageEnv']): CapturedManifest {
+  return imageEnv ? { ...manifest, env: { ...imageEnv, ...manifest.env } } : manifest;
+}
+
+/** Returns what a capture made. Its size is that of the layer that it added. */
+export function resultOf(
+  captured: CapturedVersion,
+  fromVersionId: TemplateVersionId,
+): Omit<CachedStep, 'packages' | 'imageEnv'> {
+  return {
+    // The runtime assigns ids; hostd's protocol checks their prefix.
+    versionId: captured.id as TemplateVersionId,
+    fromVersionId,
+    layers: captured.layers.length,
+    sizeBytes: captured.layers.reduce((bytes, layer) => bytes + layer.bytes, 0),
+  };
+}
+
+function tooManyLayers(): BuildFailedError {
+  const message = `The version has ${MAX_LAYERS} layers, as many as a version may have; start from an earlier one.`;
+  return new BuildFailedError('too_large', message);
+}

@@ -1,0 +1,34 @@
+import { DEFAULT_CWD } from '@cloche/contract';
+import type { StartCommand } from '@cloche/protocol';
+import type { PlannedStep } from '../recipe/plan.ts';
+
+export type StepCommand = Pick<StartCommand, 'argv' | 'cwd' | 'env' | 'user'>;
+export type CommandStep = Exclude<PlannedStep, { kind: 'files' | 'image' }>;
+
+/** Leaves no package lists and no downloaded packages behind, which every sandbox of the version would carry. */
+const APT = `set -e
+apt-get -o Acquire::Retries=3 update
+apt-get -o Acquire::Retries=3 install -y --no-install-recommends -- "$@"
+apt-get clean
+rm -rf /var/lib/apt/lists/*`;
+
+const NPM = `set -e
+npm install --global --no-audit --no-fund --no-update-notifier --cache /tmp/npm-cache -- "$@"
+rm -rf /tmp/npm-cache`;
+
+const PIP = ['python3', '-m', 'pip', 'install', '--no-cache-dir', '--root-user-action=ignore'];
+
+/** Returns the command of a step. Packages are arguments, never part of a shell line. */
+export function stepCommand(step: CommandStep): StepCommand {
+  const asRoot = (argv: string[], env = {}): StepCommand => ({ argv, cwd: '/', env, user: 'root' });
+  switch (step.kind) {
+    case 'apt':
+      return asRoot(['bash', '-c', APT, 'apt', ...step.packages], { DEBIAN_FRONTEND: 'noninteractive' });
+    case 'pip':
+      return asRoot([...PIP, '--disable-pip-version-check', '--no-input', '--', ...step.packages]);
+    case 'npm':
+      return asRoot(['bash', '-c', NPM, 'npm', ...step.packages]);
+    case 'run':
+      return { argv: ['bash', '-lc', step.run], cwd: step.cwd ?? DEFAULT_CWD, env: { ...step.env }, user: step.as };
+  }
+}

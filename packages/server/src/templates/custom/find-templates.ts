@@ -1,0 +1,87 @@
+import type { Language, OrgId, TemplateId } from '@cloche/contract';
+import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
+import { type ResolvedVersion, type TemplateCatalogue, versionOfAnother } from '../template-catalogue.ts';
+import type { CustomTemplateRecord } from './custom-template.ts';
+import type { CustomTemplateRepository } from './custom-template-repository.ts';
+
+/**
+ * Finds template versions for sandboxes: curated ones in memory, those of the organization in the database, so that a
+ * version can be used on every server as soon as its build is committed.
+ */
+export class FindTemplates {
+  readonly catalogue: TemplateCatalogue;
+  readonly #custom: CustomTemplateRepository;
+
+  constructor(catalogue: TemplateCatalogue, custom: CustomTemplateRepository) {
+    this.catalogue = catalogue;
+    this.#custom = custom;
+  }
+
+  /**
+   * Returns the pinned version, or the template's version in force. Curated ones take no query.
+   *
+   * @throws AppError `not_found`, also for a template without a version; `invalid_request` for a version of another one
+   */
+  resolve(
+    orgId: OrgId,
+    slugOrId: string | undefined,
+    versionId: string | undefined,
+    defaultSlug: string,
+  ): ResolvedVersion | Promise<ResolvedVersion> {
+    const curated = this.catalogue.find(slugOrId, versionId, defaultSlug);
+    return (
+      curated ?? this.#resolveCustom(orgId, slugOrId ?? (versionId === undefined ? defaultSlug : undefined), versionId)
+    );
+  }
+
+  /**
+   * @throws AppError `invalid_request` naming `body.language` when the version of the sandbox is known not to have the
+   *   language
+   */
+  async requireLanguage(
+    sandbox: { readonly orgId: OrgId; readonly templateId: TemplateId; readonly templateVersionId: string },
+    language: Language,
+  ): Promise<void> {
+    const languages =
+      this.catalogue.languagesOf(sandbox.templateId) ??
+      (await this.#custom.findVersion(sandbox.orgId, sandbox.templateVersionId))?.languages;
+    if (!languages || languages.includes(language)) return;
+    const message = `"${language}" is not available in this sandbox's template, which has ${languages.join(', ')}`;
+    throw invalidRequest({ path: 'body.language', message });
+  }
+
+  async #resolveCustom(
+    orgId: OrgId,
+    slugOrId: string | undefined,
+    versionId: string | undefined,
+  ): Promise<ResolvedVersion> {
+    const named = slugOrId === undefined ? undefined : await this.#requireOpen(orgId, slugOrId);
+    const wanted = versionId ?? named?.defaultVersionId;
+    if (wanted === undefined) {
+      throw new AppError(
+        'not_found',
+        `The template "${named?.slug}" has no version yet; wait for its build to succeed.`,
+      );
+    }
+    const curated = this.catalogue.findVersion(wanted);
+    if (curated && named) throw versionOfAnother(curated.template, named);
+    const version =
+      (named && (await this.#custom.findVersion(orgId, wanted, named.id))) ??
+      (await this.#custom.findVersion(orgId, wanted));
+    const template = version && (await this.#custom.find(orgId, version.templateId));
+    if (!version || !template || template.deletedAt !== undefined) throw notFound('template version', wanted);
+    if (named && named.id !== template.id) throw versionOfAnother(template, named);
+    return { template, version };
+  }
+
+  async #requireOpen(
+    orgId: OrgId,
+    slugOrId: string,
+  ): Promise<Pick<CustomTemplateRecord, 'id' | 'slug' | 'defaultVersionId'>> {
+    const curated = this.catalogue.findTemplate(slugOrId);
+    if (curated) return { ...curated.template, defaultVersionId: undefined };
+    const found = await this.#custom.find(orgId, slugOrId);
+    if (!found || found.deletedAt !== undefined) throw notFound('template', slugOrId);
+    return found;
+  }
+}

@@ -1,0 +1,45 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../../base/canonical-json.ts';
+import type { Plan, PlannedStep } from './plan.ts';
+
+/** Changes with the commands that steps become, so that no result of earlier commands is used again. */
+const FORM = 1;
+
+/**
+ * Returns a key for each step: the digest of everything that its result depends on. That is the version that the
+ * recipe starts from, the environment, the step with the contents of its files, and all steps before.
+ */
+export function stepKeys(fromVersionId: string, { steps, settings }: Plan): string[] {
+  const keys: string[] = [];
+  // What an image becomes does not depend on the version whose sandbox unpacks it.
+  let key = digest([FORM, steps[0]?.kind === 'image' ? 'image' : fromVersionId, settings.env]);
+  for (const step of steps) {
+    key = digest([key, withDigests(step)]);
+    keys.push(key);
+  }
+  return keys;
+}
+
+/** Returns the key of the version: the digest of its last step and of its settings. */
+export function versionKey(templateId: string, fromVersionId: string, plan: Plan): string {
+  return digest([templateId, stepKeys(fromVersionId, plan).at(-1) ?? fromVersionId, plan.settings]);
+}
+
+/** Replaces contents by their digests: equal bytes give equal keys, wherever they come from. */
+function withDigests(step: PlannedStep): unknown {
+  if (step.kind === 'image') return { kind: step.kind, sha256: step.sha256 };
+  if (step.kind !== 'files') return step;
+  const files = step.files.map(({ content, ...file }) => ({
+    ...file,
+    sha256: 'sha256' in content ? content.sha256 : sha256(Buffer.from(content.base64, 'base64')),
+  }));
+  return { kind: step.kind, files };
+}
+
+function digest(value: unknown): string {
+  return sha256(canonicalJson(value));
+}
+
+function sha256(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
+}

@@ -1,0 +1,146 @@
+import {
+  type CreateWorkspaceRunBody,
+  DEFAULT_TEMPLATE,
+  ID_PREFIXES,
+  LIMITS,
+  type operations,
+  type QueryOf,
+  type WorkspaceRunId,
+} from '@cloche/contract';
+import { Deadline, orAbort } from '@cloche/node-support';
+import type { Credential } from '../../api-keys/credential.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
+import { AppError } from '../../base/app-error.ts';
+import type { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { ProjectAccess } from '../../projects/access/project-access.ts';
+import type { SandboxSettings } from '../../sandboxes/record/sandbox-settings.ts';
+import { requireSecrets } from '../../secrets/sandbox-secrets.ts';
+import type { SecretRepository } from '../../secrets/secret-repository.ts';
+import type { FindTemplates } from '../../templates/custom/find-templates.ts';
+import { isFinished, type WorkspaceRunRecord } from '../record/workspace-run.ts';
+import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
+import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
+import { checkRun } from './create-run-request.ts';
+
+/** Longest time until a wait finds a change that another server made. */
+const LOOK_AGAIN_MS = 1000;
+const LABEL = 'metadata.';
+
+export interface WorkspaceRunServiceDeps {
+  readonly runs: WorkspaceRunRepository;
+  readonly runAccess: WorkspaceRunAccess;
+  readonly runChanges: Changes<WorkspaceRunId>;
+  readonly projects: ProjectAccess;
+  readonly secrets: SecretRepository;
+  readonly findTemplates: FindTemplates;
+  readonly settings: SandboxSettings;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+export interface RunCreation {
+  readonly credential: Credential;
+  readonly body: CreateWorkspaceRunBody;
+  readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
+}
+
+/** Creates, lists and shows workspace runs. */
+export class WorkspaceRunService {
+  readonly #deps: WorkspaceRunServiceDeps;
+  #lastCreatedAt = 0;
+
+  constructor(deps: WorkspaceRunServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /** Creates one run per idempotency record. @throws AppError as a creation of its sandbox does */
+  async create({ credential, body, idempotencyRecordId, audit }: RunCreation): Promise<WorkspaceRunRecord> {
+    const { runs, projects, secrets, findTemplates, settings, ids } = this.#deps;
+    const checked = checkRun(body, settings);
+    const projectId = await projects.forCreation(credential, body.projectId);
+    const { template, version } = await findTemplates.resolve(
+      credential.orgId,
+      body.template,
+      body.templateVersionId,
+      DEFAULT_TEMPLATE,
+    );
+    await requireSecrets(secrets, projectId, Object.values(checked.secrets));
+    const record: WorkspaceRunRecord = {
+      id: ids.next(ID_PREFIXES.workspaceRun),
+      orgId: credential.orgId,
+      projectId,
+      status: 'awaiting_archive',
+      settings: {
+        ...checked,
+        templateId: template.id,
+        templateSlug: template.slug,
+        templateVersion: version.version,
+      },
+      templateVersionId: version.id,
+      metadata: body.metadata ?? {},
+      autoStart: body.autoStart ?? false,
+      archive: undefined,
+      step: undefined,
+      attempt: 1,
+      sandboxId: undefined,
+      outcome: undefined,
+      artifactIds: [],
+      createdAt: this.#nextCreatedAt(),
+      queuedAt: undefined,
+      startedAt: undefined,
+      cancelRequestedAt: undefined,
+      finishedAt: undefined,
+      startRecordId: undefined,
+      idempotencyRecordId,
+    };
+    const inserted = await runs.insert(record, LIMITS.unfinishedWorkspaceRuns, audit);
+    if (inserted.status === 'full') throw tooMany(inserted.used);
+    return inserted.record;
+  }
+
+  /** Returns the runs that a key may see, newest first. */
+  async list(
+    credential: Credential,
+    query: QueryOf<typeof operations.listWorkspaceRuns>,
+  ): Promise<WorkspaceRunRecord[]> {
+    const { orgId } = credential;
+    const projectIds = await this.#deps.projects.listed(credential, query.projectId);
+    const records = await this.#deps.runs.list({ orgId, projectIds, status: query.status });
+    const labels = Object.entries(query).filter(([name]) => name.startsWith(LABEL));
+    return records.filter(({ metadata }) =>
+      labels.every(([name, value]) => {
+        const key = name.slice(LABEL.length);
+        return Object.hasOwn(metadata, key) && metadata[key] === value;
+      }),
+    );
+  }
+
+  /** Returns the run when it has finished, or as it is after `waitMs`. */
+  async finished(run: WorkspaceRunRecord, waitMs: number, signal: AbortSignal): Promise<WorkspaceRunRecord> {
+    using limit = new Deadline(waitMs, signal);
+    using watch = this.#deps.runChanges.watch(run.id);
+    for (let record = run; ; ) {
+      const changed = watch.next();
+      record = (await this.#deps.runs.find(run.id)) ?? record;
+      if (isFinished(record) || limit.signal.aborted) return record;
+      using look = new Deadline(LOOK_AGAIN_MS, limit.signal);
+      await orAbort(changed, look.signal).catch(() => undefined);
+    }
+  }
+
+  /** Returns a time later than the previous one, so that sorting by creation time is unambiguous. */
+  #nextCreatedAt(): number {
+    this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
+    return this.#lastCreatedAt;
+  }
+}
+
+function tooMany(used: number): AppError {
+  const limit = LIMITS.unfinishedWorkspaceRuns;
+  const message = `The organization has ${used} unfinished workspace runs, and its limit is ${limit}; cancel some or wait.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'workspace_runs', limit, used } });
+}

@@ -1,0 +1,21 @@
+/** The worker thread of `ArchiveJudge`: judges one archive. */
+import { setPriority } from 'node:os';
+import { parentPort, workerData } from 'node:worker_threads';
+import { InvalidArchiveError } from '@cloche/protocol/archive-entry';
+import type { Judgement } from './archive-judge.ts';
+import { type ArchiveToJudge, judgeArchive } from './judge-archive.ts';
+
+/** Below the thread that answers requests. */
+const NICENESS = 10;
+// On Linux, 0 stands for the calling thread.
+setPriority(0, NICENESS);
+
+const archive = workerData as ArchiveToJudge;
+const judgement = await judgeArchive(archive).then(
+  (measures): Judgement => ({ status: 'accepted', ...measures }),
+  (error: unknown): Judgement => {
+    if (error instanceof InvalidArchiveError) return { status: 'refused', why: error.message };
+    throw error;
+  },
+);
+parentPort?.postMessage(judgement);

@@ -1,0 +1,77 @@
+import { LIMITS } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { ArtifactStore } from '../../artifacts/store/artifact-store.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { ArchiveRepository } from './archive-repository.ts';
+
+/** Archives that one query returns for their removal. */
+const BATCH = 100;
+/** Time that an upload which began before its URL expired may still take. */
+const GRACE_MS = 3_600_000;
+
+export interface RemoveArchivesDeps {
+  readonly archives: ArchiveRepository;
+  readonly store: ArtifactStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Removes the contents of archives that no run needs. */
+export class RemoveArchives {
+  readonly #deps: RemoveArchivesDeps;
+
+  constructor(deps: RemoveArchivesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Removes uploads that never finished, and archives a day after the end of their runs. */
+  async removeEnded(): Promise<void> {
+    const now = this.#deps.clock.now();
+    await this.#deps.archives.discardEnded(now - GRACE_MS, now - LIMITS.workspaceArchiveKeptMs);
+    await this.#removeAll();
+  }
+
+  /** Removes what an upload that failed has stored. A failure is repaired by `removeEnded`. */
+  async removeFailed(id: string): Promise<void> {
+    await this.#quietly(async () => {
+      await this.#deps.archives.discard(id);
+      await this.#remove(id);
+    });
+  }
+
+  /** Removes archives that others replaced. A failure is repaired by `removeEnded`. */
+  async removeDiscarded(): Promise<void> {
+    await this.#quietly(() => this.#removeAll());
+  }
+
+  /** Removes contents without an owner, such as those of uploads that ended after they were given up. */
+  async removeOrphans(): Promise<number> {
+    const { archives, store } = this.#deps;
+    let removed = 0;
+    for await (const { name } of store.list()) {
+      if (await archives.isOwned(name)) continue;
+      await store.remove(name);
+      removed += 1;
+    }
+    return removed;
+  }
+
+  async #removeAll(): Promise<void> {
+    for (let ids = await this.#next(); ids.length > 0; ids = await this.#next()) {
+      for (const id of ids) await this.#remove(id);
+    }
+  }
+
+  #next(): Promise<string[]> {
+    return this.#deps.archives.listDiscarded(BATCH);
+  }
+
+  async #remove(id: string): Promise<void> {
+    await this.#deps.store.remove(id);
+    await this.#deps.archives.delete(id);
+  }
+
+  async #quietly(act: () => Promise<void>): Promise<void> {
+    await act().catch((error: unknown) => this.#deps.log.warn({ err: error }, 'an archive is removed later'));
+  }
+}

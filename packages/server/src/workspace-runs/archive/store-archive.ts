@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto';
+import { LIMITS, type WorkspaceArchiveFormat } from '@cloche/contract';
+import { type ArtifactStore, StoreError } from '../../artifacts/store/artifact-store.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
+import { AppError, invalidRequest, unavailable } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Transactions } from '../../db/transactions.ts';
+import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
+import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
+import { notArchivable } from './archivable-run.ts';
+import type { ArchiveJudge } from './archive-judge.ts';
+import type { ArchiveMetrics } from './archive-metrics.ts';
+import type { ArchiveRecord, ArchiveRepository } from './archive-repository.ts';
+import type { ArchiveMeasures } from './judge-archive.ts';
+import type { RemoveArchives } from './remove-archives.ts';
+
+const MEBIBYTE = 1024 * 1024;
+/** Time after which an upload in one request is given up. The store has far less to do after the judgement. */
+const STORE_MS = 3_600_000;
+
+export interface StoreArchiveDeps {
+  readonly runs: WorkspaceRunRepository;
+  readonly archives: ArchiveRepository;
+  readonly store: ArtifactStore;
+  readonly judge: ArchiveJudge;
+  readonly removeArchives: RemoveArchives;
+  readonly metrics: ArchiveMetrics;
+  readonly transactions: Transactions;
+  readonly clock: Clock;
+}
+
+/** An archive in a file. */
+export interface ArchiveFile {
+  readonly file: string;
+  readonly format: WorkspaceArchiveFormat;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+}
+
+/** The request for a change of a run. */
+export interface ArchiveRequest {
+  readonly signal: AbortSignal;
+  readonly audit: RequestAudit | undefined;
+}
+
+/** Judges archives and makes them those of their runs. */
+export class StoreArchive {
+  readonly #deps: StoreArchiveDeps;
+
+  constructor(deps: StoreArchiveDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Stores a judged archive as that of its run, whose earlier one is removed.
+   *
+   * @throws AppError `invalid_request` for a refused archive, `conflict` after the start; the run keeps what it had
+   */
+  async store(run: WorkspaceRunRecord, archive: ArchiveFile, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
+    const { store, removeArchives } = this.#deps;
+    const measures = await this.judge(run, archive, 'body', request.signal);
+    const { file, sizeBytes, sha256 } = archive;
+    const record = await this.reserve(run, archive, { isTransfer: false, forMs: STORE_MS });
+    try {
+      await store.put(file, { sha256, sizeBytes, name: record.id }).catch(rejectUnavailable);
+      return await this.attach(run, record, measures, request);
+    } catch (error) {
+      await removeArchives.removeFailed(record.id);
+      throw error;
+    }
+  }
+
+  /** Writes the row that owns a content before it is stored. @throws AppError `quota_exceeded` */
+  async reserve(
+    run: WorkspaceRunRecord,
+    { format, sizeBytes, sha256 }: Omit<ArchiveFile, 'file'>,
+    { isTransfer, forMs, audit }: { isTransfer: boolean; forMs: number; audit?: RequestAudit | undefined },
+  ): Promise<ArchiveRecord> {
+    const { archives, clock } = this.#deps;
+    const id = randomBytes(32).toString('hex');
+    const createdAt = clock.now();
+    const times = { createdAt, expiresAt: createdAt + forMs };
+    const { id: runId, orgId } = run;
+    const record = { id, orgId, runId, isTransfer, format, sizeBytes, sha256, ...times };
+    const limit = LIMITS.workspaceArchivesBytes;
+    const reserved = await archives.reserve(record, limit, (tx) => audit?.append(tx, run) ?? Promise.resolve());
+    if (reserved.status === 'reserved') return record;
+    const { used } = reserved;
+    const message =
+      `The archives of the organization's workspace runs have ${used} of ${limit} bytes, ${sizeBytes} more are requested; ` +
+      'cancel runs that are not needed, and wait a day after the end of others.';
+    throw new AppError('quota_exceeded', message, { details: { quota: 'workspace_archives', limit, used } });
+  }
+
+  /** @throws AppError `invalid_request` for a refused archive */
+  async judge(
+    { orgId, settings }: WorkspaceRunRecord,
+    { file, format }: ArchiveFile,
+    field: 'body' | 'archive',
+    signal: AbortSignal,
+  ): Promise<ArchiveMeasures> {
+    const { judge, metrics } = this.#deps;
+    const maxUnpackedBytes = settings.resources.diskMb * MEBIBYTE;
+    const archive = { file, format, maxEntries: LIMITS.workspaceArchiveEntries, maxUnpackedBytes };
+    const judgement = await metrics.measure(() => judge.judge(archive, orgId, signal));
+    if (judgement.status === 'accepted') return judgement;
+    const message = `cannot be unpacked: ${judgement.why}. Nothing of it was kept; send a corrected archive`;
+    throw invalidRequest({ path: field, message });
+  }
+
+  /** Makes a stored archive that of its run. @throws AppError `conflict` after the start, or if it was given up */
+  async attach(
+    run: WorkspaceRunRecord,
+    archive: ArchiveRecord,
+    { entries }: ArchiveMeasures,
+    { audit }: ArchiveRequest,
+  ): Promise<WorkspaceRunRecord> {
+    const { runs, archives, transactions, removeArchives, clock } = this.#deps;
+    const { format, sizeBytes, sha256 } = archive;
+    for (let current = run; ; ) {
+      const attached = await transactions.run(async (tx) => {
+        const options = { tx, ...(current.autoStart ? {} : { audit }) };
+        const archived = await runs.transition(
+          current,
+          'archive',
+          { archive: { format, sizeBytes, sha256, entries } },
+          options,
+        );
+        if (!archived) return undefined;
+        if (!(await archives.makeCurrent(archive, tx))) throw givenUp(current);
+        if (!current.autoStart) return archived;
+        return runs.transition(archived, 'queue', { queuedAt: clock.now() }, { tx, audit });
+      });
+      if (attached) {
+        await removeArchives.removeDiscarded();
+        return attached;
+      }
+      current = await this.#reread(current);
+    }
+  }
+
+  async #reread(run: WorkspaceRunRecord): Promise<WorkspaceRunRecord> {
+    const found = await this.#deps.runs.find(run.id);
+    if (!found || !['awaiting_archive', 'archived'].includes(found.status)) throw notArchivable(found ?? run);
+    return found;
+  }
+}
+
+function givenUp({ status }: WorkspaceRunRecord): AppError {
+  const message = 'The upload was given up, because it took too long or another one took its place; upload it again.';
+  return new AppError('conflict', message, { details: { status } });
+}
+
+/** Turns a failure of the store into the error for the client. */
+export function rejectUnavailable(error: unknown): never {
+  throw error instanceof StoreError ? unavailable('The store of archives does not respond; try again.', error) : error;
+}

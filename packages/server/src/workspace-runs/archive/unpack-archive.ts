@@ -1,0 +1,50 @@
+import { pipeline } from 'node:stream';
+import type { WorkspaceRunId } from '@cloche/contract';
+import type { AgentUnpacked } from '@cloche/protocol';
+import { fileError } from '../../agent-client/agent-errors.ts';
+import { type ArtifactStore, ContentMissingError } from '../../artifacts/store/artifact-store.ts';
+import { DigestCheck } from '../../artifacts/store/digest-check.ts';
+import { AppError } from '../../base/app-error.ts';
+import { type AgentFiles, FileError } from '../../driver/agent-files.ts';
+import type { ArchiveRepository } from './archive-repository.ts';
+import { rejectUnavailable } from './store-archive.ts';
+
+const WORKSPACE = '/workspace';
+
+/** Unpacks the archives of runs in their sandboxes. */
+export class UnpackArchive {
+  readonly #archives: ArchiveRepository;
+  readonly #store: ArtifactStore;
+
+  constructor(archives: ArchiveRepository, store: ArtifactStore) {
+    this.#archives = archives;
+    this.#store = store;
+  }
+
+  /**
+   * Unpacks the archive of a run into `/workspace` of its sandbox, with the rights of the sandbox's user. All of the
+   * archive is there when this resolves, and nothing of it before the agent has read all of it. Can be repeated after a
+   * failure until the command is started.
+   *
+   * @param files the files of the run's sandbox
+   * @throws AppError `unavailable` if the store does not respond; any other code means that a repetition fails too
+   */
+  async unpack(runId: WorkspaceRunId, files: AgentFiles, signal: AbortSignal): Promise<AgentUnpacked> {
+    const archive = await this.#archives.findCurrent(runId);
+    if (!archive) throw removed(runId);
+    const { id, sha256, sizeBytes } = archive;
+    try {
+      const stored = await this.#store.read(id, undefined, signal);
+      // Damaged bytes end the stream before its end, so that the agent keeps nothing.
+      const open = () => pipeline(stored, new DigestCheck(sha256, sizeBytes), () => undefined);
+      return await files.unarchive(WORKSPACE, { sizeBytes, open }, signal);
+    } catch (error) {
+      if (error instanceof ContentMissingError) throw removed(runId, error);
+      throw error instanceof FileError ? fileError(error, 'archive') : rejectUnavailable(error);
+    }
+  }
+}
+
+function removed(runId: WorkspaceRunId, cause?: unknown): AppError {
+  return new AppError('not_found', `The archive of the workspace run "${runId}" was removed.`, { cause });
+}

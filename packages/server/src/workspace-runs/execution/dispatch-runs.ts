@@ -1,0 +1,185 @@
+import type { OrgId, ProjectId, ResourceEvent, WorkspaceRunId } from '@cloche/contract';
+import { BackOff, Deadline, pause } from '@cloche/node-support';
+import type { Logger } from 'pino';
+import { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
+import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
+import { ClaimedRun, ClaimLostError } from './claimed-run.ts';
+import type { ExecuteRun, NoRoom } from './execute-run.ts';
+import { CLAIM_MS, type RunQueue } from './run-queue.ts';
+
+/** Sandboxes that a server creates for runs at a time, so that the next turn is decided when there is room for it. */
+const LAUNCHES = 8;
+/** Longest time until a change that another server made is noticed. */
+const LOOK_AGAIN_MS = 1000;
+/** Without a renewal for this time, this server stops its work before another one may adopt it. */
+const STOP_AFTER_MS = CLAIM_MS - 10_000;
+/** Pauses while no host has room. The end of a sandbox ends a pause. */
+const CAPACITY_PAUSES = { firstMs: 250, longestMs: 15_000 };
+/** Pauses before a run is executed again after an unexpected error. */
+const RETRY_PAUSES = { firstMs: 500, longestMs: 30_000 };
+
+export interface DispatchRunsDeps {
+  readonly queue: RunQueue;
+  readonly runs: WorkspaceRunRepository;
+  readonly executeRun: ExecuteRun;
+  readonly outbox: EventOutbox;
+  readonly serverId: string;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/**
+ * Executes workspace runs: claims queued ones in their turn, and adopts those whose server has died. Changes of this
+ * server are noticed at once, those of others within a second.
+ */
+export class DispatchRuns {
+  readonly #deps: DispatchRunsDeps;
+  readonly #claim: string;
+  readonly #due = new Changes<'due'>();
+  readonly #stop = new AbortController();
+  readonly #executing = new Map<WorkspaceRunId, { readonly run: ClaimedRun; readonly done: Promise<void> }>();
+  readonly #launching = new Set<WorkspaceRunId>();
+  /** Projects whose quotas had no room, until a sandbox or a run ends, or it is time to look again. */
+  readonly #full = new Map<ProjectId, OrgId>();
+  readonly #capacityPauses = new BackOff(CAPACITY_PAUSES);
+  #pausedUntil = 0;
+  #renewedAt = 0;
+  #dispatching: Promise<void> = Promise.resolve();
+
+  constructor(deps: DispatchRunsDeps) {
+    this.#deps = deps;
+    this.#claim = `${deps.serverId}:${deps.ids.next('clm_')}`;
+    deps.outbox.onCommitted((event) => this.#notice(event));
+  }
+
+  /** Begins with the runs that an earlier process of this server was executing. */
+  async start(): Promise<void> {
+    await this.#deps.queue.releaseAllOf(this.#deps.serverId);
+    this.#dispatching = this.#dispatch();
+  }
+
+  /** Cancels a run at once if this server works on it; another server notices within a second. */
+  cancel(id: WorkspaceRunId): void {
+    this.#executing.get(id)?.run.cancel();
+  }
+
+  /** Ends the work of this server. The runs go on in their sandboxes, and with the next server. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#dispatching;
+    const executing = [...this.#executing.values()];
+    for (const { run } of executing) run.stop();
+    await Promise.all(executing.map(({ done }) => done));
+    await this.#deps.queue.release(this.#claim);
+  }
+
+  /** What ends in an organization makes room for its runs, and the end of a sandbox makes room on a host. */
+  #notice({ type, orgId }: ResourceEvent): void {
+    const isSandboxEnd = type === 'sandbox.destroyed' || type === 'sandbox.failed';
+    if (isSandboxEnd) this.#pausedUntil = 0;
+    if (!isSandboxEnd && !type.startsWith('workspace_run.')) return;
+    if (type !== 'workspace_run.queued') {
+      for (const [project, organization] of this.#full) if (organization === orgId) this.#full.delete(project);
+    }
+    this.#due.notify('due');
+  }
+
+  async #dispatch(): Promise<void> {
+    const { signal } = this.#stop;
+    using watch = this.#due.watch('due');
+    while (!signal.aborted) {
+      const woken = watch.next();
+      await this.#pass().catch((error) => this.#deps.log.warn({ err: error }, 'workspace runs were not dispatched'));
+      using limit = new Deadline(LOOK_AGAIN_MS, signal);
+      await limit.race(woken).catch(() => this.#full.clear());
+    }
+  }
+
+  async #pass(): Promise<void> {
+    const { queue, clock } = this.#deps;
+    await this.#renew();
+    for (const record of await queue.adopt(this.#claim, clock.now())) this.#execute(record);
+    while (this.#launching.size < LAUNCHES && clock.now() >= this.#pausedUntil && !this.#stop.signal.aborted) {
+      if (!(await this.#claimNext())) return;
+    }
+  }
+
+  /** Cancels what is to be canceled, and stops what this server has no claim on any more. */
+  async #renew(): Promise<void> {
+    const { queue, clock } = this.#deps;
+    if (clock.now() - this.#renewedAt < LOOK_AGAIN_MS) return;
+    try {
+      const claimed = new Map((await queue.renew(this.#claim, clock.now())).map((record) => [record.id, record]));
+      this.#renewedAt = clock.now();
+      for (const [id, { run }] of this.#executing) {
+        if (!claimed.has(id)) run.stop();
+        else if (claimed.get(id)?.cancelRequestedAt !== undefined) run.cancel();
+      }
+      for (const record of claimed.values()) this.#execute(record);
+    } catch (error) {
+      if (clock.now() - this.#renewedAt > STOP_AFTER_MS) for (const { run } of this.#executing.values()) run.stop();
+      throw error;
+    }
+  }
+
+  /** Claims and begins the run whose turn it is. Returns whether there may be another. */
+  async #claimNext(): Promise<boolean> {
+    const { queue, clock } = this.#deps;
+    for (const project of await queue.waiting()) {
+      if (this.#full.has(project.projectId)) continue;
+      const record = await queue.claimFirst(project, this.#claim, clock.now());
+      if (record === 'full') this.#full.set(project.projectId, project.orgId);
+      else if (record) {
+        this.#launching.add(record.id);
+        this.#execute(record);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #execute(record: WorkspaceRunRecord): void {
+    if (this.#executing.has(record.id)) return;
+    const run = new ClaimedRun(this.#deps.runs, record, this.#claim);
+    const done = this.#attempt(run).finally(() => {
+      this.#executing.delete(record.id);
+      this.#launched(record.id);
+    });
+    this.#executing.set(record.id, { run, done });
+  }
+
+  /** Executes a run until it has finished, goes back to the queue or this server no longer works on it. Never rejects. */
+  async #attempt(run: ClaimedRun): Promise<void> {
+    const { executeRun, log } = this.#deps;
+    const { id } = run.record;
+    const backOff = new BackOff(RETRY_PAUSES);
+    while (!run.stopped.aborted) {
+      try {
+        const noRoom = await executeRun.execute(run, () => this.#launched(id));
+        if (noRoom) await this.#giveBack(run, noRoom);
+        return;
+      } catch (error) {
+        if (run.stopped.aborted || error instanceof ClaimLostError) return;
+        log.warn({ err: error, workspaceRunId: id, step: run.record.step }, 'a workspace run will be tried again');
+        await pause(backOff.next(), run.stopped);
+      }
+    }
+  }
+
+  async #giveBack({ record }: ClaimedRun, noRoom: NoRoom): Promise<void> {
+    if (noRoom === 'full') this.#full.set(record.projectId, record.orgId);
+    else this.#pausedUntil = this.#deps.clock.now() + this.#capacityPauses.next();
+    await this.#deps.queue.giveBack(record, this.#claim, record.attempt + Number(noRoom === 'no_capacity'));
+  }
+
+  /** Lets the next run have its turn. */
+  #launched(id: WorkspaceRunId): void {
+    if (!this.#launching.delete(id)) return;
+    this.#due.notify('due');
+  }
+}

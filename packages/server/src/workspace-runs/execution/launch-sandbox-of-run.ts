@@ -1,0 +1,76 @@
+import { AppError } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import { QuotaRefusal } from '../../quotas/quota-refusal.ts';
+import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
+import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
+import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
+import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
+import type { RunOutcome } from '../record/workspace-run.ts';
+import type { ClaimedRun } from './claimed-run.ts';
+import { failed, findSandbox, lifetimeOf, lostWith, sandboxBody, sandboxRecordId } from './run-sandbox.ts';
+
+export interface LaunchSandboxOfRunDeps {
+  readonly createSandbox: CreateSandbox;
+  readonly sandboxes: SandboxRepository;
+  readonly sandboxUse: SandboxUse;
+  readonly clock: Clock;
+}
+
+export type RunLaunch =
+  | { readonly status: 'ready' }
+  /** A quota has no room for another sandbox. */
+  | { readonly status: 'full' }
+  /** No host has room for the sandbox. */
+  | { readonly status: 'no_capacity' }
+  | { readonly status: 'over'; readonly outcome: RunOutcome };
+
+/** Creates the sandbox of a queued run, which is `running` then. */
+export class LaunchSandboxOfRun {
+  readonly #deps: LaunchSandboxOfRunDeps;
+
+  constructor(deps: LaunchSandboxOfRunDeps) {
+    this.#deps = deps;
+  }
+
+  /** Creates one sandbox for each attempt of a run, also when another server began to. */
+  async launch(run: ClaimedRun): Promise<RunLaunch> {
+    const { sandboxUse, sandboxes, clock } = this.#deps;
+    if (run.canceled.aborted) return { status: 'over', outcome: { status: 'canceled' } };
+    try {
+      const sandbox = await this.#create(run);
+      if (sandbox === undefined) return { status: 'full' };
+      const { id }: ReadySandbox = await sandboxUse.ready(sandbox, { signal: run.signal });
+      await run.become('run', { sandboxId: id, startedAt: clock.now(), step: 'unpacking' });
+      return { status: 'ready' };
+    } catch (error) {
+      run.stopped.throwIfAborted();
+      if (run.canceled.aborted) return { status: 'over', outcome: { status: 'canceled' } };
+      if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
+      const sandbox = await findSandbox(sandboxes, run.record);
+      if (sandbox && lackedCapacity(sandbox)) return { status: 'no_capacity' };
+      if (sandbox?.status === 'failed') return over('sandbox_failed', sandbox.failureReason ?? error.message);
+      const lost = sandbox && lostWith(sandbox);
+      return lost ? { status: 'over', outcome: lost } : over('sandbox_failed', error.message);
+    }
+  }
+
+  async #create({ record, credential }: ClaimedRun) {
+    try {
+      return await this.#deps.createSandbox.create({
+        credential,
+        body: sandboxBody(record),
+        idempotencyRecordId: sandboxRecordId(record),
+        lifetimeMs: lifetimeOf(record),
+        waitsForRoom: true,
+      });
+    } catch (error) {
+      // Where nothing is used and there is no room, there never will be.
+      if (error instanceof QuotaRefusal && error.use.used > 0) return undefined;
+      throw error;
+    }
+  }
+}
+
+function over(code: 'sandbox_failed', message: string): RunLaunch {
+  return { status: 'over', outcome: failed(code, message) };
+}

@@ -1,0 +1,195 @@
+import {
+  type OrgId,
+  type ProjectId,
+  UNFINISHED_RUN_STATUSES,
+  type WorkspaceRunId,
+  type WorkspaceRunStatus,
+} from '@cloche/contract';
+import type { RequestAudit } from '../../audit/request-audit.ts';
+import type { Changes } from '../../base/changes.ts';
+import type { Database } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import { projectDeleted } from '../../projects/access/project-access.ts';
+import { isOpenProject } from '../../projects/open-project.ts';
+import type { SequenceLog } from '../../sequence-log/sequence-log.ts';
+import { UsageHours } from '../../usage/usage-hours.ts';
+import {
+  allowsRun,
+  isFinished,
+  type RunTransitionName,
+  runTransitionOf,
+  toState,
+  toWorkspaceRun,
+  type WorkspaceRunRecord,
+} from './workspace-run.ts';
+import { type RunChange, toColumns, toRecord, toRow } from './workspace-run-row.ts';
+
+export interface RunFilter {
+  readonly orgId: OrgId;
+  /** Undefined means every project of the organization. */
+  readonly projectIds: readonly ProjectId[] | undefined;
+  readonly status: WorkspaceRunStatus | undefined;
+}
+
+export type RunInsertion =
+  | { readonly status: 'inserted'; readonly record: WorkspaceRunRecord }
+  /** A run already exists for the idempotency record. */
+  | { readonly status: 'exists'; readonly record: WorkspaceRunRecord }
+  | { readonly status: 'full'; readonly used: number };
+
+export interface ChangeOptions {
+  /** The audit event of the request for the change. */
+  readonly audit?: RequestAudit | undefined;
+  /** Makes the change only while the run is claimed by this claim. */
+  readonly claim?: string | undefined;
+  /** Joins this transaction. */
+  readonly tx?: Transaction | undefined;
+}
+
+export interface WorkspaceRunRepositoryDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  /** Gets an entry for each status. Closed when the run has finished. */
+  readonly runLog: SequenceLog;
+  /** Notified after the commit of each change. */
+  readonly runChanges: Changes<WorkspaceRunId>;
+}
+
+/** Stores workspace runs. Appends the event of each status in the transaction of its change. */
+export class WorkspaceRunRepository {
+  readonly #deps: WorkspaceRunRepositoryDeps;
+  readonly #usageHours: UsageHours;
+
+  constructor(deps: WorkspaceRunRepositoryDeps) {
+    this.#deps = deps;
+    this.#usageHours = new UsageHours(deps.db);
+  }
+
+  /**
+   * Inserts a run, unless the organization has `limit` unfinished ones.
+   *
+   * @throws AppError `not_found` when the project was deleted meanwhile
+   */
+  insert(record: WorkspaceRunRecord, limit: number, audit?: RequestAudit): Promise<RunInsertion> {
+    const { orgId, projectId, idempotencyRecordId } = record;
+    return this.#deps.transactions.run(async (tx): Promise<RunInsertion> => {
+      const { db } = tx;
+      if (!(await isOpenProject(db, projectId))) throw projectDeleted(projectId);
+      if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+      const earlier = idempotencyRecordId && (await findByIdempotencyRecord(db, idempotencyRecordId));
+      if (earlier) return { status: 'exists', record: earlier };
+      const used = await countUnfinished(db, orgId);
+      if (used >= limit) return { status: 'full', used };
+      await db.insertInto('workspace_runs').values(toRow(record)).execute();
+      await this.#announce(tx, record, audit);
+      return { status: 'inserted', record };
+    });
+  }
+
+  async find(id: string): Promise<WorkspaceRunRecord | undefined> {
+    const row = await this.#deps.db.selectFrom('workspace_runs').selectAll().where('id', '=', id).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  /** Returns runs, newest first. */
+  async list({ orgId, projectIds, status }: RunFilter): Promise<WorkspaceRunRecord[]> {
+    let query = this.#deps.db.selectFrom('workspace_runs').selectAll().where('org_id', '=', orgId);
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    if (status !== undefined) query = query.where('status', '=', status);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  }
+
+  /**
+   * Makes a status change if the status is still that of `current`, and appends its event in the same transaction.
+   * Returns undefined otherwise; read the record again then. A run with a `step` changes by the claim of its server alone.
+   */
+  async transition(
+    current: WorkspaceRunRecord,
+    name: RunTransitionName,
+    change: RunChange,
+    { audit, claim, tx: joined }: ChangeOptions = {},
+  ): Promise<WorkspaceRunRecord | undefined> {
+    if (!allowsRun(name, current.status)) return undefined;
+    return this.#deps.transactions.run(async (tx) => {
+      const row = await tx.db
+        .updateTable('workspace_runs')
+        .set({ ...toColumns(change), status: runTransitionOf(name).to })
+        .where('id', '=', current.id)
+        .where('status', '=', current.status)
+        .$if(claim === undefined, (query) => query.where('step', 'is', null))
+        .$if(claim !== undefined, (query) => query.where('claimed_by', '=', claim ?? null))
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) return undefined;
+      const record = toRecord(row);
+      if (name === 'run') await this.#usageHours.add(tx, record, record.startedAt ?? 0, { workspace_runs: 1 });
+      await this.#announce(tx, record, audit);
+      return record;
+    }, joined);
+  }
+
+  /** Changes a run without its status, while it is claimed by `claim`. Returns undefined if it is not. */
+  async advance(id: WorkspaceRunId, change: RunChange, claim: string): Promise<WorkspaceRunRecord | undefined> {
+    const row = await this.#deps.db
+      .updateTable('workspace_runs')
+      .set(toColumns(change))
+      .where('id', '=', id)
+      .where('claimed_by', '=', claim)
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  /**
+   * Requests the end of a run that a server works on, or worked on when it ended. Returns undefined unless one does, or if
+   * the end is requested already.
+   */
+  async requestCancel(id: WorkspaceRunId, now: number, audit?: RequestAudit): Promise<WorkspaceRunRecord | undefined> {
+    return this.#deps.transactions.run(async (tx) => {
+      const row = await tx.db
+        .updateTable('workspace_runs')
+        .set({ cancel_requested_at: now })
+        .where('id', '=', id)
+        .where('status', 'in', ['queued', 'running'])
+        .where('step', 'is not', null)
+        .where('cancel_requested_at', 'is', null)
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) return undefined;
+      tx.afterCommit(() => this.#deps.runChanges.notify(id));
+      const record = toRecord(row);
+      await audit?.append(tx, record);
+      return record;
+    });
+  }
+
+  async #announce(tx: Transaction, record: WorkspaceRunRecord, audit: RequestAudit | undefined): Promise<void> {
+    const { id, orgId, projectId, status } = record;
+    tx.afterCommit(() => this.#deps.runChanges.notify(id));
+    const { runLog, outbox } = this.#deps;
+    await runLog.append(id, [{ type: 'state', data: toState(record) }], { tx });
+    if (isFinished(record)) await runLog.close(id, tx);
+    const data = { workspaceRun: toWorkspaceRun(record) };
+    await outbox.append(tx, { type: `workspace_run.${status}`, orgId, projectId, data });
+    await audit?.append(tx, record);
+  }
+}
+
+async function findByIdempotencyRecord(db: Database, recordId: string): Promise<WorkspaceRunRecord | undefined> {
+  const query = db.selectFrom('workspace_runs').selectAll().where('idempotency_record_id', '=', recordId);
+  const row = await query.executeTakeFirst();
+  return row && toRecord(row);
+}
+
+async function countUnfinished(db: Database, orgId: OrgId): Promise<number> {
+  const { used } = await db
+    .selectFrom('workspace_runs')
+    .select(({ fn }) => fn.countAll<number>().as('used'))
+    .where('org_id', '=', orgId)
+    .where('status', 'in', UNFINISHED_RUN_STATUSES)
+    .executeTakeFirstOrThrow();
+  return Number(used);
+}

@@ -1,0 +1,119 @@
+/** A PostgreSQL server of the tests' own: in a temporary folder, on a Unix socket alone, thrown away afterwards. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdtemp, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { eventually } from '@cloche/testkit/eventually';
+import { Client } from 'pg';
+import { migrate } from '../../src/db/migrate.ts';
+import { openDatabase } from '../../src/db/open-database.ts';
+import { installPostgres, PROGRAMS } from './install-postgres.ts';
+
+const run = promisify(execFile);
+
+/** Environment variable that passes the server's folder of sockets to the test files. */
+export const SOCKETS = 'TEST_POSTGRES_SOCKETS';
+/** Database with all tables, which the databases of tests are copied from. */
+export const TEMPLATE = 'cloche_template';
+/** Owner of all databases. Not a superuser, so that tests need no more rights than an operator gives. */
+export const OWNER = 'cloche';
+
+/**
+ * Ends the server and removes its folder when the standard input closes, which also happens when the test runner is
+ * killed. Arguments: the folder, then the command of the server. Every process of the group gets the signal, also an
+ * `initdb` that is under way.
+ */
+const SUPERVISOR =
+  'folder=$1; shift; "$@" >"$folder/log" 2>&1 & cat >/dev/null; trap "" QUIT; kill -QUIT 0; wait; rm -rf "$folder"';
+/** Arguments: the folder of the programs, the folder of the data, then the options of the server. */
+const SERVER =
+  'programs=$1; data=$2; shift 2; "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --no-sync ' +
+  // Unlike a comparison of bytes, this order of texts ignores case and punctuation at first.
+  '--encoding=UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en-US && exec "$programs/postgres" -D "$data" "$@"';
+
+const OPTIONS: Readonly<Record<string, string>> = {
+  listen_addresses: '',
+  max_connections: '200',
+  shared_buffers: '64MB',
+  // A crash of the machine loses the databases, and nobody needs them.
+  fsync: 'off',
+  full_page_writes: 'off',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  max_wal_size: '128MB',
+  autovacuum: 'off',
+  // Finds code that relies on the default of the server.
+  default_transaction_isolation: 'serializable',
+};
+
+export interface PostgresServer {
+  /** Folder of the socket. */
+  readonly sockets: string;
+  close(): Promise<void>;
+}
+
+/** Starts a server, and installs PostgreSQL first if it is missing. @throws Error if it cannot be installed */
+export async function startPostgres(): Promise<PostgresServer> {
+  await installPostgres();
+  const folder = await mkdtemp(join(tmpdir(), 'cloche-postgres-'));
+  const asUser = await unprivileged(folder);
+  const options = Object.entries({ ...OPTIONS, unix_socket_directories: folder }).map(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ]);
+  const server = [...asUser, 'sh', '-c', SERVER, 'sh', PROGRAMS, join(folder, 'data'), ...options.flat()];
+  // A group of its own: an interrupt of the terminal ends the test runner, whose end then ends the server.
+  const supervisor = spawn('sh', ['-c', SUPERVISOR, 'sh', folder, ...server], {
+    cwd: folder,
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  try {
+    await prepare(folder);
+  } catch (error) {
+    const log = await readFile(join(folder, 'log'), 'utf8').catch(() => '');
+    await end(supervisor);
+    throw new Error(`PostgreSQL does not serve: ${log}`, { cause: error });
+  }
+  return { sockets: folder, close: () => end(supervisor) };
+}
+
+/** Returns the URL of a database of the server. */
+export function urlOf(sockets: string, database: string, user = OWNER): string {
+  return `postgres://${user}@/${database}?host=${encodeURIComponent(sockets)}`;
+}
+
+/** Returns how to start a program as a user without rights, who also owns the folder: PostgreSQL refuses root. */
+async function unprivileged(folder: string): Promise<string[]> {
+  const deathSignal = ['setpriv', '--pdeathsig=QUIT'];
+  if (process.getuid?.() !== 0) return deathSignal;
+  const { stdout } = await run('id', ['--user', 'postgres']);
+  await chown(folder, Number(stdout), Number(stdout));
+  return [...deathSignal, '--reuid=postgres', '--regid=postgres', '--clear-groups'];
+}
+
+async function prepare(sockets: string): Promise<void> {
+  let superuser = new Client();
+  const connects = async () => {
+    superuser = new Client({ connectionString: urlOf(sockets, 'postgres', 'postgres') });
+    return superuser.connect().then(
+      () => true,
+      () => false,
+    );
+  };
+  await eventually(connects, { within: 60_000, because: 'the server accepts connections' });
+  await superuser.query(`create role ${OWNER} login createdb`);
+  await superuser.query(`create database ${TEMPLATE} owner ${OWNER}`);
+  await superuser.end();
+  const template = await openDatabase(urlOf(sockets, TEMPLATE));
+  await migrate(template);
+  await template.destroy();
+}
+
+async function end(supervisor: ChildProcess): Promise<void> {
+  if (supervisor.exitCode !== null) return;
+  supervisor.stdin?.end();
+  await once(supervisor, 'exit');
+}

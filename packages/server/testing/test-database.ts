@@ -1,0 +1,72 @@
+/** The database of a test: SQLite in memory, or PostgreSQL where a server runs for the tests. */
+import { sql } from 'kysely';
+import { Client } from 'pg';
+import type { Database } from '../src/db/database.ts';
+import type { DatabaseKind } from '../src/db/database-kind.ts';
+import { migrate } from '../src/db/migrate.ts';
+import { openDatabase } from '../src/db/open-database.ts';
+import { OWNER, SOCKETS, TEMPLATE, urlOf } from './postgres/postgres-server.ts';
+
+const sockets = process.env[SOCKETS];
+
+/** Kind of the databases that tests get. `npm test -- postgres` runs them with PostgreSQL. */
+export const DATABASE_KIND: DatabaseKind = sockets === undefined ? 'sqlite' : 'postgresql';
+
+const names = new WeakMap<Database, string>();
+/** Databases of this process that no test uses any more. */
+const free: string[] = [];
+let made = 0;
+
+/** Opens a database with all tables and no rows. The caller destroys it. */
+export async function openTestDatabase(kind = DATABASE_KIND): Promise<Database> {
+  if (sockets === undefined || kind === 'sqlite') {
+    const db = await openDatabase('sqlite::memory:');
+    await migrate(db);
+    return db;
+  }
+  const used = free.pop();
+  const name = used ?? (await createDatabase(sockets));
+  const db = await openDatabase(urlOf(sockets, name));
+  if (used !== undefined) await empty(db);
+  names.set(db, name);
+  const destroy = db.destroy.bind(db);
+  db.destroy = async () => {
+    await destroy();
+    free.push(name);
+  };
+  return db;
+}
+
+/**
+ * Returns the database as another server has it: with connections of its own, or, as SQLite has one server, as it is. The
+ * caller destroys it before `db`.
+ */
+export async function openBeside(db: Database): Promise<Database> {
+  const name = names.get(db);
+  return name === undefined || sockets === undefined ? db : openDatabase(urlOf(sockets, name));
+}
+
+/** Returns the settings with which a whole server uses a new database of the kind that tests get. */
+export async function testDatabaseSettings(): Promise<Record<string, string>> {
+  return sockets === undefined ? {} : { CLOCHE_DATABASE_URL: urlOf(sockets, await createDatabase(sockets)) };
+}
+
+/** The server removes it when it ends itself. */
+async function createDatabase(folder: string): Promise<string> {
+  made += 1;
+  const name = `test_${process.pid}_${made}`;
+  const client = new Client({ connectionString: urlOf(folder, 'postgres') });
+  await client.connect();
+  await client.query(`create database ${name} template ${TEMPLATE} owner ${OWNER}`);
+  await client.end();
+  return name;
+}
+
+/** Deletes all rows, of later tables first, as these refer to earlier ones. Takes a fifth of the time of a new database. */
+async function empty(db: Database): Promise<void> {
+  const { rows } = await sql<{ name: string }>`
+    select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname not like 'kysely%'
+    order by oid desc`.execute(db);
+  await sql.raw(rows.map(({ name }) => `delete from ${name}`).join(';')).execute(db);
+}
