@@ -1,6 +1,7 @@
 /** Builds the commands, so that all of them have the same options and show examples. */
 import { type Command, Option } from 'commander';
 import { Session } from './session.ts';
+import type { UsageCommand } from './usage-command.ts';
 
 /** Creates a command that only contains other commands. */
 export function group(parent: Command, name: string, summary: string): Command {
@@ -32,6 +33,7 @@ export function perform<Options, Arguments extends unknown[] = []>(
 ): void {
   command.action(() => {
     const args = command.processedArgs as Arguments;
-    return work(new Session(command), command.opts() as Options, ...args);
+    // Every command of the program is of this class.
+    return work(new Session(command as UsageCommand), command.opts() as Options, ...args);
   });
 }

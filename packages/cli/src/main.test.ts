@@ -182,20 +182,23 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
       bodies.push([`${request.method} ${request.url}`, body === '' ? undefined : JSON.parse(body)]);
       const key = { id: 'key_1', orgId: 'org_1', scopes: ['code:run'], secret: 'clk_secret' };
       response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify(request.url === '/keys' ? { key } : { destroyed: 3 }));
+      response.end(JSON.stringify(request.url?.startsWith('/keys') ? { key } : { destroyed: 3 }));
     });
     await new Promise<void>((resolve) => server.listen(join(runDir, 'server', 'operator.sock'), resolve));
     const env = { CLOCHE_RUN_DIR: runDir };
     const args = ['admin', 'key', 'create', '--org', 'acme', '--scopes', 'code:run', '--projects', 'prj_1,prj_2'];
     const created = await runCloche([...args, '--expires', '30d'], { env });
+    const revoked = await runCloche(['admin', 'key', 'revoke', 'key_1'], { env });
     const destroyed = await runCloche(['admin', 'destroy-all', '--json'], { env });
     await new Promise((resolve) => server.close(resolve));
     await rm(runDir, { recursive: true });
 
+    assert.equal(revoked.stdout, 'key_1\n');
     assert.equal(created.stdout, 'clk_secret\n');
     assert.deepEqual(JSON.parse(destroyed.stdout), { destroyed: 3 });
     assert.deepEqual(bodies, [
       ['POST /keys', { org: 'acme', scopes: ['code:run'], projectIds: ['prj_1', 'prj_2'], expiresInMs: 2_592_000_000 }],
+      ['POST /keys/key_1/revoke', undefined],
       ['POST /destroy-all', undefined],
     ]);
   });

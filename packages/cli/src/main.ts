@@ -4,13 +4,15 @@ import { reportError } from './report-error.ts';
 import { processTerminal } from './terminal/terminal.ts';
 
 const args = process.argv.slice(2);
+const terminal = processTerminal();
 // A closed pipe (`| head`) is not an error to report; a running command handles it itself.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
 try {
-  await buildProgram(packageJson.version).parseAsync(args, { from: 'user' });
+  const program = await buildProgram(packageJson.version, args, terminal);
+  await program.parseAsync(args, { from: 'user' });
 } catch (error) {
-  process.exitCode = await reportError(error, args.includes('--json'), processTerminal());
+  process.exitCode = await reportError(error, args.includes('--json'), terminal);
 }

@@ -1,33 +1,39 @@
 import type { Command } from 'commander';
-import { addAdminCommands } from './commands/admin.ts';
-import { addArtifactCommands } from './commands/artifact.ts';
-import { addAuditCommand } from './commands/audit.ts';
-import { addCommandCommands } from './commands/command.ts';
-import { addConfigCommand } from './commands/config.ts';
-import { addContextCommands } from './commands/context.ts';
-import { addCopyCommand } from './commands/copy.ts';
-import { addDoctorCommand } from './commands/doctor.ts';
-import { addEventsCommand } from './commands/events.ts';
-import { addExecCommand } from './commands/exec.ts';
-import { addFileCommands } from './commands/files.ts';
-import { addKeyCommands } from './commands/key.ts';
-import { addLoginCommands } from './commands/login.ts';
-import { addPreviewCommand } from './commands/preview.ts';
-import { addProjectCommands } from './commands/project.ts';
-import { addQuotaCommand } from './commands/quota.ts';
-import { addRunCommand } from './commands/run.ts';
-import { addSandboxCommands } from './commands/sandbox.ts';
-import { addSecretCommands } from './commands/secret.ts';
-import { addShellCommand } from './commands/shell.ts';
-import { addTemplateCommands } from './commands/template.ts';
-import { addTopCommand } from './commands/top.ts';
-import { addUsageCommand } from './commands/usage.ts';
-import { addWebhookCommands } from './commands/webhook.ts';
+import type { Terminal } from './terminal/terminal.ts';
 import { UsageCommand } from './usage-command.ts';
 
-/** Builds the whole command line. It throws instead of exiting. */
-export function buildProgram(version: string): Command {
-  const program = new UsageCommand('cloche')
+/** Modules of the commands, in the order of the help. Each is loaded only if the command line names one of its commands. */
+const MODULES: readonly { names: readonly string[]; load: () => Promise<(program: Command) => void> }[] = [
+  { names: ['run'], load: async () => (await import('./commands/run.ts')).addRunCommand },
+  { names: ['exec'], load: async () => (await import('./commands/exec.ts')).addExecCommand },
+  { names: ['shell'], load: async () => (await import('./commands/shell.ts')).addShellCommand },
+  { names: ['logs', 'command'], load: async () => (await import('./commands/command.ts')).addCommandCommands },
+  { names: ['job'], load: async () => (await import('./commands/job.ts')).addJobCommands },
+  { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommands },
+  { names: ['context'], load: async () => (await import('./commands/context.ts')).addContextCommands },
+  { names: ['preview'], load: async () => (await import('./commands/preview.ts')).addPreviewCommand },
+  { names: ['artifact'], load: async () => (await import('./commands/artifact.ts')).addArtifactCommands },
+  { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommand },
+  { names: ['webhook'], load: async () => (await import('./commands/webhook.ts')).addWebhookCommands },
+  { names: ['audit'], load: async () => (await import('./commands/audit.ts')).addAuditCommand },
+  { names: ['cp'], load: async () => (await import('./commands/copy.ts')).addCopyCommand },
+  { names: ['files'], load: async () => (await import('./commands/files.ts')).addFileCommands },
+  { names: ['template'], load: async () => (await import('./commands/template.ts')).addTemplateCommands },
+  { names: ['project'], load: async () => (await import('./commands/project.ts')).addProjectCommands },
+  { names: ['secret'], load: async () => (await import('./commands/secret.ts')).addSecretCommands },
+  { names: ['key'], load: async () => (await import('./commands/key.ts')).addKeyCommands },
+  { names: ['login', 'whoami'], load: async () => (await import('./commands/login.ts')).addLoginCommands },
+  { names: ['quota'], load: async () => (await import('./commands/quota.ts')).addQuotaCommand },
+  { names: ['top'], load: async () => (await import('./commands/top.ts')).addTopCommand },
+  { names: ['usage'], load: async () => (await import('./commands/usage.ts')).addUsageCommand },
+  { names: ['admin'], load: async () => (await import('./commands/admin.ts')).addAdminCommands },
+  { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
+  { names: ['config'], load: async () => (await import('./commands/config.ts')).addConfigCommand },
+];
+
+/** Builds the part of the command line that `args` need, which is all of it for the help. It writes to `terminal`, and throws instead of exiting. */
+export async function buildProgram(version: string, args: readonly string[], terminal: Terminal): Promise<Command> {
+  const program = new UsageCommand('cloche', terminal)
     .description('Run untrusted code in isolated sandboxes.')
     .version(version)
     .enablePositionalOptions()
@@ -36,29 +42,18 @@ export function buildProgram(version: string): Command {
     .option('--url <url>', 'address of the service (CLOCHE_URL)')
     .option('--api-key <key>', 'API key (CLOCHE_API_KEY)')
     .addHelpText('after', '\nExamples:\n  cloche run script.py\n  cloche sandbox list\n  cloche doctor');
-  addRunCommand(program);
-  addExecCommand(program);
-  addShellCommand(program);
-  addCommandCommands(program);
-  addSandboxCommands(program);
-  addContextCommands(program);
-  addPreviewCommand(program);
-  addArtifactCommands(program);
-  addEventsCommand(program);
-  addWebhookCommands(program);
-  addAuditCommand(program);
-  addCopyCommand(program);
-  addFileCommands(program);
-  addTemplateCommands(program);
-  addProjectCommands(program);
-  addSecretCommands(program);
-  addKeyCommands(program);
-  addLoginCommands(program);
-  addQuotaCommand(program);
-  addTopCommand(program);
-  addUsageCommand(program);
-  addAdminCommands(program);
-  addDoctorCommand(program);
-  addConfigCommand(program);
+  for (const addCommands of await Promise.all(modulesFor(args).map(({ load }) => load()))) addCommands(program);
   return program;
+}
+
+function modulesFor(args: readonly string[]): typeof MODULES {
+  if (args[0] === '--version' || args[0] === '-V') return [];
+  const name = firstOperand(args);
+  const found = MODULES.filter(({ names }) => names.includes(name ?? ''));
+  return found.length > 0 ? found : MODULES;
+}
+
+/** Returns the first argument that is neither an option of the program nor the value of one. */
+function firstOperand(args: readonly string[]): string | undefined {
+  return args.find((arg, index) => !arg.startsWith('-') && !['--url', '--api-key'].includes(args[index - 1] ?? ''));
 }

@@ -1,4 +1,4 @@
-import { isClocheError } from '@cloche/sdk';
+import type * as Sdk from '@cloche/sdk';
 import { CommanderError } from 'commander';
 import { CliError, OperatorError, UsageError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
@@ -13,10 +13,12 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   const exitCode = error instanceof CliError ? error.exitCode : 1;
   // The reader of the output stopped on purpose.
   if (error instanceof InterruptedError && error.signal === 'SIGPIPE') return exitCode;
+  // Loaded late, because a command that does not use the service starts faster without it.
+  const sdk = await import('@cloche/sdk');
   if (json) {
-    await err.line(jsonLine({ error: describeAsJson(error) }));
+    await err.line(jsonLine({ error: describeAsJson(error, sdk) }));
   } else {
-    await err.line(`${err.colors.red('error:')} ${printable(describe(error))}`);
+    await err.line(`${err.colors.red('error:')} ${printable(describe(error, sdk))}`);
   }
   return exitCode;
 }
@@ -24,7 +26,7 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
 /** Prefixes of request fields in the service's messages, which mean nothing on a command line. */
 const FIELD_PREFIX = /(^|; )(body|query|params)\./g;
 
-function describe(error: unknown): string {
+function describe(error: unknown, { isClocheError }: typeof Sdk): string {
   if (isClocheError(error, 'missing_api_key')) {
     return (
       'The API key is missing; pass --api-key, set CLOCHE_API_KEY, log in with `cloche login`, or start Cloche on this machine with `npm start`, ' +
@@ -40,10 +42,10 @@ function describe(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function describeAsJson(error: unknown): Record<string, unknown> {
+function describeAsJson(error: unknown, sdk: typeof Sdk): Record<string, unknown> {
   if (error instanceof OperatorError) return { ...error.answer };
   if (error instanceof UsageError) return { code: 'usage', message: error.message };
-  if (!isClocheError(error)) return { code: 'failed', message: describe(error) };
+  if (!sdk.isClocheError(error)) return { code: 'failed', message: describe(error, sdk) };
   const { code, requestId, details } = error;
-  return { code, message: describe(error), requestId, details };
+  return { code, message: describe(error, sdk), requestId, details };
 }

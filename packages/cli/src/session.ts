@@ -1,8 +1,8 @@
 import { Cloche, DEFAULT_URL } from '@cloche/sdk';
-import type { Command } from 'commander';
 import { readClientFile } from './client-file.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
-import { processTerminal, type Terminal } from './terminal/terminal.ts';
+import type { Terminal } from './terminal/terminal.ts';
+import type { UsageCommand } from './usage-command.ts';
 
 /** Options of every command. */
 export interface CommonOptions {
@@ -17,9 +17,9 @@ export class Session {
   readonly json: boolean;
   readonly #options: CommonOptions;
 
-  constructor(command: Command, terminal = processTerminal()) {
+  constructor(command: UsageCommand) {
     this.#options = command.optsWithGlobals<CommonOptions>();
-    this.terminal = terminal;
+    this.terminal = command.terminal;
     this.json = this.#options.json ?? false;
   }
 

@@ -1,10 +1,18 @@
 import { Command, type ErrorOptions } from 'commander';
 import { UsageError } from './cli-error.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 /** A command that throws its errors, so that they are reported like all others, as JSON with `--json`. */
 export class UsageCommand extends Command {
+  readonly terminal: Terminal;
+
+  constructor(name: string | undefined, terminal: Terminal) {
+    super(name);
+    this.terminal = terminal;
+  }
+
   override createCommand(name?: string): UsageCommand {
-    return new UsageCommand(name);
+    return new UsageCommand(name, this.terminal);
   }
 
   override error(message: string, _options?: ErrorOptions): never {

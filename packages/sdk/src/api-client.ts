@@ -6,26 +6,35 @@ import type {
   Operations,
   ResourceEvent,
   ResponseOf,
+  TemplateBuildEvent,
+  WorkspaceRunStreamEvent,
 } from '@cloche/contract';
+import { readBuildEvents } from './build-events.ts';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { readFileEvents } from './file-events.ts';
+import { readNumberedEvents } from './numbered-events.ts';
 import { Outage } from './outage.ts';
 import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
-import { readResourceEvents } from './resource-events.ts';
+
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
+import { putSigned, type SignedUpload, sourceError } from './signed-upload.ts';
 
 type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never }[OperationId];
 /** Operations whose response is a resumable stream. */
 export type FollowId = Extract<EventsId, 'streamCommand'>;
+/** Operations whose response is the stream of a build. */
+export type BuildFollowId = Extract<EventsId, 'streamTemplateBuildLogs'>;
 /** Operations whose response is the stream of a run. */
-export type StreamId = Exclude<EventsId, FollowId | WatchId | EventFeedId>;
+export type StreamId = Exclude<EventsId, FollowId | BuildFollowId | WatchId | EventFeedId | RunFeedId>;
 /** Operations whose response is a stream of events of resources. */
 export type EventFeedId = Extract<EventsId, 'streamEvents'>;
+/** Operations whose response is the stream of events of a workspace run. */
+export type RunFeedId = Extract<EventsId, 'streamWorkspaceRunEvents'>;
 /** Operations whose response is a stream of changes. */
 export type WatchId = Extract<EventsId, 'watchFiles'>;
 /** Operations whose response is bytes. */
@@ -136,12 +145,31 @@ export class ApiClient {
     });
   }
 
+  /** Yields the events of a build up to `complete`. Resumes an interrupted stream as `follow` does. */
+  followBuild(id: BuildFollowId, request: RequestOf<BuildFollowId>): AsyncGenerator<TemplateBuildEvent, void> {
+    return this.#resuming(id, request, {
+      read: readBuildEvents,
+      seqOf: (event) => (event.type === 'log' ? event.data.seq : undefined),
+      isLast: ({ type }) => type === 'complete',
+    });
+  }
+
   /**
    * Yields events until the caller leaves the loop. Resumes an interrupted stream as `follow` does, without losing or
    * repeating an event.
    */
   followEvents(id: EventFeedId, request: RequestOf<EventFeedId>): AsyncGenerator<ResourceEvent, void> {
-    return this.#resuming(id, request, { read: readResourceEvents, seqOf: ({ seq }) => seq, isLast: () => false });
+    const read = readNumberedEvents<ResourceEvent>;
+    return this.#resuming(id, request, { read, seqOf: ({ seq }) => seq, isLast: () => false });
+  }
+
+  /** Yields the events of a workspace run up to its `exit`. Resumes an interrupted stream as `followEvents` does. */
+  followRun(id: RunFeedId, request: RequestOf<RunFeedId>): AsyncGenerator<WorkspaceRunStreamEvent, void> {
+    return this.#resuming(id, request, {
+      read: readNumberedEvents<WorkspaceRunStreamEvent>,
+      seqOf: (event) => (event.type === 'exit' ? undefined : event.seq),
+      isLast: ({ type }) => type === 'exit',
+    });
   }
 
   /** Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. */
@@ -157,6 +185,11 @@ export class ApiClient {
     }
   }
 
+  /** Sends bytes to a URL that the service has signed. */
+  put(url: string, upload: SignedUpload): Promise<void> {
+    return putSigned(this.#options.fetch, url, upload);
+  }
+
   /** Starts to open a WebSocket. Fails on platforms that cannot set its headers, such as browsers. */
   openSocket<Id extends SocketId>(id: Id, request: RequestOf<Id>): WebSocket {
     const { url, init } = prepareRequest(id, forgetTypes(request), this.#options);
@@ -165,8 +198,8 @@ export class ApiClient {
   }
 
   async *#resuming<Event>(
-    id: FollowId | EventFeedId,
-    request: RequestOf<FollowId> | RequestOf<EventFeedId>,
+    id: FollowId | BuildFollowId | EventFeedId | RunFeedId,
+    request: RequestOf<FollowId> | RequestOf<BuildFollowId> | RequestOf<EventFeedId> | RequestOf<RunFeedId>,
     { read, seqOf, isLast }: Resumption<Event>,
   ): AsyncGenerator<Event, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
@@ -212,7 +245,7 @@ export class ApiClient {
         return await read(await this.#fetch(request, deadline.signal), request);
       } catch (cause) {
         if (deadline.signal.aborted) throw cause;
-        const error = cause instanceof ClocheError ? cause : unreachable(this.url, request, cause);
+        const error = sourceError(cause) ?? unreachable(this.url, request, cause);
         const kind = retryKind(error, request);
         if (kind === 'never' || (kind === 'again' && retries >= request.maxRetries)) throw error;
         const pauseMs = retryPauseMs(error, kind === 'again' ? retries++ : waits++, request.retryDelayMs);
@@ -224,7 +257,7 @@ export class ApiClient {
 
   #fetch(request: PreparedRequest, signal: AbortSignal): Promise<Response> {
     // Redirects are not followed: a redirect could turn a POST into a GET or send the key to another host.
-    return this.#options.fetch(request.url, { ...request.init, redirect: 'manual', signal });
+    return this.#options.fetch(request.url, { ...request.init, ...request.body(), redirect: 'manual', signal });
   }
 }
 

@@ -10,6 +10,7 @@ import { Secrets } from './secrets.ts';
 import { Templates } from './templates.ts';
 import { Usage } from './usage.ts';
 import { Webhooks } from './webhooks.ts';
+import { WorkspaceRuns } from './workspace-runs.ts';
 
 /**
  * A client of one Cloche service.
@@ -24,6 +25,7 @@ import { Webhooks } from './webhooks.ts';
  */
 export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
+  readonly workspaceRuns = new WorkspaceRuns(this);
   readonly artifacts = new Artifacts(this);
   readonly auditEvents = new AuditEvents(this);
   readonly events = new Events(this);

@@ -1,14 +1,7 @@
 import type { CommandEvent, Command as CommandInfo, CommandLogEntry, Signal } from '@cloche/contract';
-import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
-import { ClocheError } from './cloche-error.ts';
-import { Deadline } from './deadline.ts';
 import type { CallOptions } from './request.ts';
-
-export interface CommandWaitOptions extends CallOptions {
-  /** Longest wait in milliseconds. Default: no limit. */
-  timeoutMs?: number | undefined;
-}
+import { type WaitOptions, waitForEnd } from './wait-for-end.ts';
 
 /** A command in a sandbox. */
 export class Command {
@@ -37,34 +30,13 @@ export class Command {
    * Waits for the command's end. Waits up to 30 seconds for an unreachable service, for example while it restarts.
    * @throws {ClocheError} `deadline_exceeded`: the command is still running.
    */
-  async wait({
-    timeoutMs = Number.POSITIVE_INFINITY,
-    signal,
-    ...options
-  }: CommandWaitOptions = {}): Promise<CommandInfo> {
-    const deadline = new Deadline(timeoutMs, signal);
-    const outage = this.#client.outage(options);
-    // The service reported the command, so it was reachable. It may restart during the first request, which takes up to
-    // a minute.
-    outage.noteResponse();
-    try {
-      while (this.#info.status === 'running') {
-        const waitMs = Math.min(Math.ceil(deadline.remainingMs), LIMITS.waitMaxMs);
-        const request = { ...options, signal, params: this.#params, query: { waitMs } };
-        try {
-          this.#take(await this.#client.call('getCommand', request));
-          outage.noteResponse();
-        } catch (error) {
-          if (!(await outage.shouldRetry(error))) throw error;
-        }
-        if (this.#info.status === 'running' && deadline.remainingMs === 0) {
-          throw new ClocheError('deadline_exceeded', `Command ${this.id} still runs after ${timeoutMs} ms.`);
-        }
-      }
-      return this.#info;
-    } finally {
-      deadline.close();
-    }
+  async wait(options: WaitOptions = {}): Promise<CommandInfo> {
+    const refresh = async (waitMs: number, callOptions: CallOptions) => {
+      this.#take(await this.#client.call('getCommand', { ...callOptions, params: this.#params, query: { waitMs } }));
+    };
+    const hasEnded = () => this.#info.status !== 'running';
+    await waitForEnd(this.#client, { name: `Command ${this.id}`, hasEnded, refresh }, options);
+    return this.#info;
   }
 
   /** Yields the output so far and the output to come, in order, until the command ends. Reconnects where it stopped. */

@@ -13,6 +13,7 @@ export type {
   CommandLogEntry,
   CommandStatus,
   CreateSandboxBody,
+  CreateTemplateBody,
   CurrentSandboxMetrics,
   EventPage,
   EventType,
@@ -36,17 +37,30 @@ export type {
   Secret,
   Signal,
   Template,
+  TemplateBuild,
+  TemplateBuildEvent,
+  TemplateBuildLogEntry,
+  TemplateFile,
+  TemplateRecipe,
+  TemplateSetupStep,
   TemplateVersion,
+  UpdateTemplateBody,
   UsageRow,
   Webhook,
   WebhookDelivery,
+  WorkspaceRun as WorkspaceRunInfo,
+  WorkspaceRunEvent,
+  WorkspaceRunEventPage,
+  WorkspaceRunStatus,
 } from '@cloche/contract';
 export {
   ApiClient,
+  type BuildFollowId,
   type CallId,
   type DownloadId,
   type EventFeedId,
   type FollowId,
+  type RunFeedId,
   type StreamId,
 } from './api-client.ts';
 export { ApiKeys, type ApiKeyWithSecret, type CreateApiKeyOptions, type CurrentApiKey } from './api-keys.ts';
@@ -66,7 +80,7 @@ export {
   type ErrorDetails,
   isClocheError,
 } from './cloche-error.ts';
-export { Command, type CommandWaitOptions } from './command.ts';
+export { Command } from './command.ts';
 export { type CommandLine, type CommandOptions, Commands, type RunCommandOptions } from './commands.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
@@ -80,6 +94,7 @@ export {
   type WriteFileOptions,
 } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
+export type { ArchiveProgress, PackingNote } from './packing/archive-source.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
 export {
   type CreateProjectOptions,
@@ -91,11 +106,13 @@ export { Pty, type PtyOptions, Ptys } from './pty.ts';
 export { type ListQuotasOptions, Quotas } from './quotas.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
+export type { RunWorkspaceOptions, StartWorkspaceOptions } from './run-workspace.ts';
 export { type MetricsOptions, Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { type CreateSecretOptions, Secrets, type UpdateSecretOptions } from './secrets.ts';
 export { Templates } from './templates.ts';
 export { type ListUsageOptions, Usage } from './usage.ts';
+export type { WaitOptions } from './wait-for-end.ts';
 export {
   type MessageHeaders,
   signWebhook,
@@ -110,3 +127,6 @@ export {
   Webhooks,
   type WebhookWithSecret,
 } from './webhooks.ts';
+export type { WorkspaceArchiveUpload } from './workspace-archive.ts';
+export { WorkspaceRun } from './workspace-run.ts';
+export { type ListWorkspaceRunsOptions, WorkspaceRuns } from './workspace-runs.ts';

@@ -38,7 +38,8 @@ type BodyPart<Id extends OperationId> =
 type HeadersPart<Id extends OperationId> = Operations[Id] extends { headers: infer Names }
   ? { headers?: { [Name in keyof Names]?: string | undefined } }
   : unknown;
-type UploadPart<Id extends OperationId> = Has<Id, 'upload'> extends true ? { bytes: UploadBytes } : unknown;
+type UploadPart<Id extends OperationId> =
+  Has<Id, 'upload'> extends true ? { bytes: UploadBytes; contentType?: string } : unknown;
 /** Adds the schema's `patternProperties`, which its static type lacks. */
 type LabelQuery<Id extends OperationId> = Id extends 'listSandboxes'
   ? { [label: `metadata.${string}`]: string }
@@ -52,14 +53,18 @@ export type RequestOf<Id extends OperationId> = CallOptions &
   HeadersPart<Id> &
   UploadPart<Id>;
 
-/** Body of an upload. A stream can be read only once, so it is not sent again after a failure. */
+/**
+ * Body of an upload. A stream can be read only once, so it is not sent again after a failure. A function returns a new
+ * stream for each attempt.
+ */
 export type UploadBytes =
   | string
   | Uint8Array
   | ArrayBuffer
   | Blob
   | ReadableStream<Uint8Array>
-  | AsyncIterable<Uint8Array>;
+  | AsyncIterable<Uint8Array>
+  | (() => AsyncIterable<Uint8Array>);
 
 /** A request without the operation's types, as needed for sending it. */
 export interface AnyRequest extends CallOptions {
@@ -68,14 +73,22 @@ export interface AnyRequest extends CallOptions {
   body?: unknown;
   headers?: Record<string, string | undefined>;
   bytes?: UploadBytes;
+  contentType?: string;
 }
 
 type Body = NonNullable<RequestInit['body']>;
+/** The part of a request's options that has its body. */
+export interface RequestBody {
+  body?: Body;
+  duplex?: 'half';
+}
 
 export interface PreparedRequest {
   readonly operation: Operation;
   readonly url: string;
-  readonly init: { method: string; headers: Record<string, string>; body?: Body; duplex?: 'half' };
+  readonly init: { method: string; headers: Record<string, string> };
+  /** Returns the body. Call it once for each attempt. */
+  readonly body: () => RequestBody;
   readonly idempotencyKey: string | undefined;
   /** Whether sending the request again cannot execute it twice. */
   readonly repeatable: boolean;
@@ -90,7 +103,7 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
   const takesKey = operation.idempotency !== 'none';
   const idempotencyKey = takesKey ? (request.idempotencyKey ?? crypto.randomUUID()) : undefined;
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-  const streamed = streamOf(request.bytes);
+  const isUsedUp = isStream(request.bytes);
   return {
     operation,
     url: requestUrl(options.url, operation, request),
@@ -99,22 +112,17 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
       headers: {
         accept: acceptOf(operation),
         ...definedOf(request.headers),
-        ...(request.bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
+        ...(request.bytes === undefined ? {} : { 'content-type': request.contentType ?? 'application/octet-stream' }),
         authorization: `Bearer ${options.apiKey}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(idempotencyKey === undefined ? {} : { [IDEMPOTENCY_HEADER]: idempotencyKey }),
       },
-      ...(body === undefined ? {} : { body }),
-      ...(streamed
-        ? { body: streamed, duplex: 'half' }
-        : request.bytes === undefined
-          ? {}
-          : { body: request.bytes as Body }),
     },
+    body: () => (body === undefined ? uploadBody(request.bytes) : { body }),
     idempotencyKey,
-    repeatable: !streamed && (operation.method !== 'POST' || takesKey),
+    repeatable: !isUsedUp && (operation.method !== 'POST' || takesKey),
     timeoutMs: request.timeoutMs ?? ownTimeMs(id, operation, request) + options.timeoutMs,
-    maxRetries: streamed ? 0 : (request.maxRetries ?? options.maxRetries),
+    maxRetries: isUsedUp ? 0 : (request.maxRetries ?? options.maxRetries),
     retryDelayMs: options.retryDelayMs,
   };
 }
@@ -153,10 +161,23 @@ function definedOf(headers: Readonly<Record<string, string | undefined>> = {}): 
   return Object.fromEntries(defined);
 }
 
-/** Returns the bytes as a stream if they arrive in pieces; undefined if they are complete. */
-function streamOf(bytes: UploadBytes | undefined): ReadableStream<Uint8Array> | undefined {
+/** Returns the body for one attempt to send the bytes. */
+export function uploadBody(bytes: UploadBytes | undefined): RequestBody {
+  if (bytes === undefined) return {};
+  const opened = typeof bytes === 'function' ? bytes() : bytes;
+  // `fetch` accepts all other kinds.
+  return isStream(opened) ? { body: streamOf(opened), duplex: 'half' } : { body: opened as Body };
+}
+
+type Stream = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** Returns whether the bytes arrive in pieces, which can be read once. */
+function isStream(bytes: UploadBytes | undefined): bytes is Stream {
+  return bytes instanceof ReadableStream || (typeof bytes === 'object' && Symbol.asyncIterator in bytes);
+}
+
+function streamOf(bytes: Stream): ReadableStream<Uint8Array> {
   if (bytes instanceof ReadableStream) return bytes;
-  if (typeof bytes !== 'object' || !(Symbol.asyncIterator in bytes)) return undefined;
   const iterator = bytes[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {

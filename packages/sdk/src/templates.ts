@@ -1,8 +1,27 @@
-import type { Template, TemplateVersion } from '@cloche/contract';
+import type {
+  CreateTemplateBody,
+  Template,
+  TemplateBuild,
+  TemplateBuildEvent,
+  TemplateBuildLogPage,
+  TemplateRecipe,
+  TemplateVersion,
+  UpdateTemplateBody,
+} from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 
-/** Templates that sandboxes can be created from. */
+export interface BuildWaitOptions extends CallOptions {
+  /** Milliseconds to wait for the end of the build; at most a minute. Default: none. */
+  waitMs?: number | undefined;
+}
+
+export interface BuildLogOptions extends CallOptions {
+  /** Only entries with a larger sequence number. */
+  afterSeq?: number | undefined;
+}
+
+/** Templates that sandboxes can be created from: the curated ones and those of the organization. */
 export class Templates {
   readonly #client: ApiClient;
 
@@ -23,4 +42,84 @@ export class Templates {
   async versions(template: string, options: CallOptions = {}): Promise<TemplateVersion[]> {
     return (await this.#client.call('listTemplateVersions', { ...options, params: { template } })).data;
   }
+
+  /**
+   * Creates a template, which can be used when its first build has succeeded.
+   *
+   * ```ts
+   * const { build } = await cloche.templates.create({ slug: 'reports', from: 'python-node', packages: { pip: ['jinja2'] } });
+   * await cloche.templates.waitForBuild(build);
+   * const sandbox = await cloche.sandboxes.create({ template: 'reports' });
+   * ```
+   */
+  create(body: CreateTemplateBody, options: CallOptions = {}): Promise<{ template: Template; build: TemplateBuild }> {
+    return this.#client.call('createTemplate', { ...options, body });
+  }
+
+  /** Sets the given fields; `defaultVersionId` goes back to an earlier version. */
+  async update(template: string, body: UpdateTemplateBody, options: CallOptions = {}): Promise<Template> {
+    return (await this.#client.call('updateTemplate', { ...options, params: { template }, body })).template;
+  }
+
+  async delete(template: string, options: CallOptions = {}): Promise<Template> {
+    return (await this.#client.call('deleteTemplate', { ...options, params: { template } })).template;
+  }
+
+  /** Builds a version of a template from a recipe. */
+  async build(template: string, body: TemplateRecipe, options: CallOptions = {}): Promise<TemplateBuild> {
+    return (await this.#client.call('createTemplateBuild', { ...options, params: { template }, body })).build;
+  }
+
+  /** Lists the builds of a template, newest first. */
+  async builds(template: string, options: CallOptions = {}): Promise<TemplateBuild[]> {
+    return (await this.#client.call('listTemplateBuilds', { ...options, params: { template } })).data;
+  }
+
+  async getBuild(
+    template: string,
+    buildId: string,
+    { waitMs, ...call }: BuildWaitOptions = {},
+  ): Promise<TemplateBuild> {
+    const query = waitMs === undefined ? {} : { waitMs };
+    return (await this.#client.call('getTemplateBuild', { ...call, params: paramsOf(template, buildId), query })).build;
+  }
+
+  /** Waits until a build has ended, however long that takes, and returns it. */
+  async waitForBuild({ templateId, id }: Pick<TemplateBuild, 'templateId' | 'id'>, call: CallOptions = {}) {
+    for (;;) {
+      const build = await this.getBuild(templateId, id, { ...call, waitMs: 30_000 });
+      if (build.finishedAt !== undefined) return build;
+    }
+  }
+
+  async buildLogs(
+    template: string,
+    buildId: string,
+    { afterSeq, limit, ...call }: BuildLogOptions & { limit?: number | undefined } = {},
+  ): Promise<TemplateBuildLogPage> {
+    const query = { ...(afterSeq === undefined ? {} : { afterSeq }), ...(limit === undefined ? {} : { limit }) };
+    return this.#client.call('listTemplateBuildLogs', { ...call, params: paramsOf(template, buildId), query });
+  }
+
+  /**
+   * Yields the log so far and the log to come, in order, then `complete` with the ended build. Reconnects where it
+   * stopped. Leaving the loop does not affect the build.
+   */
+  followBuild(
+    template: string,
+    buildId: string,
+    { afterSeq = 0, ...call }: BuildLogOptions = {},
+  ): AsyncGenerator<TemplateBuildEvent, void> {
+    const params = paramsOf(template, buildId);
+    return this.#client.followBuild('streamTemplateBuildLogs', { ...call, params, query: { afterSeq } });
+  }
+
+  /** Ends a build and its sandbox. A build that has ended is returned unchanged. */
+  async cancelBuild(template: string, buildId: string, options: CallOptions = {}): Promise<TemplateBuild> {
+    return (await this.#client.call('cancelTemplateBuild', { ...options, params: paramsOf(template, buildId) })).build;
+  }
+}
+
+function paramsOf(template: string, buildId: string) {
+  return { template, buildId: buildId as TemplateBuild['id'] };
 }

@@ -1,4 +1,4 @@
-import { type CreateKey, KeyCreated, OrgCreated, OrgList, ReconcileReport } from '@cloche/protocol';
+import { type CreateKey, KeyCreated, KeyRevoked, OrgCreated, OrgList, ReconcileReport } from '@cloche/protocol';
 import type { Command } from 'commander';
 import { Type } from 'typebox';
 import { group, leaf, perform } from '../command.ts';
@@ -19,7 +19,8 @@ export function addAdminCommands(program: Command): void {
   const admin = group(program, 'admin', 'Operate the installation on this machine (root)');
   addOrgCommands(group(admin, 'org', 'Organizations'));
 
-  const key = leaf(group(admin, 'key', 'API keys'), 'create', 'Create an API key and print it; it is not shown again', [
+  const keys = group(admin, 'key', 'API keys');
+  const key = leaf(keys, 'create', 'Create an API key and print it; it is not shown again', [
     'cloche admin key create --scopes "*"',
     'cloche admin key create --org acme --scopes sandbox:create,sandbox:read,code:run --expires 30d',
   ])
@@ -29,6 +30,14 @@ export function addAdminCommands(program: Command): void {
     .option('--expires <duration>', 'lifetime, such as 30d (default: no end)', duration)
     .option('--name <name>', 'name of the key');
   perform(key, createKey);
+  const revoke = leaf(keys, 'revoke <key>', 'End an API key of any organization now', [
+    'cloche admin key revoke key_…',
+  ]);
+  perform(revoke, async (session, _options, id: string) => {
+    const answer = await callOperator('POST', `/keys/${encodeURIComponent(id)}/revoke`, KeyRevoked);
+    await session.show(answer, () => answer.key.id);
+    await session.note('revoked');
+  });
 
   addAdminQuotaCommands(admin);
   addEgressLogCommand(admin);

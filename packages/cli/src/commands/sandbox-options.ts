@@ -3,12 +3,16 @@ import type { Command } from 'commander';
 import { duration, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
 
 /** Options of every command that creates a sandbox. */
-export interface SandboxOptions {
+export interface SandboxOptions extends EnvironmentOptions {
+  ttl?: number;
+  idle?: number;
+}
+
+/** Options for what code finds in a sandbox. */
+export interface EnvironmentOptions {
   template?: string;
   templateVersion?: string;
   project?: string;
-  ttl?: number;
-  idle?: number;
   network?: NetworkPolicy;
   env?: Record<string, string>;
   secret?: Record<string, string>;
@@ -20,13 +24,17 @@ export interface SandboxOptions {
 }
 
 export function addSandboxOptions(command: Command): Command {
+  return addEnvironmentOptions(command)
+    .option('--ttl <duration>', 'lifetime, at most 1h', duration)
+    .option('--idle <duration>', 'end the sandbox after this long without use', duration);
+}
+
+export function addEnvironmentOptions(command: Command): Command {
   return command
     .optionsGroup('Options of the new sandbox:')
     .option('--template <slug>', 'template (default: python-node)')
     .option('--template-version <id>', 'exact version, tplv_…')
     .option('--project <id>', 'project (default: the default one)')
-    .option('--ttl <duration>', 'lifetime, at most 1h', duration)
-    .option('--idle <duration>', 'end the sandbox after this long without use', duration)
     .option('--network <policy>', 'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,…', networkPolicy)
     .option('--env <key=value>', 'environment variable of all processes in the sandbox; repeatable', keyValue)
     .option('--secret <variable=id>', 'environment variable with the placeholder of a secret; repeatable', keyValue)
@@ -38,6 +46,10 @@ export function addSandboxOptions(command: Command): Command {
 }
 
 export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
+  return { ...environmentBody(options), ...present({ ttlMs: options.ttl, idleTimeoutMs: options.idle }) };
+}
+
+export function environmentBody(options: EnvironmentOptions): Omit<CreateSandboxBody, 'ttlMs' | 'idleTimeoutMs'> {
   const resources = present({
     cpu: options.cpu,
     memoryMb: options.memory,
@@ -48,8 +60,6 @@ export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
     projectId: options.project,
     template: options.template,
     templateVersionId: options.templateVersion,
-    ttlMs: options.ttl,
-    idleTimeoutMs: options.idle,
     networkPolicy: options.network,
     env: options.env,
     // Ids are opaque, so only the service can check them.
@@ -62,7 +72,7 @@ export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
 type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
 
 /** Returns the entries that have a value. */
-function present<T extends Record<string, unknown>>(entries: T): Present<T> {
+export function present<T extends Record<string, unknown>>(entries: T): Present<T> {
   // The cast only expresses that undefined values are dropped.
   return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined)) as Present<T>;
 }

@@ -2,9 +2,12 @@ import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
+import { addTemplateBuildCommand } from './template-build.ts';
+import { addTemplateLogCommands } from './template-log.ts';
 
 export function addTemplateCommands(program: Command): void {
-  const template = group(program, 'template', 'List templates and their versions');
+  const template = group(program, 'template', 'Templates: what sandboxes start with');
+  addTemplateBuildCommand(template);
 
   perform(leaf(template, 'list', 'List the templates'), async (session) => {
     const templates = await (await session.connect()).templates.list();
@@ -14,7 +17,7 @@ export function addTemplateCommands(program: Command): void {
         templates,
         [
           { title: 'TEMPLATE', value: ({ slug }) => slug },
-          { title: 'VERSION', value: ({ latestVersion }) => latestVersion },
+          { title: 'VERSION', value: ({ latestVersion }) => latestVersion ?? '-' },
           { title: 'LANGUAGES', value: ({ languages }) => languages.join(', ') },
           { title: 'DESCRIPTION', value: ({ description }) => description },
         ],
@@ -44,6 +47,19 @@ export function addTemplateCommands(program: Command): void {
       );
     },
   );
+
+  addTemplateLogCommands(template);
+  const remove = leaf(template, 'delete <templates...>', 'Delete templates; sandboxes of them keep running').alias(
+    'rm',
+  );
+  perform(remove, async (session, _options, slugs: string[]) => {
+    const { templates } = await session.connect();
+    for (const slug of slugs) {
+      const deleted = await templates.delete(slug);
+      if (session.json) await session.show(deleted, () => '');
+      await session.note(`${deleted.slug} deleted`);
+    }
+  });
 }
 
 /** Returns a summary such as `214 apt, 31 pip`. */

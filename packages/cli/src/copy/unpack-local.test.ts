@@ -45,8 +45,9 @@ function tarOf(entries: readonly Entry[]): Buffer {
   return Buffer.concat([...blocks, Buffer.alloc(1024)]);
 }
 
-async function* inPieces(archive: Buffer): AsyncGenerator<Buffer> {
-  for (let at = 0; at < archive.length; at += 700) yield archive.subarray(at, at + 700);
+/** Yields pieces as `fetch` does, which are no `Buffer`. */
+async function* inPieces(archive: Buffer): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < archive.length; at += 700) yield Uint8Array.from(archive.subarray(at, at + 700));
 }
 
 const unpack = (...entries: Entry[]) => unpackLocal(target, inPieces(tarOf(entries)), { signal: never });

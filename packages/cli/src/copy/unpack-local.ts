@@ -58,7 +58,7 @@ export async function unpackLocal(
     await mkdir(bytesOf(stage), FOLDER_MODE);
     if (root !== stage) await mkdir(bytesOf(root));
     const unpacking = new Unpacking(root);
-    for await (const entry of readTar(archive as AsyncIterable<Buffer>)) {
+    for await (const entry of readTar(archive)) {
       signal.throwIfAborted();
       await unpacking.add(entry);
     }

@@ -39,9 +39,20 @@ export class TransferBar {
         yield chunk;
       }
     } finally {
-      if (this.#drawnAt > 0) await this.#output.write(CLEAR_LINE);
-      this.#drawnAt = 0;
+      await this.clear();
     }
+  }
+
+  /** Shows what was counted elsewhere. */
+  async show(bytes: number, totalBytes: number): Promise<void> {
+    this.#bytes = bytes;
+    await this.#draw(totalBytes);
+  }
+
+  /** Removes the bar. */
+  async clear(): Promise<void> {
+    if (this.#drawnAt > 0) await this.#output.write(CLEAR_LINE);
+    this.#drawnAt = 0;
   }
 
   async #draw(totalBytes: number | undefined): Promise<void> {

@@ -1,4 +1,4 @@
-import type { CodeContext, CodeRun, Command, Sandbox } from '@cloche/contract';
+import type { CodeContext, CodeRun, Command, Sandbox, WorkspaceRun } from '@cloche/contract';
 
 export function sampleSandbox(changes: Partial<Sandbox> = {}): Sandbox {
   return {
@@ -56,6 +56,30 @@ export function sampleCommand(changes: Partial<Command> = {}): Command {
     background: false,
     status: 'running',
     startedAt: '2026-01-01T00:00:00.000Z',
+    ...changes,
+  };
+}
+
+export function sampleWorkspaceRun(changes: Partial<WorkspaceRun> = {}): WorkspaceRun {
+  return {
+    id: 'wrun_1',
+    orgId: 'org_1',
+    projectId: 'prj_1',
+    status: 'awaiting_archive',
+    command: 'make test',
+    cwd: '/workspace',
+    timeoutMs: 600_000,
+    templateId: 'tpl_1',
+    templateSlug: 'python-node',
+    templateVersion: '1',
+    templateVersionId: 'tplv_1',
+    resources: { cpu: 1, memoryMb: 1024, diskMb: 2048, pids: 512 },
+    networkPolicy: { mode: 'unrestricted' },
+    artifacts: [],
+    autoStart: false,
+    metadata: {},
+    artifactIds: [],
+    createdAt: '2026-01-01T00:00:00.000Z',
     ...changes,
   };
 }

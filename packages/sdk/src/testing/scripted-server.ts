@@ -11,6 +11,8 @@ export interface SeenRequest {
   readonly headers: IncomingHttpHeaders;
   /** The JSON body; undefined if there was none. */
   readonly body: unknown;
+  /** The body as it arrived. */
+  readonly bytes: Buffer;
   /** Resolves when the client disconnects before the response has ended. */
   readonly disconnected: Promise<void>;
 }
@@ -27,7 +29,9 @@ export interface ScriptedServer extends AsyncDisposable {
 export async function startScriptedServer(script: Script, at = 0): Promise<ScriptedServer> {
   const requests: SeenRequest[] = [];
   const server = createServer(async (message, response) => {
-    const request = await readRequest(message, response);
+    const request = await readRequest(message, response).catch(() => undefined);
+    // The client has disconnected before the end of its request.
+    if (!request) return;
     requests.push(request);
     const reply = typeof script === 'function' ? script(request) : script[requests.length - 1];
     await (reply ?? json(418, { unscripted: request.path }))(response, request);
@@ -54,9 +58,10 @@ async function readRequest(message: IncomingMessage, response: ServerResponse): 
   });
   const chunks: Buffer[] = [];
   for await (const chunk of message) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
+  const bytes = Buffer.concat(chunks);
   const { method = '', url: path = '', headers } = message;
-  return { method, path, headers, body: text === '' ? undefined : JSON.parse(text), disconnected };
+  const isJson = headers['content-type'] === 'application/json';
+  return { method, path, headers, body: isJson ? JSON.parse(bytes.toString()) : undefined, bytes, disconnected };
 }
 
 export function json(status: number, body: unknown, headers: Record<string, string> = {}): Reply {

@@ -1,21 +1,23 @@
-import type { ResourceEvent } from '@cloche/contract';
+import type { TemplateBuildEvent } from '@cloche/contract';
 import { ClocheError } from './cloche-error.ts';
 import type { Deadline } from './deadline.ts';
 import { platformError, readMessages } from './event-stream.ts';
 
 /**
- * Yields the events of one stream, which ends only by throwing.
+ * Yields the events of one stream of a build. Ends without `complete` only by throwing.
  * @throws {ClocheError} the service's code, or `stream_interrupted`.
  */
-export async function* readResourceEvents(
+export async function* readBuildEvents(
   body: ReadableStream<Uint8Array>,
   deadline: Deadline,
-): AsyncGenerator<ResourceEvent, void> {
+): AsyncGenerator<TemplateBuildEvent, void> {
   try {
     for await (const { data } of readMessages(body, deadline)) {
       const event = parse(data);
       if (event.type === 'error') throw platformError(event.data);
+      if (event.type !== 'log' && event.type !== 'complete') continue;
       yield event;
+      if (event.type === 'complete') return;
     }
   } catch (cause) {
     if (deadline.signal.aborted || cause instanceof ClocheError) throw cause;
@@ -24,7 +26,7 @@ export async function* readResourceEvents(
   throw interrupted(undefined);
 }
 
-function parse(data: string): ResourceEvent | { type: 'error'; data: { name: string; message: string } } {
+function parse(data: string): TemplateBuildEvent | { type: 'error'; data: { name: string; message: string } } {
   try {
     return JSON.parse(data);
   } catch (cause) {
@@ -33,7 +35,5 @@ function parse(data: string): ResourceEvent | { type: 'error'; data: { name: str
 }
 
 function interrupted(cause: unknown): ClocheError {
-  return new ClocheError('stream_interrupted', 'The stream of events broke off; continue after the last event.', {
-    cause,
-  });
+  return new ClocheError('stream_interrupted', 'The stream of the build broke off before its end.', { cause });
 }

@@ -1,0 +1,128 @@
+import { WORKSPACE_RUN_STATUSES } from '@cloche/contract';
+import type { WorkspaceRunInfo, WorkspaceRunStatus } from '@cloche/sdk';
+import { type Command, Option } from 'commander';
+import { group, leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
+import { keyValue } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatAge, formatDuration } from '../terminal/duration.ts';
+import { fields, table } from '../terminal/table.ts';
+import { formatBytes } from '../terminal/transfer-bar.ts';
+import { addJobArtifactsCommand } from './job-artifacts.ts';
+import { followJob, printEvent, reportEnd } from './job-output.ts';
+import { addJobRunCommand } from './job-run.ts';
+
+interface ListFlags {
+  status?: WorkspaceRunStatus;
+  project?: string;
+  metadata?: Record<string, string>;
+}
+
+export function addJobCommands(program: Command): void {
+  const job = group(program, 'job', 'Run commands on a directory of this machine, in sandboxes of their own');
+  addJobRunCommand(job);
+
+  const list = leaf(job, 'list', 'List jobs, newest first', ['cloche job list --status running'])
+    .addOption(new Option('--status <status>', 'only jobs with this status').choices(WORKSPACE_RUN_STATUSES))
+    .option('--project <id>', 'only jobs of this project')
+    .option('--metadata <key=value>', 'only jobs with this label; repeatable', keyValue);
+  perform(list, listJobs);
+
+  perform(leaf(job, 'show <job>', 'Show a job'), async (session, _options, id: string) => {
+    const { info } = await (await session.connect()).workspaceRuns.get(id);
+    await session.show(info, () => describe(info, session));
+  });
+
+  const logs = leaf(job, 'logs <job>', 'Print the output of a job', ['cloche job logs -f wrun_…']).option(
+    '-f, --follow',
+    'follow until the job ends, and exit with the exit code of its command',
+  );
+  perform(logs, printLogs);
+
+  const cancel = leaf(job, 'cancel <jobs...>', 'Cancel jobs', ['cloche job cancel wrun_…']);
+  perform(cancel, async (session, _options, ids: string[]) => {
+    const { workspaceRuns } = await session.connect();
+    for (const id of ids) {
+      const run = await (await workspaceRuns.get(id)).cancel();
+      if (session.json) await session.show(run.info, () => '');
+      await session.note(`${run.id} ${run.isFinished ? stateOf(run.info) : 'is being canceled'}`);
+    }
+  });
+
+  addJobArtifactsCommand(job);
+}
+
+async function listJobs(session: Session, { status, project, metadata }: ListFlags): Promise<void> {
+  const { workspaceRuns } = await session.connect();
+  const data = (await workspaceRuns.list({ status, projectId: project, metadata })).map(({ info }) => info);
+  if (data.length === 0) await session.note('No jobs. `cloche job run -- COMMAND` runs one.');
+  if (data.length > 0 || session.json) {
+    await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
+  }
+}
+
+async function printLogs(session: Session, { follow }: { follow?: boolean }, id: string): Promise<void> {
+  using interruption = watchForInterruption();
+  const { signal } = interruption;
+  const run = await (await session.connect()).workspaceRuns.get(id, { signal });
+  if (follow) {
+    await followJob(session, run, signal);
+    return reportEnd(session, run);
+  }
+  for (let afterSeq = 0, hasMore = true; hasMore; ) {
+    const page = await run.listEvents({ afterSeq, signal });
+    for (const event of page.data) await printEvent(session, event);
+    ({ nextSeq: afterSeq, hasMore } = page);
+  }
+}
+
+const COLUMNS = [
+  { title: 'ID', value: ({ id }: WorkspaceRunInfo) => id },
+  { title: 'STATUS', value: ({ status }: WorkspaceRunInfo) => status },
+  { title: 'EXIT', value: ({ exitCode }: WorkspaceRunInfo) => (exitCode === undefined ? '-' : String(exitCode)) },
+  { title: 'CREATED', value: ({ createdAt }: WorkspaceRunInfo) => formatAge(createdAt) },
+  { title: 'TOOK', value: (run: WorkspaceRunInfo) => tookOf(run) ?? '-' },
+  { title: 'COMMAND', value: (run: WorkspaceRunInfo) => commandOf(run).slice(0, 60) },
+];
+
+function describe(run: WorkspaceRunInfo, session: Session): string {
+  const { archive, error, metadata } = run;
+  return fields(
+    [
+      ['id', run.id],
+      ['command', commandOf(run)],
+      ['status', stateOf(run)],
+      ['error', error && `${error.code}: ${error.message}`],
+      ['took', tookOf(run)],
+      ['project', run.projectId],
+      ['template', `${run.templateSlug} (${run.templateVersionId})`],
+      ['sandbox', run.sandboxId],
+      ['archive', archive && `${archive.format}, ${formatBytes(archive.sizeBytes)}, ${archive.entries} entries`],
+      ['artifacts', run.artifactIds.length > 0 ? String(run.artifactIds.length) : undefined],
+      [
+        'metadata',
+        Object.entries(metadata)
+          .map((pair) => pair.join('='))
+          .join(' ') || undefined,
+      ],
+      ['created', `${formatAge(run.createdAt)} (${run.createdAt})`],
+      ['finished', run.finishedAt && `${formatAge(run.finishedAt)} (${run.finishedAt})`],
+    ],
+    session.terminal.out.colors,
+  );
+}
+
+function stateOf({ status, exitCode, signal }: WorkspaceRunInfo): string {
+  if (signal !== undefined) return `${status} (${signal})`;
+  return exitCode === undefined || exitCode === 0 ? status : `${status} (exit code ${exitCode})`;
+}
+
+function commandOf({ command }: WorkspaceRunInfo): string {
+  return typeof command === 'string' ? command : command.join(' ');
+}
+
+function tookOf({ startedAt, finishedAt }: WorkspaceRunInfo): string | undefined {
+  if (startedAt === undefined) return undefined;
+  const endMs = finishedAt === undefined ? Date.now() : Date.parse(finishedAt);
+  return formatDuration(endMs - Date.parse(startedAt));
+}
