@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url';
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', 'node', 'bin', 'node');
+/** Written after an installation, by the script `postinstall`. */
+const bundle = join(root, 'packages', 'typebox', 'build', 'index.js');
 
 /**
  * Installs missing dependencies, or exits with instructions.
@@ -34,7 +36,8 @@ export function handOver(file, args) {
 }
 
 function dependenciesAreCurrent(lockDigest) {
-  return existsSync(node) && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockDigest;
+  const installed = [node, bundle, stampFile].every((file) => existsSync(file));
+  return installed && readFileSync(stampFile, 'utf8') === lockDigest;
 }
 
 function installDependencies(lockDigest) {

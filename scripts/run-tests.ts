@@ -5,15 +5,17 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
-import { cachePaths } from '../packages/layout/src/paths.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
+import { runsAlone, suites, suitesIfRunsc, suitesOfRunc } from './e2e-suites.ts';
+import { installPostgres, postgresTests } from './postgres-tests.ts';
 import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
+import { groupTests } from './test-groups.ts';
 import { unitTests } from './unit-tests.ts';
 
 interface Stage {
@@ -23,77 +25,20 @@ interface Stage {
   /** The command starts with the whole run, beside the stages before this one, which do not need it. */
   readonly startsEarly?: boolean;
   readonly files?: () => string[];
-  /**
-   * Number of files that run at once. Suites with real sandboxes run one at a time, so that their timings are
-   * meaningful.
-   */
+  /** Files that match run in groups, each group in one process. */
+  readonly grouped?: RegExp;
+  /** Number of files that run at once. Default: 1. */
   readonly concurrency?: number;
+  /** Returns whether a file runs after the others and by itself, so that its timings are meaningful. */
+  readonly alone?: (file: string) => boolean;
   readonly env?: Readonly<Record<string, string>>;
   /** Module that runs before the stage's files and after them. */
   readonly globalSetup?: string;
+  /** Installs what the stage needs. Returns the reason to skip the stage, if there is one. */
+  readonly install?: () => Promise<string | undefined>;
 }
 
 const bin = (name: string) => join('node_modules', '.bin', name);
-/** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
-const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
-  'functional/artifacts': 'the server stores artifacts; functional/files tests how files leave a sandbox',
-  'functional/bad-input': 'the server refuses bad input before it reaches a sandbox',
-  'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
-  'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
-  'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
-  'functional/events': 'the server stores events and sends them',
-  'functional/fuzz': 'the server refuses malformed requests before they reach a sandbox',
-  'functional/guides': 'tests the examples in the documents; other files test the operations that these use',
-  'functional/idempotency': 'the server stores and replays responses',
-  'functional/installations': 'tests that two installations use different names and addresses',
-  'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
-  'functional/quotas': 'the server counts what limits apply to',
-  'functional/runtimes': 'starts a service with each runtime itself',
-  'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
-  'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',
-  'functional/start': 'tests what npm start prints',
-  'functional/streams':
-    'the server sends event streams; every run of other files uses the same connection to the agent',
-  'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
-  'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
-  'functional/webhooks': 'the server sends webhooks',
-  'security/connections':
-    'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
-  'security/egress-log': 'the gateway writes the log',
-  'security/full-disk': 'tests the volume of the data folder, which is the same for each runtime',
-  'security/large-results': 'the server handles results in the same way for each runtime',
-  'security/egress-shares': 'the gateway divides its capacity outside of sandboxes',
-  'security/lying-guest': 'the server checks answers of agents in the same way for each runtime',
-  'security/network-gateway': 'tests the gateway itself; security/network-policy tests it from within sandboxes',
-  'security/vanishing-clients': 'server and agent handle lost clients in the same way for each runtime',
-  'security/privileges': 'tests the rights of server, hostd and gateway themselves',
-};
-/**
- * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
- * crun's.
- */
-const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
-  [
-    ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
-    ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
-    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote', 'security/secrets'],
-  ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
-);
-const suitesBut = (left: Readonly<Record<string, string>>) => {
-  for (const [file, reason] of Object.entries(left)) console.log(`skipped: e2e/${file}.test.ts: ${reason}`);
-  return globSync('e2e/{functional,security}/*.test.ts', {
-    exclude: Object.keys(left).map((file) => `e2e/${file}.test.ts`),
-  });
-};
-const suitesOfRunc = () => suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
-/** Runs the suites in gVisor if `prepare` found a Go toolchain to build it with. */
-const suitesIfRunsc = () => {
-  const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
-  if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
-  console.log('skipped: gVisor is not built, because Go is not installed');
-  return [];
-};
-
 const RUNTIME_TESTS = 'packages/*/src/**/*.runtime.test.ts';
 /** Runtime tests with real sandboxes or networks, which the host has once. The others keep to their own processes. */
 const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder) => {
@@ -101,21 +46,31 @@ const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder)
 });
 /** Exceeds the number of processors by one, because many tests wait more than they compute. */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
-/** Setup for files that need no service of their own. */
-const globalSetup = 'e2e/support/shared-service.ts';
+/** Loading the 1300 modules of the server takes longer than the tests of most files. */
+const TESTS_OF_THE_SERVER = /^packages\/server\//;
+/** Test files with a service for those that need none of their own. A file waits for a third of its time. */
+const E2E = { concurrency: 2, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'] },
-  { name: 'unit', files: unitTests, concurrency: UNIT_CONCURRENCY },
+  { name: 'unit', files: unitTests, grouped: TESTS_OF_THE_SERVER, concurrency: UNIT_CONCURRENCY },
+  {
+    name: 'postgres',
+    files: postgresTests,
+    grouped: TESTS_OF_THE_SERVER,
+    concurrency: UNIT_CONCURRENCY,
+    globalSetup: 'packages/server/testing/postgres/global-setup.ts',
+    install: installPostgres,
+  },
   // On a new machine it downloads and compiles for minutes.
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1 },
   { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 2 },
   { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1 },
-  { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1, globalSetup },
+  { name: 'e2e', files: suites, ...E2E },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
-  { name: 'e2e-runc', files: suitesOfRunc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' }, globalSetup },
-  { name: 'e2e-runsc', files: suitesIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, globalSetup },
+  { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
+  { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E },
 ];
 
 const known = stages.map(({ name }) => name);
@@ -200,11 +155,35 @@ function reportOf(code: number | null): StageReport {
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0, failures: '' };
 }
 
+/** Runs the test files of a stage: those that may run beside others first. */
+async function runTests(given: Stage): Promise<StageReport> {
+  const { files, concurrency = 1, alone = () => false, install, ...stage } = given;
+  const reason = await install?.();
+  if (reason !== undefined) {
+    console.log(`skipped: ${reason}`);
+    return { passed: 0, failed: 0, skipped: 0, failures: '' };
+  }
+  const found = files?.().sort() ?? [];
+  const together = found.filter((file) => !alone(file));
+  const report = await runFiles(together, concurrency, stage);
+  return addReports(report, await runFiles(found.filter(alone), 1, stage));
+}
+
+function addReports(one: StageReport, other: StageReport): StageReport {
+  const [passed, failed] = [one.passed + other.passed, one.failed + other.failed];
+  return { passed, failed, skipped: one.skipped + other.skipped, failures: one.failures + other.failures };
+}
+
 /** Runs test files in Node's runner. A report of this project counts the totals, and a readable one is printed. */
-async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSetup }: Stage): Promise<StageReport> {
-  const files = findFiles?.().sort() ?? [];
-  if (files.length === 0) return { passed: 0, failed: 0, skipped: 0, failures: '' };
+async function runFiles(
+  found: readonly string[],
+  concurrency: number,
+  { env = {}, globalSetup, grouped }: Pick<Stage, 'env' | 'globalSetup' | 'grouped'>,
+): Promise<StageReport> {
+  if (found.length === 0) return { passed: 0, failed: 0, skipped: 0, failures: '' };
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
+  const inGroups = found.filter((each) => grouped?.test(each));
+  const files = [...groupTests(inGroups, folder), ...found.filter((each) => !inGroups.includes(each))];
   const file = join(folder, 'report.json');
   try {
     const command = [

@@ -4,7 +4,7 @@ import type { TestEvent } from 'node:test/reporters';
 import { FailureTexts, isOfHook, place } from './failure-texts.ts';
 
 export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const files = new Map<string, { passed: number; failed: number; ms: number }>();
+  const files = new Map<string, { passed: number; failed: number; ms: number; nesting: number }>();
   const texts = new FailureTexts();
   for await (const event of source) {
     if (event.data && 'todo' in event.data && event.data.todo && event.type === 'test:fail') {
@@ -14,8 +14,10 @@ export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGen
     yield texts.describe(event);
     if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.file) {
       const file = relative(process.cwd(), event.data.file);
-      const counts = files.get(file) ?? { passed: 0, failed: 0, ms: 0 };
-      if (event.data.nesting === 0) counts.ms += event.data.details.duration_ms;
+      const counts = files.get(file) ?? { passed: 0, failed: 0, ms: 0, nesting: event.data.nesting };
+      // The outermost tests of a file, which are inside a suite if the file is in a group. They come after inner ones.
+      if (event.data.nesting < counts.nesting) Object.assign(counts, { ms: 0, nesting: event.data.nesting });
+      if (event.data.nesting === counts.nesting) counts.ms += event.data.details.duration_ms;
       // A suite fails by itself only where a hook of it does.
       if (event.data.details.type !== 'suite' || isOfHook(event))
         counts[event.type === 'test:pass' ? 'passed' : 'failed'] += 1;
@@ -24,6 +26,8 @@ export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGen
     }
   }
   for (const [file, { passed, failed, ms }] of files) {
+    // A group of files has no tests of its own.
+    if (passed + failed === 0) continue;
     yield `${failed > 0 ? '✖' : '✔'} ${file}  ${passed} passed, ${failed} failed, ${(ms / 1000).toFixed(1)} s\n`;
   }
 }

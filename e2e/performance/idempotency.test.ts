@@ -16,7 +16,7 @@ import {
 import { JournaledRecords } from '../../packages/server/src/idempotency/sqlite/journaled-records.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
-const db = openDatabase(`sqlite:${join(folder, 'x.db')}`);
+const db = await openDatabase(`sqlite:${join(folder, 'x.db')}`);
 let direct: IdempotencyRepository;
 let journaled: JournaledRecords;
 before(async () => {

@@ -190,18 +190,23 @@ print(json.dumps(outcomes))`;
   });
 
   it('cannot be overwritten through the program of a running process (CVE-2019-5736)', async () => {
-    const attack = (program: string) => `
+    // Each command runs until its standard input ends.
+    const attack = (...command: string[]) => `
 import os, subprocess
-child = subprocess.Popen([${JSON.stringify(program)}, "3600"])
+child = subprocess.Popen(${JSON.stringify(command)}, stdin=subprocess.PIPE)
 held = os.open(f"/proc/{child.pid}/exe", os.O_PATH)
 child.kill(); child.wait()
 try: os.close(os.open(f"/proc/self/fd/{held}", os.O_WRONLY)); print("done")
 except OSError as error: print(os.strerror(error.errno))`;
-    const copy = join(folder, 'sleep');
-    execFileSync('cp', ['/bin/sleep', copy]);
+    const copy = join(folder, 'cat');
+    execFileSync('cp', ['/bin/cat', copy]);
     assert.equal(await onHost('root of the host', attack(copy)), 'done');
-    for (const program of ['/opt/cloche/bin/node', '/opt/cloche/bin/tini']) {
-      assert.match(await asRoot(service, attacker, attack(program)), /Read-only file system|Permission denied/);
+    const programs = [
+      ['/opt/cloche/bin/node', '-'],
+      ['/opt/cloche/bin/tini', '-s', '--', '/bin/cat'],
+    ];
+    for (const program of programs) {
+      assert.match(await asRoot(service, attacker, attack(...program)), /Read-only file system|Permission denied/);
     }
     // The runtime that created the sandbox cannot be reached either: all programs there are from the guest folder or
     // its own files.

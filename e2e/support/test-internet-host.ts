@@ -16,10 +16,12 @@ import { createServer as createTlsServer } from 'node:tls';
 import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
 export interface InternetHost {
+  /** Address at which the `httpPorts` answer. */
+  httpAddress: string;
   httpPorts: readonly number[];
   /** Addresses that answer datagrams. */
   addresses: readonly string[];
-  /** Addresses that answer DNS on port 53; TCP servers listen on every address. */
+  /** Addresses that answer DNS on port 53. */
   resolvers: readonly string[];
   /**
    * Addresses of each name, which may have an asterisk as its first label. Each query is answered with the next
@@ -83,7 +85,7 @@ const answer: RequestListener = (request, response) => {
 };
 
 function listen(server: Server | ReturnType<typeof createTcpServer>, port: number): Promise<unknown> {
-  server.listen(port, '0.0.0.0');
+  server.listen(port, host.httpAddress);
   return once(server, 'listening');
 }
 
@@ -239,7 +241,7 @@ if (host.resolvers.length > 0) {
   await listen(raw, RAW_PORT);
   await serveLeniently();
   const http2 = createHttp2Server((_request, response) => void response.end('reached'));
-  http2.listen(CLEAR_HTTP2_PORT, '0.0.0.0');
+  http2.listen(CLEAR_HTTP2_PORT, host.httpAddress);
   await once(http2, 'listening');
 }
 if (host.tls) {

@@ -29,6 +29,8 @@ export interface TestInternet extends AsyncDisposable {
   /** Address of this machine on that network, which answers HTTP on port 8001. */
   readonly hostAddress: string;
   readonly authority: TestAuthority;
+  /** Network namespace of the host, for further servers. End them before the test internet. */
+  readonly namespace: string;
   /** Returns all traffic that has reached the host so far, from any sender. */
   seen(): Promise<Seen>;
 }
@@ -39,22 +41,22 @@ const AT_ADDRESS = ['cloche.test', 'allowed.test', 'wild.test', '*.wild.test', '
 const AT_OTHER_ADDRESS = ['denied.test', '*.denied.test', 'untrusted.test'];
 
 export async function testInternet(): Promise<TestInternet> {
-  const name = `cl-e2e-${process.pid}`;
-  const network = 100 + (process.pid % 100);
+  const network = await claimNetwork();
+  const name = namespaceOf(network);
   const address = `203.0.113.${network}`;
   const otherAddress = `198.51.100.${network}`;
   const hostAddress = `203.0.113.${network + 100 > 254 ? network - 100 : network + 100}`;
   const privateAddress = `10.213.${network}.2`;
   const specialAddresses = [`192.0.0.${network}`, `192.88.99.${network}`];
   const addressToClose = `198.51.100.${network - 99}`;
-  const hostLink = `ie2e${process.pid}`.slice(0, 15);
+  const hostLink = `ie2e${network}`;
   const children: ChildProcess[] = [];
-  const authority = await testAuthority([...AT_ADDRESS, ...AT_OTHER_ADDRESS], [address, otherAddress]);
+  let authority: TestAuthority | undefined;
   const undo = async () => {
     for (const child of children) child.kill('SIGKILL');
     await execa('ip', ['netns', 'delete', name], { reject: false });
     await execa('ip', ['link', 'delete', hostLink], { reject: false });
-    authority[Symbol.dispose]();
+    authority?.[Symbol.dispose]();
   };
   const names = Object.fromEntries([
     ...AT_ADDRESS.map((there) => [there, [address]]),
@@ -63,13 +65,14 @@ export async function testInternet(): Promise<TestInternet> {
     ['changing.test', [address, privateAddress]],
   ]);
   try {
+    authority = await testAuthority([...AT_ADDRESS, ...AT_OTHER_ADDRESS], [address, otherAddress]);
     const addresses = [address, otherAddress, privateAddress, ...specialAddresses, addressToClose];
     await makeNetwork({ name, hostLink, hostAddress, addresses });
     const { certFile, keyFile, unknownCertFile } = authority;
     const tls = { certFile, keyFile, unknownCertFile };
     const resolvers = [address, otherAddress];
-    const theirs: InternetHost = { httpPorts: [80, 8000], addresses, resolvers, names, tls };
-    const ours: InternetHost = { httpPorts: [8001], addresses: [], resolvers: [], names: {} };
+    const theirs: InternetHost = { httpAddress: '0.0.0.0', httpPorts: [80, 8000], addresses, resolvers, names, tls };
+    const ours: InternetHost = { httpAddress: hostAddress, httpPorts: [8001], addresses: [], resolvers: [], names: {} };
     children.push(await started(['ip', 'netns', 'exec', name, ...servers(theirs)]));
     children.push(await started(servers(ours)));
   } catch (error) {
@@ -78,7 +81,31 @@ export async function testInternet(): Promise<TestInternet> {
   }
   const seen = async () => (await (await fetch(`http://${address}:8000/seen`)).json()) as Seen;
   const closed = { privateAddress, specialAddresses, addressToClose };
-  return { address, otherAddress, ...closed, hostAddress, authority, seen, [Symbol.asyncDispose]: undo };
+  return {
+    address,
+    namespace: name,
+    otherAddress,
+    ...closed,
+    hostAddress,
+    authority,
+    seen,
+    [Symbol.asyncDispose]: undo,
+  };
+}
+
+function namespaceOf(network: number): string {
+  return `cl-e2e-${network}`;
+}
+
+/** Creates the namespace of a number between 100 and 199 that no other test internet has: two files may run at once. */
+async function claimNetwork(): Promise<number> {
+  for (let tried = 0; tried < 100; tried += 1) {
+    const network = 100 + ((process.pid + tried) % 100);
+    const { failed, stderr } = await execa('ip', ['netns', 'add', namespaceOf(network)], { reject: false });
+    if (!failed) return network;
+    if (!stderr.includes('File exists')) throw new Error(stderr);
+  }
+  throw new Error('every network of test internets is in use; delete those of ended tests: ip netns list');
 }
 
 interface Network {
@@ -90,7 +117,6 @@ interface Network {
 
 async function makeNetwork({ name, hostLink, hostAddress, addresses }: Network): Promise<void> {
   const ip = (...args: string[]) => execa('ip', args);
-  await ip('netns', 'add', name);
   await ip('link', 'add', hostLink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
   await ip('address', 'add', `${hostAddress}/32`, 'dev', hostLink);
   await ip('link', 'set', hostLink, 'up');

@@ -12,6 +12,7 @@ import { gateway } from './gateway.ts';
 import { growth } from './growth.ts';
 import { gvisor } from './gvisor.ts';
 import { hotRuns, throughput } from './hot-runs.ts';
+import { jobs } from './jobs.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
 import { previews } from './previews.ts';
@@ -30,6 +31,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   commands,
   files,
   artifacts,
+  jobs,
   previews,
   networks,
   gateway,

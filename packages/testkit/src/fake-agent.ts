@@ -3,6 +3,7 @@ import type { AgentRunEvent, Language, OpenContext, RunDone, RunError } from '@c
 import { type AgentClient, AgentError, type RunCell } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
 import { FakeCommands } from './fake-commands.ts';
+import { FakeDisk } from './fake-disk.ts';
 import { FakeFiles } from './fake-files.ts';
 import { FakePorts } from './fake-ports.ts';
 import { parseToy, type Statement } from './toy-language.ts';
@@ -41,7 +42,8 @@ const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
   readonly commands = new FakeCommands(() => this.#requireAlive());
-  readonly files = new FakeFiles(() => this.#requireAlive());
+  readonly disk: FakeDisk;
+  readonly files: FakeFiles;
   readonly languages: readonly string[];
   readonly ports = new FakePorts();
   environment: Readonly<Record<string, string>> = {};
@@ -53,8 +55,10 @@ export class FakeAgent {
   readonly #watchers = new Set<() => void>();
   #alive = true;
 
-  constructor(languages: readonly string[], onVanish: () => void) {
+  constructor(languages: readonly string[], onVanish: () => void, disk = new FakeDisk()) {
     this.languages = languages;
+    this.disk = disk;
+    this.files = new FakeFiles(() => this.#requireAlive(), 'user', disk);
     this.#onVanish = onVanish;
   }
 

@@ -31,6 +31,15 @@ export class FakeDisk {
   ]);
   readonly watches = new Set<EventQueue<AgentFileEvent>>();
   versions = 0;
+
+  /** Returns a disk with the same files, which changes on its own. */
+  copy(): FakeDisk {
+    const copy = new FakeDisk();
+    for (const [path, file] of this.files) copy.files.set(path, { ...file });
+    for (const [path, entry] of this.directories) copy.directories.set(path, { ...entry });
+    copy.versions = this.versions;
+    return copy;
+  }
 }
 
 /** The disk of a fake instance with the rights of one user. */

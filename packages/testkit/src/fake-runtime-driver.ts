@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { orAbort } from '@cloche/node-support';
-import type { TemplateVersionManifest } from '@cloche/protocol';
+import type { CapturedVersion, CaptureInstance, DeriveVersion, TemplateVersionManifest } from '@cloche/protocol';
 import {
   type AgentClient,
   AgentError,
+  CaptureError,
   type Instance,
   type InstanceHistory,
   type InstanceName,
@@ -16,6 +18,7 @@ import {
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 import { FakeAgent } from './fake-agent.ts';
+import { FakeDisk } from './fake-disk.ts';
 
 type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
 
@@ -24,6 +27,11 @@ interface FakeInstance {
   /** Usage of the instance; tests add to it with `spend`. */
   readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
   readonly agent: FakeAgent;
+}
+
+interface FakeVersion {
+  readonly captured: CapturedVersion;
+  readonly disk: FakeDisk;
 }
 
 /** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
@@ -51,6 +59,12 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   readonly stuck = new Set<string>();
   /** If set, the host does not answer. */
   isDown = false;
+  /** Captured versions, by id. */
+  readonly versions = new Map<string, FakeVersion>();
+  /** Errors for the next captures, one each. */
+  readonly captureErrors: Error[] = [];
+  /** If set, captures wait for it. */
+  captureGate: Promise<void> | undefined;
   readonly #instances = new Map<string, FakeInstance>();
 
   constructor(manifests: TemplateVersionManifest[] = [fakeManifest('python-node'), fakeManifest('node')]) {
@@ -105,7 +119,8 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       throw new LaunchError('unsupported', `cannot enforce ${spec.network.mode}`);
     }
     const { templateVersionId } = spec.source;
-    const manifest = this.manifests.find(({ id }) => id === templateVersionId);
+    const version = this.versions.get(templateVersionId);
+    const manifest = version?.captured.manifest ?? this.manifests.find(({ id }) => id === templateVersionId);
     if (!manifest) throw new LaunchError('template_not_found', `no template version ${templateVersionId}`);
     const key = `${sandboxId}/${generation}`;
     const existing = this.#instances.get(key);
@@ -118,7 +133,11 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       startedAt: new Date().toISOString(),
     };
     const use = { sandboxId, generation, cpuMs: 0, egressBytes: 0, ingressBytes: 0 };
-    this.#instances.set(key, { instance, use, agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId)) });
+    this.#instances.set(key, {
+      instance,
+      use,
+      agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId), version?.disk.copy()),
+    });
     return { instance, agentAnswers: this.launchesAhead };
   }
 
@@ -177,6 +196,56 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     return this.manifests;
   }
 
+  async capture(name: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion> {
+    this.#requireUp();
+    const key = `${name.sandboxId}/${name.generation}`;
+    const live = this.#instances.get(key);
+    if (!live) throw new CaptureError('gone', `no instance ${key}`);
+    live.agent.kill();
+    this.#instances.delete(key);
+    if (this.captureGate) await orAbort(this.captureGate, signal);
+    const fault = this.captureErrors.shift();
+    if (fault) throw fault;
+    const below = this.versions.get(live.instance.templateVersionId)?.captured;
+    const { files } = live.agent.disk;
+    const contents = [...files].map(([path, { bytes }]) => [path, bytes.toString('base64')]);
+    const layer = { digest: digestOf([below?.layers ?? [], contents]), bytes: JSON.stringify(contents).length };
+    return this.#keep(live.agent.disk, request, {
+      base: below?.base ?? live.instance.templateVersionId,
+      layers: [layer, ...(below?.layers ?? [])],
+    });
+  }
+
+  async deriveVersion({ from, ...request }: DeriveVersion): Promise<CapturedVersion> {
+    this.#requireUp();
+    const version = this.versions.get(from);
+    if (!version && !this.manifests.some(({ id }) => id === from)) {
+      throw new LaunchError('template_not_found', `no template version ${from}`);
+    }
+    const { base = from, layers = [] } = version?.captured ?? {};
+    return this.#keep(version?.disk ?? new FakeDisk(), request, { base, layers });
+  }
+
+  async removeVersion(versionId: string): Promise<void> {
+    this.#requireUp();
+    for (const { instance } of this.#instances.values()) {
+      if (instance.templateVersionId === versionId) throw new CaptureError('in_use', 'an instance runs on it');
+    }
+    this.versions.delete(versionId);
+  }
+
+  #keep(
+    disk: FakeDisk,
+    { purpose, manifest }: Pick<CaptureInstance, 'purpose' | 'manifest'>,
+    files: Pick<CapturedVersion, 'layers' | 'base'>,
+  ): CapturedVersion {
+    const digest = digestOf([manifest, files]);
+    const id = `tplv_${digest.slice(0, 20)}`;
+    const captured = { id, digest, purpose, manifest, ...files, capturedAt: new Date().toISOString() };
+    this.versions.set(id, { captured, disk: disk.copy() });
+    return captured;
+  }
+
   async check(): Promise<void> {
     this.#requireUp();
   }
@@ -184,6 +253,10 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   #requireUp(): void {
     if (this.isDown) throw new LaunchError('unreachable', 'the host does not answer');
   }
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
 }
 
 /** Returns the manifest of a template version, as a builder would write it. */

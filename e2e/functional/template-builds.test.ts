@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { Cloche } from '@cloche/sdk';
+import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
+import { SandboxCommands } from '../support/commands.ts';
+import { eventually } from '../support/eventually.ts';
+import { packageIndex } from '../support/package-index.ts';
+import { type OwnService, testService } from '../support/service.ts';
+import { testInternet } from '../support/test-internet.ts';
+
+let service: OwnService;
+before(async () => {
+  service = await testService();
+});
+after(() => service?.close());
+
+async function endOf({ templateId, id }: TemplateBuild): Promise<TemplateBuild> {
+  for (;;) {
+    const { body } = await service.api.get(`/v1/templates/${templateId}/builds/${id}?waitMs=60000`);
+    if (body.build.finishedAt !== undefined) return body.build;
+  }
+}
+
+async function started(slug: string, recipe: TemplateRecipe): Promise<TemplateBuild> {
+  const created = await service.api.post('/v1/templates', { slug, ...recipe });
+  assert.equal(created.status, 201, JSON.stringify(created.body));
+  return created.body.build;
+}
+
+const built = async (slug: string, recipe: TemplateRecipe) => endOf(await started(slug, recipe));
+
+async function rebuilt(slug: string, recipe: TemplateRecipe): Promise<TemplateBuild> {
+  const created = await service.api.post(`/v1/templates/${slug}/builds`, recipe);
+  assert.equal(created.status, 201, JSON.stringify(created.body));
+  return endOf(created.body.build);
+}
+
+async function logOf({ templateId, id }: TemplateBuild): Promise<string> {
+  const { body } = await service.api.get(`/v1/templates/${templateId}/builds/${id}/logs?limit=1000`);
+  return body.data.map(({ data }: { data: string }) => data).join('');
+}
+
+async function outputIn(template: string, command: string): Promise<string | undefined> {
+  const sandbox = await service.api.readySandbox({ template });
+  return (await new SandboxCommands(service, sandbox.id).run(command)).stdout;
+}
+
+async function requireNoSandboxes(): Promise<void> {
+  const hasNone = async () => {
+    const { data } = (await service.api.get('/v1/sandboxes')).body;
+    return data.every(({ metadata }: { metadata: object }) => !('templateBuild' in metadata));
+  };
+  await eventually(hasNone);
+}
+
+describe('a template of an organization', () => {
+  it('is built from a recipe, and its sandboxes have its files, its environment and its resources', async () => {
+    const recipe: TemplateRecipe = {
+      from: 'node',
+      files: [{ path: '/opt/app/greeting', content: 'hello\n', mode: '0640', as: 'root' }],
+      setup: [
+        { run: 'cat /opt/app/greeting > /opt/copied && id -un >> /opt/copied' },
+        { as: 'user', run: 'echo "$COLOR" > ~/color && id -un >> ~/color' },
+      ],
+      env: { COLOR: 'green' },
+      resources: { memoryMb: 256 },
+    };
+    const build = await built('first', recipe);
+    assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    const sandbox = await service.api.readySandbox({ template: 'first' });
+    assert.equal(sandbox.templateVersionId, build.templateVersionId);
+    assert.equal(sandbox.resources.memoryMb, 256);
+    const command = 'stat -c "%a %U" /opt/app/greeting; cat /opt/copied ~/color; echo "$COLOR"; pwd';
+    const { stdout } = await new SandboxCommands(service, sandbox.id).run(command);
+    assert.equal(stdout, '640 root\nhello\nroot\ngreen\nuser\ngreen\n/workspace\n');
+
+    const last = [...(recipe.setup ?? []), { run: 'echo more > /opt/more' }];
+    const changed = await rebuilt('first', { ...recipe, setup: last });
+    assert.deepEqual(
+      changed.steps.map(({ status }) => status),
+      ['cached', 'cached', 'cached', 'succeeded'],
+    );
+    assert.equal(await outputIn('first', 'cat /opt/more ~/color'), 'more\ngreen\nuser\n');
+
+    const again = await rebuilt('first', recipe);
+    assert.equal(again.templateVersionId, build.templateVersionId);
+    const took = ({ startedAt = '', finishedAt = '' }: TemplateBuild) => Date.parse(finishedAt) - Date.parse(startedAt);
+    assert.ok(took(again) * 5 < took(changed), `${took(again)} ms, and ${took(changed)} ms for one step`);
+
+    const failed = await rebuilt('first', { ...recipe, setup: [{ run: 'echo broken >&2; exit 3' }] });
+    assert.deepEqual([failed.status, failed.error?.code, failed.error?.step], ['failed', 'step_failed', 2]);
+    assert.match(await logOf(failed), /broken\n/);
+    assert.equal(
+      (await service.api.get('/v1/templates/first')).body.template.defaultVersionId,
+      build.templateVersionId,
+    );
+    await requireNoSandboxes();
+  });
+
+  it('has packages of apt, pip and npm, which the steps download', async () => {
+    await using internet = await testInternet();
+    await using index = await packageIndex(internet);
+    const mirrors = await built('mirrors', { from: 'python-node', files: index.files });
+    assert.equal(mirrors.status, 'succeeded', await logOf(mirrors));
+    const packages = { apt: ['cloche-greeting'], pip: ['cloche-greeting==1.0'], npm: ['cloche-greeting@1.0.0'] };
+    const build = await built('packages', { from: 'mirrors', packages, warm: { imports: ['cloche_greeting'] } });
+    assert.equal(build.status, 'succeeded', await logOf(build));
+    const print = 'python3 -c "import cloche_greeting; print(cloche_greeting.TEXT)"';
+    const greetings = await outputIn('packages', `cat /opt/greeting; ${print}; cloche-greeting`);
+    assert.equal(greetings, 'hello from apt\nhello from pip\nhello from npm\n');
+    const [version] = (await service.api.get('/v1/templates/packages/versions')).body.data;
+    for (const [manager, installed] of [
+      ['apt', '1.0'],
+      ['pip', '1.0'],
+      ['npm', '1.0.0'],
+    ]) {
+      assert.equal(version.packages[manager ?? '']['cloche-greeting'], installed);
+    }
+  });
+
+  it('goes on from the last step when the server is killed with -9, and leaves no sandbox', async () => {
+    const build = await started('killed', { from: 'node', setup: [{ run: 'date > /opt/date' }, { run: 'sleep 5' }] });
+    const steps = async (): Promise<string[]> => {
+      const { body } = await service.api.get(`/v1/templates/${build.templateId}/builds/${build.id}`);
+      return body.build.steps.map(({ status }: { status: string }) => status);
+    };
+    await eventually(async () => (await steps())[1] === 'running', 60_000);
+    await service.kill('server');
+    await service.restart('server');
+    const ended = await endOf(build);
+    assert.equal(ended.status, 'succeeded', JSON.stringify(ended));
+    assert.deepEqual(await steps(), ['cached', 'succeeded']);
+    await requireNoSandboxes();
+  });
+
+  it('is canceled while a step runs, and leaves no sandbox', async () => {
+    const build = await started('canceled', { from: 'node', setup: [{ run: 'sleep 1000' }] });
+    const path = `/v1/templates/${build.templateId}/builds/${build.id}`;
+    await eventually(async () => (await service.api.get(path)).body.build.steps[0].status === 'running', 60_000);
+    assert.equal((await service.api.request('POST', `${path}/cancel`)).body.build.status, 'canceled');
+    await requireNoSandboxes();
+  });
+});
+
+describe('a template of an image', () => {
+  it('has the files and variables of the image, and further steps', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
+    try {
+      const archive = join(folder, 'image.tar');
+      const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'] };
+      writeLayout(archive, { layers: [busyboxRoot(folder)], config, compression: 'gzip' });
+      const artifactId = await uploaded(archive);
+      const recipe: TemplateRecipe = { from: { artifactId }, setup: [{ run: 'echo "$GREETING" > /greeting' }] };
+      const build = await built('image', recipe);
+      assert.equal(build.status, 'succeeded', await logOf(build));
+      const greeting = await outputIn('image', 'cat /greeting; echo "$GREETING"; test -e /usr/bin/apt || echo no apt');
+      assert.equal(greeting, 'hi\nhi\nno apt\n');
+      const again = await rebuilt('image', { ...recipe, setup: [{ run: 'echo "$GREETING" there > /greeting' }] });
+      assert.deepEqual(
+        again.steps.map(({ status }) => status),
+        ['cached', 'succeeded'],
+      );
+      assert.equal(await outputIn('image', 'cat /greeting'), 'hi there\n');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('is refused with the reason when the archive is not an image', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
+    try {
+      writeFileSync(join(folder, 'no-image'), 'not an image');
+      const artifactId = await uploaded(join(folder, 'no-image'));
+      const build = await built('no-image', { from: { artifactId } });
+      assert.deepEqual([build.status, build.error?.code, build.error?.step], ['failed', 'step_failed', 1]);
+      assert.match(build.error?.message ?? '', /image|archive/i);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+/** Returns the tar of a root of the Debian package `busybox-static`, with a link for each program. */
+function busyboxRoot(folder: string): Buffer {
+  const root = join(folder, 'root');
+  execFileSync('apt-get', ['download', '-qq', 'busybox-static'], { cwd: folder, stdio: 'ignore' });
+  for (const file of globSync('*.deb', { cwd: folder })) {
+    execFileSync('dpkg-deb', ['--extract', join(folder, file), root]);
+  }
+  const script =
+    'for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done; rm -r usr/share';
+  execFileSync('sh', ['-c', script], { cwd: root });
+  return execFileSync('tar', ['-C', root, '-cf', '-', '.'], { maxBuffer: 100 * 1024 * 1024 });
+}
+
+/** Stores a file as an artifact, by way of a sandbox. Returns its id. */
+async function uploaded(file: string): Promise<string> {
+  const cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
+  const sandbox = await cloche.sandboxes.create({ template: 'node', ttlMs: 600_000 });
+  await sandbox.files.write('/tmp/uploaded', readFileSync(file));
+  const { id } = await sandbox.artifacts.export('/tmp/uploaded');
+  await sandbox.kill();
+  return id;
+}
+
+const HOSTILE: [string, string, TemplateRecipe['setup'], Partial<TemplateRecipe>, string][] = [
+  ['forks without end', 'fork', [{ run: 'f() { f | f & f; }; f' }], {}, 'step_failed'],
+  ['fills the disk', 'disk', [{ run: 'cat /dev/zero > /zero' }], { resources: { diskMb: 128 } }, 'disk_full'],
+  ['prints without end', 'print', [{ run: 'yes' }], {}, 'step_failed'],
+  ['kills its agent', 'agent', [{ run: 'kill -9 -1; kill -9 1 2; sleep 1000' }], {}, 'sandbox_lost'],
+];
+
+describe('a recipe', () => {
+  for (const [title, slug, setup, more, code] of HOSTILE) {
+    it(`that ${title} is a failed build with a clear error, and nothing is left`, async () => {
+      const build = await built(slug, { from: 'node', ...(setup && { setup }), ...more });
+      assert.equal(build.status, 'failed', JSON.stringify(build));
+      assert.equal(build.error?.code, code, JSON.stringify(build.error));
+      assert.ok((build.error?.message.length ?? 0) > 20);
+      await requireNoSandboxes();
+    });
+  }
+});

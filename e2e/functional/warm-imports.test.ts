@@ -1,0 +1,67 @@
+/** Modules that a template of an organization has its kernels load before code imports them. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SandboxId, TemplateRecipe } from '@cloche/contract';
+import { SandboxCommands } from '../support/commands.ts';
+import { eventually } from '../support/eventually.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+
+const MODULES = '/usr/local/lib/python3.11/dist-packages';
+/** Seconds that the module takes to load, far more than a module that is loaded already. */
+const LOADING_S = 2;
+
+let service: TestService;
+before(async () => {
+  service = await sharedService();
+});
+after(() => service?.close());
+
+/** Builds a template with a module that its kernels load ahead. */
+async function build(slug: string, module: string): Promise<void> {
+  const recipe: TemplateRecipe = {
+    from: 'python-node',
+    files: [{ path: `${MODULES}/loaded_ahead.py`, content: module, mode: '0644' }],
+    warm: { imports: ['loaded_ahead'] },
+    resources: { memoryMb: 1024 },
+  };
+  const { body } = await service.api.post('/v1/templates', { slug, ...recipe });
+  const { templateId, id } = body.build;
+  for (let build = body.build; ; ) {
+    if (build.finishedAt !== undefined) return assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    build = (await service.api.get(`/v1/templates/${templateId}/builds/${id}?waitMs=60000`)).body.build;
+  }
+}
+
+/** Resolves when the zygote of a sandbox has forked a kernel ahead. Opens no context, which would delay the zygote. */
+async function forkedAhead(sandboxId: SandboxId): Promise<void> {
+  const commands = new SandboxCommands(service, sandboxId);
+  const count = async () => Number((await commands.run('grep -l cloche_zygot[e] /proc/[0-9]*/cmdline | wc -l')).stdout);
+  // Not more often, because commands take processor time from the zygote.
+  const isForked = async () => (await delay(500, true)) && (await count()) >= 2;
+  await eventually(isForked, 60_000);
+}
+
+describe('warm imports of a template', () => {
+  it('are loaded before code imports them', async () => {
+    await build('warm', `import time\ntime.sleep(${LOADING_S})\nVALUE = 42\n`);
+    const { id } = await service.api.readySandbox({ template: 'warm' });
+    await forkedAhead(id);
+    const code =
+      'import time; begun = time.time()\nimport loaded_ahead\nprint(loaded_ahead.VALUE, time.time() - begun)';
+    const { stdout, error } = await service.api.run(id, code);
+    assert.equal(error, undefined);
+    const [value, seconds] = stdout.trim().split(' ').map(Number);
+    assert.equal(value, 42);
+    assert.ok((seconds ?? LOADING_S) < LOADING_S / 4, stdout);
+  });
+
+  it('that cannot be loaded are left out, and kernels are forked without them', async () => {
+    await build('broken', 'raise ValueError("not today")\n');
+    const { id } = await service.api.readySandbox({ template: 'broken' });
+    await forkedAhead(id);
+    const { error } = await service.api.run(id, 'import loaded_ahead');
+    assert.equal(error?.name, 'ValueError');
+    assert.equal((await service.api.run(id, '1 + 1')).outputs[0]?.value, '2');
+  });
+});

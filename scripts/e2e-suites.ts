@@ -1,0 +1,107 @@
+/** Which files of `e2e/functional` and `e2e/security` run with which runtime, and which run beside others. */
+import { existsSync, globSync } from 'node:fs';
+import { cachePaths } from '../packages/layout/src/paths.ts';
+
+/** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
+const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
+  'functional/artifacts': 'the server stores artifacts; functional/files tests how files leave a sandbox',
+  'functional/bad-input': 'the server refuses bad input before it reaches a sandbox',
+  'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
+  'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
+  'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
+  'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
+  'functional/events': 'the server stores events and sends them',
+  'functional/fuzz': 'the server refuses malformed requests before they reach a sandbox',
+  'functional/guides': 'tests the examples in the documents; other files test the operations that these use',
+  'functional/idempotency': 'the server stores and replays responses',
+  'functional/installations': 'tests that two installations use different names and addresses',
+  'functional/jobs': 'tests SDK and command line; functional/workspace-runs tests the requests that they send',
+  'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
+  'functional/quotas': 'the server counts what limits apply to',
+  'functional/runtimes': 'starts a service with each runtime itself',
+  'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
+  'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',
+  'functional/start': 'tests what npm start prints',
+  'functional/streams':
+    'the server sends event streams; every run of other files uses the same connection to the agent',
+  'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
+  'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
+  'functional/webhooks': 'the server sends webhooks',
+  'functional/workspace-archives':
+    'the server judges and stores archives; functional/files tests how they are unpacked',
+  'security/connections':
+    'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
+  'security/egress-log': 'the gateway writes the log',
+  'security/full-disk': 'tests the volume of the data folder, which is the same for each runtime',
+  'security/large-results': 'the server handles results in the same way for each runtime',
+  'security/egress-shares': 'the gateway divides its capacity outside of sandboxes',
+  'security/lying-guest': 'the server checks answers of agents in the same way for each runtime',
+  'security/network-gateway': 'tests the gateway itself; security/network-policy tests it from within sandboxes',
+  'security/vanishing-clients': 'server and agent handle lost clients in the same way for each runtime',
+  'security/privileges': 'tests the rights of server, hostd and gateway themselves',
+};
+/**
+ * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
+ * crun's.
+ */
+const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
+    ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
+    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote', 'security/secrets'],
+  ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
+);
+/**
+ * Suites that run one at a time, each with the reason. The others run two at a time: each file has an organization or an
+ * installation of its own.
+ */
+const ALONE: Readonly<Record<string, string>> = {
+  'functional/forked-kernels': 'waits for kernels to be forked, which takes long in gVisor beside other sandboxes',
+  'functional/own-zygote': 'compares durations',
+  'functional/streams': 'measures how late output arrives',
+  'functional/timeouts': 'measures how late a run ends',
+  'security/connections': 'counts connections that the host tracks',
+  'security/egress-shares': 'measures how fast a neighbour transfers',
+  'security/file-rights': 'needs a race between two processes',
+  'security/forked-kernels': 'waits for kernels to be forked, which takes long in gVisor beside other sandboxes',
+  'security/kernel-tables': 'fills tables of the kernel',
+  'security/large-results': 'measures how fast a neighbour is served',
+  'security/limits': 'measures how fast a neighbour is served',
+  'security/lying-guest': 'measures how long requests take',
+  'security/socket-buffers': 'fills buffers of the kernel',
+};
+
+/** Throws if there is no such suite, so that no table names one that was renamed. */
+function fileOf(name: string): string {
+  const file = `e2e/${name}.test.ts`;
+  if (!existsSync(file)) throw new Error(`${file} does not exist`);
+  return file;
+}
+
+/** Returns whether a file must not run beside others. */
+export function runsAlone(file: string): boolean {
+  return Object.keys(ALONE).some((name) => fileOf(name) === file);
+}
+
+/** Returns every suite but those that measure performance. */
+export function suites(): string[] {
+  return globSync('e2e/!(performance)/**/*.test.ts');
+}
+
+export function suitesOfRunc(): string[] {
+  return suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
+}
+
+/** Returns the suites for gVisor if `prepare` found a Go toolchain to build it with. */
+export function suitesIfRunsc(): string[] {
+  const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+  if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
+  console.log('skipped: gVisor is not built, because Go is not installed');
+  return [];
+}
+
+/** Prints the suites that are left out. */
+function suitesBut(left: Readonly<Record<string, string>>): string[] {
+  for (const [name, reason] of Object.entries(left)) console.log(`skipped: ${fileOf(name)}: ${reason}`);
+  return globSync('e2e/{functional,security}/*.test.ts', { exclude: Object.keys(left).map(fileOf) });
+}

@@ -1,0 +1,33 @@
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const FILES_OF_A_GROUP = 8;
+
+/**
+ * Writes files into `folder` that each run some of the test files in one process, which loads the modules that these
+ * share only once. Returns their paths. In a group each test file is a suite: its hooks run for its own tests, and the
+ * files run one after the other. A grouped file must not use `await` outside of functions.
+ */
+export function groupTests(files: readonly string[], folder: string): string[] {
+  const count = Math.ceil(files.length / FILES_OF_A_GROUP);
+  return Array.from({ length: count }, (_, group) => {
+    const path = join(folder, `group-${group + 1}.test.mjs`);
+    // Neighbours take similar times, so each joins another group.
+    writeFileSync(path, programOf(files.filter((_file, index) => index % count === group)));
+    return path;
+  });
+}
+
+/** Loads files with `require`: a hook belongs to a suite only if it is registered before the suite's function returns. */
+function programOf(files: readonly string[]): string {
+  return [
+    "import { createRequire } from 'node:module';",
+    "import { describe } from 'node:test';",
+    'const require = createRequire(import.meta.url);',
+    ...files.map((file) => {
+      const [name, path] = [file, resolve(file)].map((each) => JSON.stringify(each));
+      return `describe(${name}, () => void require(${path}));`;
+    }),
+    '',
+  ].join('\n');
+}
