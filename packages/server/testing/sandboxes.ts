@@ -29,6 +29,7 @@ import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
 import { composeTemplates, type Templates } from '../src/compose/compose-templates.ts';
 import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
 import type { Database } from '../src/db/database.ts';
+import { LiveServers } from '../src/db/live-servers.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
@@ -41,7 +42,7 @@ import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.t
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
 import { SandboxUsages } from '../src/usage/sandbox-usages.ts';
 import { StartedWork } from '../src/usage/started-work.ts';
-import { openTestDatabase } from './test-database.ts';
+import { openBeside, openTestDatabase } from './test-database.ts';
 
 export const ORG = 'org_1' as OrgId;
 export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
@@ -144,8 +145,10 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly limits: Limits;
   metrics = new Registry();
   readonly settings: SandboxSettings;
+  readonly serverId: string;
   #usage!: Usage;
   #templates!: Templates;
+  #sharesConnection = false;
   #server: ReturnType<typeof composeSandboxes>;
 
   constructor(
@@ -154,6 +157,7 @@ export class SandboxesWorld implements AsyncDisposable {
     clock: FakeClock,
     ids: SequentialIds,
     settings: SandboxSettings,
+    serverId = 'srv_1',
   ) {
     this.db = db;
     this.driver = driver;
@@ -165,6 +169,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.quotas = new Quotas({ ...this, defaults: {} });
     this.limits = this.quotas.limits;
     this.settings = settings;
+    this.serverId = serverId;
     this.#server = this.#compose();
   }
 
@@ -186,6 +191,7 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   async start(): Promise<void> {
+    await this.renewLease();
     await this.#server.start();
     await this.#templates.start();
     await this.until(async () => (await this.call(operations.listTemplates)).data.length > 0);
@@ -200,6 +206,28 @@ export class SandboxesWorld implements AsyncDisposable {
     await deadTemplates.stop();
     await dead.stop();
     await this.start();
+  }
+
+  /** Starts another server of the same database and host. The caller disposes it before this world. */
+  async beside(serverId: string): Promise<this> {
+    const World = this.constructor as new (...parts: ConstructorParameters<typeof SandboxesWorld>) => this;
+    const { driver, clock, ids, settings } = this;
+    const other = new World(await openBeside(this.db), driver, clock, ids, settings, serverId);
+    other.#sharesConnection = other.db === this.db;
+    await other.start();
+    return other;
+  }
+
+  /** Makes the server count as living from now on, however far tests advance the clock. */
+  async renewLease(): Promise<void> {
+    const lease = { id: this.serverId, lease_until: Number.MAX_SAFE_INTEGER };
+    const insert = this.db.insertInto('server_leases').values(lease);
+    await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(lease)).execute();
+  }
+
+  /** Makes the server count as dead from now on, though it goes on: as one that was stopped or cut off for long. */
+  async loseLease(): Promise<void> {
+    await this.db.deleteFrom('server_leases').where('id', '=', this.serverId).execute();
   }
 
   async call<const O extends Operation>(operation: O, call: Call = {}): Promise<ResponseOf<O>> {
@@ -256,7 +284,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.driver.isDown = false;
     await this.#templates.stop();
     await this.#server.stop();
-    await this.db.destroy();
+    if (!this.#sharesConnection) await this.db.destroy();
   }
 
   #compose() {
@@ -275,13 +303,14 @@ export class SandboxesWorld implements AsyncDisposable {
       settings: this.settings,
       metrics: this.metrics,
       keepArtifact: this.#keep(),
+      servers: new LiveServers(this.db, this.serverId, this.clock),
     });
     this.#templates = composeTemplates({
       ...this,
       sandboxes: server.core,
       artifacts: this.artifacts,
       contents: this.#contents(),
-      serverId: 'srv_1',
+      serverId: this.serverId,
       settings: this.settings,
       log: SILENT,
     });

@@ -14,6 +14,8 @@ import { contextRoutes } from '../contexts/context-routes.ts';
 import { CreateContext } from '../contexts/create-context.ts';
 import { OpenContexts } from '../contexts/open-contexts.ts';
 import type { Database } from '../db/database.ts';
+import { kindOf } from '../db/database-kind.ts';
+import type { LiveServers } from '../db/live-servers.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
@@ -31,6 +33,7 @@ import { RunMetrics } from '../runs/run-metrics.ts';
 import { runRoutes } from '../runs/run-routes.ts';
 import { ListSandboxes } from '../sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../sandboxes/api/sandbox-routes.ts';
+import { AbandonedLaunches } from '../sandboxes/lifecycle/abandoned-launches.ts';
 import { CreateSandbox } from '../sandboxes/lifecycle/create-sandbox.ts';
 import { DestroySandbox } from '../sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
@@ -59,6 +62,8 @@ import type { Usage } from './compose-usage.ts';
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
+/** How often a server that is not alone looks for launches of servers that have ended. */
+const TAKE_OVER_MS = 1_000;
 
 export interface SandboxesDeps {
   readonly db: Database;
@@ -75,6 +80,7 @@ export interface SandboxesDeps {
   /** Stores outputs of runs that become artifacts. */
   readonly keepArtifact: KeepArtifact;
   readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
+  readonly servers: LiveServers;
 }
 
 /** Access of other features to sandboxes. */
@@ -96,7 +102,7 @@ export interface Sandboxes {
   readonly routes: Route[];
   /** Reads the catalogue and starts the jobs. Retries a runtime that does not answer yet, without failing. */
   start(): Promise<void>;
-  /** Stops the jobs and undoes launches in progress; sandboxes stay. Call it when no request is active. */
+  /** Stops the jobs, and undoes launches in progress, which other servers take over; sandboxes stay. Call it when no request is active. */
   stop(): Promise<void>;
   /** Runs one reconciliation now. Rejects when the runtime does not answer. */
   reconcile(): Promise<ReconcileReport>;
@@ -111,7 +117,7 @@ export interface Sandboxes {
 }
 
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { db, transactions, outbox, projects, clock, ids, log, driver, settings } = deps;
+  const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers } = deps;
   const { usages, startedWork } = deps.usage;
   const changes = new Changes<SandboxId>();
   const executions = new Executions(clock, changes);
@@ -124,7 +130,17 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   outbox.onCommitted((event) => metrics.count(event));
 
   const { launchTimeoutMs } = settings;
-  const launchSandbox = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
+  const launchSandbox = new LaunchSandbox({
+    sandboxes,
+    driver,
+    connections,
+    clock,
+    log,
+    metrics,
+    launchTimeoutMs,
+    serverId: servers.own,
+  });
+  const abandonedLaunches = new AbandonedLaunches({ sandboxes, launchSandbox, servers, log });
   const destroySandbox = new DestroySandbox({
     sandboxes,
     driver,
@@ -135,7 +151,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     log,
   });
-  const reconciler = new Reconciler({ sandboxes, driver, launchSandbox, destroySandbox, log });
+  const reconciler = new Reconciler({ sandboxes, driver, abandonedLaunches, destroySandbox, log });
   // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
@@ -231,10 +247,14 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         new Loop('reap', reap, RETRY_MS, log),
         new Loop('forget', forget, RETRY_MS, log),
       );
+      // The server of a SQLite file is alone: only its start finds launches of another process.
+      if (kindOf(db) === 'sqlite') return;
+      const takeOver = () => abandonedLaunches.takeOver().then(() => TAKE_OVER_MS);
+      loops.push(new Loop('take over launches', takeOver, RETRY_MS, log));
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));
-      await launchSandbox.abortAll();
+      await launchSandbox.handOver();
       await connections.closeAll();
     },
     reconcile: () => reconciler.reconcile(),

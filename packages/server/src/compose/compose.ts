@@ -18,6 +18,7 @@ import { randomIds } from '../base/id-source.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { openClock } from '../db/database-clock.ts';
+import { LiveServers } from '../db/live-servers.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
@@ -147,6 +148,7 @@ export async function startServer(
     settings: config.sandboxes,
     metrics,
     keepArtifact,
+    servers: new LiveServers(db, serverId, clock),
   });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);

@@ -19,6 +19,7 @@ import { endedKeys } from './migrations/017-ended-keys.ts';
 import { workspaceRuns } from './migrations/018-workspace-runs.ts';
 import { workspaceArchives } from './migrations/019-workspace-archives.ts';
 import { customTemplates } from './migrations/020-custom-templates.ts';
+import { owners } from './migrations/022-owners-expand.ts';
 import { postgresPool } from './postgres-database.ts';
 
 /** Applied in order of their names. A released migration never changes. */
@@ -41,6 +42,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '018-workspace-runs': workspaceRuns,
   '019-workspace-archives': workspaceArchives,
   '020-custom-templates': customTemplates,
+  '022-owners-expand': owners,
 };
 
 /**

@@ -4,6 +4,7 @@ export interface SandboxTables {
   sandboxes: SandboxTable;
   code_contexts: CodeContextTable;
   commands: CommandTable;
+  sandbox_activity: SandboxActivityTable;
   previews: PreviewTable;
   artifacts: ArtifactTable;
 }
@@ -47,6 +48,17 @@ export interface SandboxTable {
   ending_reason: string | null;
   /** Unique, so that one idempotency key never creates two sandboxes. */
   idempotency_record_id: string | null;
+  /** Id of the server that launches the sandbox; null if that server has given up the launch. */
+  launch_owner: Generated<string | null>;
+}
+
+/** What one server knows of the activity of a sandbox. Only for databases with several servers. */
+export interface SandboxActivityTable {
+  sandbox_id: string;
+  server_id: string;
+  /** Whether the server has an execution in the sandbox. */
+  running: number;
+  last_active_at: number;
 }
 
 export interface CodeContextTable {
@@ -82,6 +94,8 @@ export interface CommandTable {
   duration_ms: number | null;
   /** Unique within the sandbox, so that one idempotency key never starts two commands. */
   idempotency_record_id: string | null;
+  /** Id of the server that started the command or waits for its end. */
+  watched_by: Generated<string | null>;
 }
 
 export interface PreviewTable {

@@ -61,8 +61,8 @@ export class CreateSandbox {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
       if (made) return made;
     }
-    const planned = await this.#plan(request);
-    launchSandbox.claim(planned.id);
+    const plan = await this.#plan(request);
+    const planned = { ...plan, launchOwner: launchSandbox.claim(plan.id) };
     const result = await this.#insert(planned, request).catch((error) => {
       launchSandbox.release(planned.id);
       throw error;
@@ -100,7 +100,7 @@ export class CreateSandbox {
     return quotas.admit(planned, insert, { reportRates, announces: !waitsForRoom });
   }
 
-  async #plan(request: CreationRequest): Promise<SandboxRecord> {
+  async #plan(request: CreationRequest): Promise<Omit<SandboxRecord, 'launchOwner'>> {
     const { credential, body, idempotencyRecordId, lifetimeMs } = request;
     const { projects, templates, ids, settings } = this.#deps;
     const { networkPolicy, resources, ...checked } = checkCreation(body, settings);

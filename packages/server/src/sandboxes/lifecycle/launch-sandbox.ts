@@ -34,6 +34,8 @@ export interface LaunchSandboxDeps {
   readonly log: Logger;
   readonly metrics: SandboxMetrics;
   readonly launchTimeoutMs: number;
+  /** Id of this server, which owns its launches. */
+  readonly serverId: string;
 }
 
 /**
@@ -48,9 +50,13 @@ export class LaunchSandbox {
     this.#deps = deps;
   }
 
-  /** Claims the launch of a record before its insert, so that the reconciler does not treat it as abandoned. */
-  claim(id: SandboxId): void {
+  /**
+   * Claims the launch of a record before its insert, so that it never counts as abandoned. Returns the owner of the
+   * launch.
+   */
+  claim(id: SandboxId): string {
     this.#launches.set(id, { abort: new AbortController(), settled: Promise.resolve() });
+    return this.#deps.serverId;
   }
 
   /** Gives up a claim whose record was not inserted. */
@@ -70,12 +76,12 @@ export class LaunchSandbox {
   }
 
   /**
-   * Relaunches a record from a server that died, as the next generation. Does nothing if the record has changed since.
+   * Relaunches a record of a server that has ended, as the next generation. Does nothing if the record has changed since.
    */
   async restart(record: SandboxRecord): Promise<void> {
-    this.claim(record.id);
+    const launchOwner = this.claim(record.id);
     const next = await this.#deps.sandboxes
-      .transition(record, 'relaunch', { generation: record.generation + 1 })
+      .transition(record, 'relaunch', { generation: record.generation + 1, launchOwner })
       .catch((error) => {
         this.release(record.id);
         throw error;
@@ -91,9 +97,11 @@ export class LaunchSandbox {
     await launch?.settled;
   }
 
-  /** Aborts and undoes every launch. Their records stay pending, and the next server relaunches them. */
-  async abortAll(): Promise<void> {
+  /** Aborts and undoes every launch. Their records stay pending, and another server, or the next start, relaunches them. */
+  async handOver(): Promise<void> {
+    const { sandboxes, serverId } = this.#deps;
     await Promise.all([...this.#launches.keys()].map((id) => this.abort(id)));
+    await sandboxes.releaseLaunches(serverId);
   }
 
   async #launch(record: SandboxRecord, aborted: AbortSignal): Promise<void> {

@@ -5,21 +5,21 @@ import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import type { Instance, RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { AbandonedLaunches } from './abandoned-launches.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
-import type { LaunchSandbox } from './launch-sandbox.ts';
 
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
-  readonly launchSandbox: LaunchSandbox;
+  readonly abandonedLaunches: AbandonedLaunches;
   readonly destroySandbox: DestroySandbox;
   readonly log: Logger;
 }
 
 /**
  * Repairs differences between records and instances. Each suspected difference is confirmed by a second read of the
- * other side, so that work in flight is not mistaken for an orphan. Only one server uses a database: a pending launch
- * that is not this server's belongs to a dead server.
+ * other side, so that work in flight is not mistaken for an orphan. Pending launches are judged by the life of their
+ * server alone.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
@@ -63,16 +63,15 @@ export class Reconciler {
   }
 
   async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
-    const { launchSandbox, destroySandbox, driver, log } = this.#deps;
+    const { abandonedLaunches, destroySandbox, driver, log } = this.#deps;
+    await abandonedLaunches.takeOverOf(records);
     let ended = 0;
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
       if (record.status === 'expiring') {
         const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
-      } else if (isPending(record)) {
-        if (!launchSandbox.isUnderWay(record.id)) await this.#attempt(record.id, () => launchSandbox.restart(record));
-      } else if (!hasInstance(instances, record)) suspects.push(record);
+      } else if (!isPending(record) && !hasInstance(instances, record)) suspects.push(record);
     }
     if (suspects.length === 0) return ended;
     // The suspects were `ready` before this second listing, so an instance missing from it is lost.

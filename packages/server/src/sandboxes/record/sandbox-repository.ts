@@ -15,6 +15,8 @@ export interface TransitionChange {
   readonly readyAt?: number;
   /** Set by `relaunch` only: the current generation plus one. */
   readonly generation?: number;
+  /** Set by `relaunch` only: the server that launches the sandbox from now on. */
+  readonly launchOwner?: string;
   /** Usage of the instance up to its end. Not a field: it is counted in the transaction of the transition. */
   readonly use?: InstanceUse | undefined;
 }
@@ -64,6 +66,8 @@ export interface SandboxRepository {
     ttl: { ttlMs: number; expiresAt: number },
     audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined>;
+  /** Gives up the launches of a server, so that another server continues them. */
+  releaseLaunches(serverId: string): Promise<void>;
   markUsed(id: SandboxId): Promise<void>;
   recordActivity(id: SandboxId, at: number): Promise<void>;
   /** Returns the live sandboxes whose `expiresAt` has passed. */

@@ -38,6 +38,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     failure_reason: record.failureReason ?? null,
     ending_reason: record.endingReason ?? null,
     idempotency_record_id: record.idempotencyRecordId ?? null,
+    launch_owner: record.launchOwner ?? null,
   };
 }
 
@@ -52,6 +53,7 @@ export function toColumns(change: TransitionChange) {
     ...(change.lastActiveAt === undefined ? {} : { last_active_at: change.lastActiveAt }),
     ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
     ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
+    ...(change.launchOwner === undefined ? {} : { launch_owner: change.launchOwner }),
   };
 }
 
@@ -85,5 +87,6 @@ export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     failureReason: row.failure_reason ?? undefined,
     endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
     idempotencyRecordId: row.idempotency_record_id ?? undefined,
+    launchOwner: row.launch_owner ?? undefined,
   };
 }

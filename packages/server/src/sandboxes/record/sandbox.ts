@@ -57,6 +57,8 @@ export interface SandboxRecord {
   /** The reason that the teardown under way will record. */
   readonly endingReason: DestroyedReason | undefined;
   readonly idempotencyRecordId: string | undefined;
+  /** Id of the server that launches the sandbox; undefined if that server has given up the launch. */
+  readonly launchOwner: string | undefined;
 }
 
 interface Transition {
@@ -78,7 +80,7 @@ export const TRANSITIONS = {
    * claimed.
    */
   open: { from: ['creating', 'starting'], to: 'ready', event: 'sandbox.ready' },
-  /** The launching server died; the next generation starts. */
+  /** The launching server ended; the next generation starts. */
   relaunch: { from: ['creating', 'starting'], to: 'creating' },
   fail: { from: ['creating', 'starting', 'ready'], to: 'failed', event: 'sandbox.failed' },
   /** Records the intent to destroy the sandbox before any teardown. */
@@ -96,8 +98,10 @@ export function allows(transition: TransitionName, from: RecordStatus): boolean 
   return transitionOf(transition).from.includes(from);
 }
 
+/** Statuses of a sandbox that is launched. */
+export const PENDING_STATUSES = ['creating', 'starting'] as const satisfies readonly RecordStatus[];
 /** Statuses of a sandbox that accepts work now or soon. */
-export const LIVE_STATUSES = ['creating', 'starting', 'ready'] as const satisfies readonly RecordStatus[];
+export const LIVE_STATUSES = [...PENDING_STATUSES, 'ready'] as const satisfies readonly RecordStatus[];
 /** Statuses of a sandbox that has, or may have, an instance. */
 export const OCCUPYING_STATUSES = [...LIVE_STATUSES, 'expiring'] as const satisfies readonly RecordStatus[];
 export const HISTORICAL_STATUSES = ['destroyed', 'failed'] as const satisfies readonly RecordStatus[];
@@ -108,7 +112,7 @@ export function isLive(record: SandboxRecord): boolean {
 
 /** Returns whether the sandbox is still becoming `ready`. */
 export function isPending(record: SandboxRecord): boolean {
-  return record.status === 'creating' || record.status === 'starting';
+  return (PENDING_STATUSES as readonly RecordStatus[]).includes(record.status);
 }
 
 /** Activity of a sandbox's executions, known without a database query. */

@@ -15,6 +15,7 @@ import {
   type Activity,
   allows,
   LIVE_STATUSES,
+  PENDING_STATUSES,
   type RecordStatus,
   type SandboxRecord,
   type TransitionName,
@@ -169,6 +170,11 @@ export class SqlSandboxRepository implements SandboxRepository {
       return row && toRecord(row);
     };
     return this.#changed('sandbox.extended', write, undefined, audit);
+  }
+
+  async releaseLaunches(serverId: string): Promise<void> {
+    const query = this.#db.updateTable('sandboxes').set({ launch_owner: null }).where('launch_owner', '=', serverId);
+    await query.where('status', 'in', PENDING_STATUSES).execute();
   }
 
   async markUsed(id: SandboxId): Promise<void> {

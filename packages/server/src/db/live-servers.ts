@@ -1,0 +1,30 @@
+import type { Clock } from '../base/clock.ts';
+import type { Database } from './database.ts';
+
+/** Tells which servers of the database live: those whose lease is valid by the clock of the database. */
+export class LiveServers {
+  readonly #db: Database;
+  readonly #clock: Clock;
+  /** Id of this server. */
+  readonly own: string;
+
+  constructor(db: Database, own: string, clock: Clock) {
+    this.#db = db;
+    this.own = own;
+    this.#clock = clock;
+  }
+
+  /**
+   * Returns the ids of the other servers that live. A server that wrote a row before it died is missing here; so read the
+   * rows first.
+   */
+  async others(): Promise<ReadonlySet<string>> {
+    const rows = await this.#db
+      .selectFrom('server_leases')
+      .select('id')
+      .where('id', '!=', this.own)
+      .where('lease_until', '>', this.#clock.now())
+      .execute();
+    return new Set(rows.map(({ id }) => id));
+  }
+}

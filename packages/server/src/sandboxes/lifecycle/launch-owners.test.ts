@@ -1,0 +1,73 @@
+/** Which of several servers of one database launches a sandbox. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { openSandboxes, repositoryOf } from '../../../testing/sandboxes.ts';
+
+describe('a launch, with two servers', () => {
+  it('is left to the server that accepted the creation, however slow it is', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const release = a.driver.holdLaunches();
+    const { id } = await a.create();
+    a.driver.launchGate = undefined;
+    for (let pass = 0; pass < 5; pass += 1) {
+      await b.server.reconcile();
+      await a.server.reconcile();
+    }
+    release();
+    await a.waitFor(id, 'ready');
+    const generations = a.driver.launches.map(({ generation }) => generation);
+    assert.deepEqual(generations, [1]);
+    assert.deepEqual(
+      (await a.driver.list()).map(({ sandboxId, generation }) => ({ sandboxId, generation })),
+      [{ sandboxId: id, generation: 1 }],
+    );
+  });
+
+  it('is taken over when its server no longer lives, which changes nothing afterwards', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const release = a.driver.holdLaunches();
+    const { id } = await a.create();
+    a.driver.launchGate = undefined;
+    await a.loseLease();
+    await b.server.reconcile();
+    await b.waitFor(id, 'ready');
+    // The first server goes on, as after SIGCONT.
+    release();
+    await a.until(async () => (await a.driver.list()).length === 1 && a.driver.launches.length === 2);
+    await a.server.stop();
+    assert.deepEqual(
+      (await a.driver.list()).map(({ sandboxId, generation }) => ({ sandboxId, generation })),
+      [{ sandboxId: id, generation: 2 }],
+    );
+    assert.equal((await b.get(id)).status, 'ready');
+  });
+
+  it('is handed over by a server that stops', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    a.driver.holdLaunches();
+    const { id } = await a.create();
+    a.driver.launchGate = undefined;
+    await a.server.stop();
+    await b.server.reconcile();
+    assert.equal((await b.waitFor(id, 'ready')).status, 'ready');
+    assert.equal((await repositoryOf(b).find(id))?.launchOwner, 'srv_2');
+  });
+
+  it('is taken over by one of many servers that look at once', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    await using c = await a.beside('srv_3');
+    a.driver.holdLaunches();
+    const created = await Promise.all(Array.from({ length: 10 }, () => a.create()));
+    a.driver.launchGate = undefined;
+    await a.loseLease();
+    await Promise.all([b, c, b, c].map(({ server }) => server.reconcile()));
+    for (const { id } of created) await b.until(async () => (await b.get(id)).status === 'ready');
+    const second = a.driver.launches.filter(({ generation }) => generation === 2);
+    assert.equal(new Set(second.map(({ sandboxId }) => sandboxId)).size, 10);
+    assert.equal(a.driver.launches.length, 20);
+  });
+});
