@@ -375,3 +375,15 @@ describe('a source file', () => {
     assert.deepEqual(byHand.sort(), own);
   });
 });
+
+describe('the SDK', () => {
+  it('decides by codes and details of errors, never by their messages', () => {
+    const decides =
+      /(?<!typeof )\bmessage\s*(?:===|!==|\.(?:includes|startsWith|endsWith|match|search|test)\b)|\.test\(\w*\.?message\)/;
+    const files = sources.filter((file) => file.startsWith('packages/sdk/src/'));
+    assert.deepEqual(
+      files.filter((file) => decides.test(readFileSync(file, 'utf8'))),
+      [],
+    );
+  });
+});

@@ -69,8 +69,14 @@ export const ERRORS = {
   not_found: {
     status: 404,
     retryable: false,
-    details: undefined,
-    summary: 'There is no such resource, or it belongs to another organization.',
+    details: Type.Object({
+      resource: Type.Optional(
+        Type.String({
+          description: 'Kind of the resource that the id names, such as `sandbox`; absent for a file of a sandbox.',
+        }),
+      ),
+    }),
+    summary: 'There is no such resource (`details.resource`), or it belongs to another organization.',
   },
   method_not_allowed: {
     status: 405,

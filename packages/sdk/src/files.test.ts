@@ -103,6 +103,12 @@ describe('reading', () => {
     await assert.rejects(files.readText('a'), { code: 'not_found' });
     assert.equal(await files.exists('a'), false);
   });
+
+  it('says of a file in a sandbox that is gone that the sandbox is gone, however the message words it', async () => {
+    const error = { code: 'not_found', message: 'reworded', requestId: 'req_1', details: { resource: 'sandbox' } };
+    replies = [json(404, { error })];
+    await assert.rejects(files.exists('a'), { code: 'not_found', details: { resource: 'sandbox' } });
+  });
 });
 
 describe('writing', () => {

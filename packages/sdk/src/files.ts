@@ -96,7 +96,7 @@ export class Files {
       return true;
     } catch (error) {
       // If the sandbox itself does not exist, the answer is an error.
-      if (isClocheError(error, 'not_found') && !error.message.includes('no sandbox')) return false;
+      if (isClocheError(error, 'not_found') && error.details?.resource !== 'sandbox') return false;
       throw error;
     }
   }

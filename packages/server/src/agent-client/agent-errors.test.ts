@@ -202,7 +202,13 @@ describe("the service's error", () => {
     });
   }
 
-  const noTerminal: Row = ['not_found', 404, undefined, 'There is no terminal "pty_1" that this key can see.'];
+  const noTerminal: Row = [
+    'not_found',
+    404,
+    undefined,
+    'There is no terminal "pty_1" that this key can see.',
+    { resource: 'terminal' },
+  ];
   const own: Record<OwnErrors, Partial<Record<Kind, Row>>> = {
     command: {
       invalid_cwd: invalid('body.cwd', 'must be an existing directory that the user may enter'),

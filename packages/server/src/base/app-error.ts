@@ -62,5 +62,6 @@ export function unavailable(message: string, cause?: unknown): AppError<'unavail
 
 /** Returns the same message for a missing object and for one of another organization, so that it reveals neither. */
 export function notFound(what: string, id: string): AppError<'not_found'> {
-  return new AppError('not_found', `There is no ${what} "${id.slice(0, 80)}" that this key can see.`);
+  const message = `There is no ${what} "${id.slice(0, 80)}" that this key can see.`;
+  return new AppError('not_found', message, { details: { resource: what } });
 }

@@ -53,7 +53,7 @@ describe('the files of a sandbox', () => {
   it('are visible to their own organization alone', async () => {
     const credential = credentialOf('org_2' as OrgId);
     const call = world.call(operations.statFile, { params: params(), query: { path: 'a' }, credential });
-    await assert.rejects(call, { code: 'not_found', message: /no sandbox/ });
+    await assert.rejects(call, { code: 'not_found', details: { resource: 'sandbox' } });
   });
 
   it('are gone with the sandbox', async () => {
