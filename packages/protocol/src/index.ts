@@ -15,6 +15,7 @@ export * from './captured-versions.ts';
 export * from './closed-ranges.ts';
 export * from './egress-protocol.ts';
 export * from './file-uri.ts';
+export * from './gvisor-memory.ts';
 export * from './header-fields.ts';
 export * from './hostd-protocol.ts';
 export * from './json-bytes.ts';

@@ -2,7 +2,7 @@ import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
-import { countOomKills, countOomKillsLately } from '../memory/memory.ts';
+import { countOomKills, countOomKillsLately, hostMayHaveKilled } from '../memory/memory.ts';
 import type { ContextKernel, KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import type { Run, RunListener } from './run.ts';
 
@@ -208,7 +208,8 @@ export class Context {
   }
 
   #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {
-    if ((signal === 'SIGKILL' || signal === undefined) && countOomKills() > this.#oomKillsBefore) {
+    const usedAllMemory = countOomKills() > this.#oomKillsBefore || hostMayHaveKilled();
+    if ((signal === 'SIGKILL' || signal === undefined) && usedAllMemory) {
       return { name: 'OutOfMemoryError', message: 'The run used all memory of the sandbox; its kernel was killed.' };
     }
     return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };

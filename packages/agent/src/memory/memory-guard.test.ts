@@ -56,6 +56,25 @@ class Machine {
 }
 
 describe('a memory guard', () => {
+  test('says that the host may have killed only after it was late', async (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const guard = new MemoryGuard(LIMIT_BYTES, new Machine());
+    assert.equal(guard.hostMayHaveKilled(), false);
+    const lookAfter = (ms: number) => {
+      now += ms;
+      guard.look();
+      return guard.hostMayHaveKilled();
+    };
+    const soon = 50;
+    const late = 500;
+    assert.deepEqual([soon, soon, late, soon, 2 * soon].map(lookAfter), [false, false, true, true, true]);
+    for (let waited = 0; waited < 1000; waited += soon) lookAfter(soon);
+    assert.equal(guard.hostMayHaveKilled(), false);
+    now += late;
+    assert.equal(guard.hostMayHaveKilled(), true);
+  });
+
   test('kills nothing while there is enough', () => {
     const machine = new Machine();
     machine.add(1, LIMIT_BYTES);

@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
+import { GVISOR_OWN_MEMORY_BYTES } from '@cloche/protocol';
 
 /** Highest rate at which memory can be filled, in bytes per millisecond. Sets the pause before the next check. */
 const FASTEST = 2 * 1024 * 1024;
@@ -7,6 +8,8 @@ const LONGEST_PAUSE_MS = 250;
 /** Longest times that killed processes may take to end, and that releasing their shared memory may take. */
 const END_MS = 500;
 const RELEASE_MS = 2000;
+/** How long after a late check a kill is taken for the host's. */
+const HOST_KILL_MS = 1000;
 
 /** Measurements and actions that the guard uses. */
 export interface MemoryReadings {
@@ -38,6 +41,8 @@ export class MemoryGuard {
   readonly #readings: MemoryReadings;
   #settling: Promise<void> | undefined;
   #kills = 0;
+  #lastLook: { readonly at: number; readonly usedBytes: number } | undefined;
+  #lateAt = Number.NEGATIVE_INFINITY;
 
   constructor(limitBytes: number, readings: MemoryReadings) {
     this.#limitBytes = limitBytes;
@@ -47,6 +52,20 @@ export class MemoryGuard {
   /** Number of groups that the guard has killed. */
   get kills(): number {
     return this.#kills;
+  }
+
+  /**
+   * Whether a check was late enough, on a busy machine, for the host to have killed a process: programs can have filled
+   * the memory that the host grants beyond the limit. The host counts its kills where the agent cannot read.
+   */
+  hostMayHaveKilled(): boolean {
+    return this.#isLate() || performance.now() - this.#lateAt < HOST_KILL_MS;
+  }
+
+  #isLate(): boolean {
+    if (this.#lastLook === undefined) return false;
+    const { at, usedBytes } = this.#lastLook;
+    return usedBytes + (performance.now() - at) * FASTEST > this.#limitBytes + GVISOR_OWN_MEMORY_BYTES;
   }
 
   /** Checks repeatedly until `signal` aborts. */
@@ -85,7 +104,10 @@ export class MemoryGuard {
   }
 
   #isShort(): boolean {
-    return this.#readings.usedBytes() > this.#limitBytes;
+    if (this.#isLate()) this.#lateAt = performance.now();
+    const usedBytes = this.#readings.usedBytes();
+    this.#lastLook = { at: performance.now(), usedBytes };
+    return usedBytes > this.#limitBytes;
   }
 
   #score({ residentBytes, adjustment }: Candidate): number {

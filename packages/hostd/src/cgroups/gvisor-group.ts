@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LaunchSpec } from '@cloche/protocol';
+import { GVISOR_OWN_MEMORY_BYTES, type LaunchSpec } from '@cloche/protocol';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 import { AGENT_SHARE } from './divided-group.ts';
 
@@ -8,11 +8,7 @@ import { AGENT_SHARE } from './divided-group.ts';
 export const GVISOR_GROUP = 'gvisor';
 
 const MEBIBYTE = 1024 * 1024;
-/**
- * Memory for gVisor's kernel and for each guest process, and for what is allocated between two polls of the agent's
- * memory guard (`memory-guard.ts`). Without it the host would kill the whole sandbox.
- */
-const OWN_MEMORY_BYTES = 192 * MEBIBYTE;
+/** Memory of gVisor's kernel for each guest process. */
 const OWN_MEMORY_BYTES_PER_PROCESS = MEBIBYTE / 2;
 
 /**
@@ -23,7 +19,7 @@ export function widenGvisorMemoryLimit(
   group: string,
   { memoryBytes, pids }: LaunchSpec['resources'],
 ): void {
-  const bytes = memoryBytes + AGENT_SHARE.memoryBytes + OWN_MEMORY_BYTES + pids * OWN_MEMORY_BYTES_PER_PROCESS;
+  const bytes = memoryBytes + AGENT_SHARE.memoryBytes + GVISOR_OWN_MEMORY_BYTES + pids * OWN_MEMORY_BYTES_PER_PROCESS;
   // Memory with swap first, because its limit may not be below that of memory alone.
   for (const name of ['memory.memsw.limit_in_bytes', 'memory.limit_in_bytes', 'memory.max']) {
     const file = join(mountPoint, group, GVISOR_GROUP, name);
