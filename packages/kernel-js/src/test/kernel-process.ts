@@ -63,6 +63,8 @@ export class KernelProcess implements AsyncDisposable {
     this.#died.catch(() => {});
     this.#socket = child.stdio[3] as Socket;
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    // A killed kernel resets the connection if it has not read everything. Its exit says that it has ended.
+    this.#socket.on('error', () => undefined);
     for (const name of ['stdout', 'stderr'] as const) {
       (child[name] as Readable).on('data', (chunk: Buffer) => {
         this.#printed[name].push(chunk);
