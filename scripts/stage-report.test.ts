@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { StageReport } from './stage-report.ts';
 
@@ -64,6 +64,11 @@ describe('the report of a stage', () => {
       assert.match(ofFile(printed), /^✖ .*\.test\.mjs {2}\d passed, [1-9] failed/m);
     });
   }
+
+  it('has the paths of the files that failed', () => {
+    const paths = Object.keys(FAILURES).map((_, index) => relative(process.cwd(), join(folder, `${index}.test.mjs`)));
+    assert.deepEqual(report.failedFiles.toSorted(), paths.toSorted());
+  });
 
   it('counts each of them once, and says nothing of files that passed, whatever they printed', () => {
     assert.equal(report.failed, Object.keys(FAILURES).length);

@@ -13,13 +13,14 @@ function planned(...args: string[]) {
 
 describe('npm test', () => {
   it('runs every stage and leaves nothing out', () => {
-    assert.deepEqual(planned(), { kind: 'run', stages: STAGES, comparesHost: true, notRun: undefined });
+    assert.deepEqual(planned(), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true, notRun: undefined });
   });
 
   it('runs the stage of PostgreSQL only when it is named', () => {
     const known = [...STAGES, 'postgres'];
-    assert.deepEqual(readTestArguments([], known), { kind: 'run', stages: STAGES, comparesHost: true });
-    assert.deepEqual(readTestArguments(['postgres'], known), { kind: 'run', stages: ['postgres'], comparesHost: true });
+    assert.deepEqual(readTestArguments([], known), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true });
+    const postgres = { kind: 'run', stages: ['postgres'], comparesHost: true, isWhole: false };
+    assert.deepEqual(readTestArguments(['postgres'], known), postgres);
     assert.equal(describeNotRun({ stages: STAGES, comparesHost: true }, known), undefined);
   });
 

@@ -12,6 +12,8 @@ export type TestArguments =
       readonly stages: readonly string[];
       /** Whether to compare the host before and after, which requires root. */
       readonly comparesHost: boolean;
+      /** Whether these are all usual stages. */
+      readonly isWhole: boolean;
     }
   | { readonly kind: 'help'; readonly text: string }
   | { readonly kind: 'error'; readonly text: string };
@@ -20,14 +22,14 @@ export type TestArguments =
 export function readTestArguments(args: readonly string[], known: readonly string[]): TestArguments {
   if (args.includes('--help') || args.includes('-h')) return { kind: 'help', text: helpText(known) };
   const usual = known.filter((name) => !NAMED_STAGES.includes(name));
-  if (args.length === 0) return { kind: 'run', stages: usual, comparesHost: true };
+  if (args.length === 0) return { kind: 'run', stages: usual, comparesHost: true, isWhole: true };
   if (args.includes('quick')) {
-    if (args.length === 1) return { kind: 'run', stages: QUICK_STAGES, comparesHost: false };
+    if (args.length === 1) return { kind: 'run', stages: QUICK_STAGES, comparesHost: false, isWhole: false };
     return { kind: 'error', text: `\`quick\` takes no other argument.\n\n${helpText(known)}` };
   }
   const unknown = args.find((name) => !known.includes(name));
   if (unknown !== undefined) return { kind: 'error', text: `There is no stage "${unknown}".\n\n${helpText(known)}` };
-  return { kind: 'run', stages: known.filter((name) => args.includes(name)), comparesHost: true };
+  return { kind: 'run', stages: known.filter((name) => args.includes(name)), comparesHost: true, isWhole: false };
 }
 
 /** Describes what a run left out of the usual stages; undefined after all of them. */
