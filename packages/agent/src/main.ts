@@ -28,7 +28,7 @@ kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel,
 const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
 const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);
 const server = createAgentServer(
-  { contexts, kernels, commands, files: new FileRequests(config) },
+  { contexts, kernels, commands, terminals, files: new FileRequests(config) },
   {
     [TERMINAL_PROTOCOL]: terminals.join,
   },

@@ -6,6 +6,7 @@
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
+ * | `GET /activity` | → `AgentActivity`; 404 by agents of an earlier version |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
  * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
  * | `GET /contexts` | → `AgentContextList` |
@@ -28,6 +29,9 @@ export const Language = Type.Union([Type.Literal('python'), Type.Literal('javasc
 export type Language = Static<typeof Language>;
 
 export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Type.Integer() });
+
+/** What happens in the sandbox for clients of any server: a run, a command, or a client at a terminal. */
+export const AgentActivity = Type.Object({ running: Type.Boolean() });
 
 /** Variables added to the environment of every process that is started for the client. */
 export const SetEnvironment = Type.Object({ env: Type.Record(Type.String(), Type.String()) });

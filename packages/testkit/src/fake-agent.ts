@@ -51,6 +51,8 @@ export class FakeAgent {
   opened = 0;
   /** If set, opening a context waits for it. */
   openGate: Promise<void> | undefined;
+  /** If set, the agent does not tell whether anything runs before it. */
+  activityGate: Promise<void> | undefined;
   readonly #onVanish: () => void;
   readonly #watchers = new Set<() => void>();
   #alive = true;
@@ -80,6 +82,12 @@ export class FakeAgent {
     return {
       commands: this.commands,
       files: this.files,
+      isRunning: async (signal) => {
+        this.#requireAlive();
+        if (this.activityGate) await orAbort(this.activityGate, signal);
+        const inContexts = [...this.contexts.values()].some(({ runs }) => runs.size > 0);
+        return inContexts || this.commands.areRunning;
+      },
       setEnvironment: async (env) => {
         this.#requireAlive();
         this.environment = env;

@@ -72,6 +72,10 @@ export class FakeCommands implements AgentCommands {
     this.#requireAlive = requireAlive;
   }
 
+  get areRunning(): boolean {
+    return [...this.#commands.values()].some(({ state }) => state.status === 'running');
+  }
+
   /** Breaks all connections. */
   vanish(): void {
     for (const command of this.#commands.values()) command.vanish();

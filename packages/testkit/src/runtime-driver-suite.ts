@@ -10,6 +10,7 @@ import {
   type RunCell,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
+import { eventually } from './eventually.ts';
 
 /** A driver, and what the suite needs to use its instances. */
 export interface RuntimeDriverSubject {
@@ -192,6 +193,22 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
         for await (const event of events) if (event.type === 'stdout') abort.abort();
       });
       assert.equal((await run('cctx_abort', subject.programs.print('next'))).stdout, 'next\n');
+    });
+
+    it('tells whether anything runs', async () => {
+      const becomes = (running: boolean) =>
+        eventually(async () => (await agent.isRunning(patience())) === running, {
+          within: PATIENCE_MS,
+          because: `the agent says that ${running ? 'something' : 'nothing'} runs`,
+        });
+      await openContext('cctx_activity');
+      await becomes(false);
+      for await (const event of agent.run('cctx_activity', start(subject.programs.printAndHang('begun')), patience())) {
+        if (event.type !== 'stdout') continue;
+        assert.equal(await agent.isRunning(patience()), true);
+        break;
+      }
+      await becomes(false);
     });
 
     it('cancels a run whose events are no longer read', async () => {

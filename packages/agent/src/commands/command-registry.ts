@@ -34,6 +34,10 @@ export class CommandRegistry {
     rmSync(config.commandLogDir, { recursive: true, force: true });
   }
 
+  get isBusy(): boolean {
+    return this.#commands.size > this.#ended.length;
+  }
+
   /** Returns a command. Throws `not_found`. */
   get(id: string): Command {
     const command = this.#commands.get(id);

@@ -10,6 +10,8 @@ export class ContextRegistry {
   readonly #config: AgentConfig;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
   readonly #kernels: KernelProvisioner;
+  /** Contexts that are being opened, most of them for a run. */
+  #opening = 0;
 
   constructor(config: AgentConfig, kernels: KernelProvisioner) {
     this.#config = config;
@@ -23,6 +25,11 @@ export class ContextRegistry {
 
   get environment(): Readonly<Record<string, string>> {
     return this.#kernels.environment;
+  }
+
+  /** Whether a run is executed, queued, or about to be. */
+  get isBusy(): boolean {
+    return this.#opening > 0 || this.list().some((context) => context.isBusy);
   }
 
   list(): Context[] {
@@ -49,12 +56,15 @@ export class ContextRegistry {
     const context = new Context(description, this.#kernels);
     const entry = { context, ready: context.start(timeoutMs, kernelWaitMs) };
     this.#contexts.set(contextId, entry);
+    this.#opening += 1;
     try {
       await entry.ready;
     } catch (error) {
       // If this context was closed meanwhile, the id can belong to another context by now.
       if (this.#contexts.get(contextId) === entry) await this.close(contextId);
       throw error;
+    } finally {
+      this.#opening -= 1;
     }
     this.#kernels.noteUse(language);
     return context;

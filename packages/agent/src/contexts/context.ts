@@ -89,6 +89,11 @@ export class Context {
     return starting.promise;
   }
 
+  /** Whether a run is executed or queued. */
+  get isBusy(): boolean {
+    return this.#current !== undefined || this.#queue.length > 0;
+  }
+
   /** Queues a run. Throws `queue_full`. */
   submit(run: Run): void {
     if (this.#queue.length >= MAX_QUEUED_RUNS) {

@@ -7,6 +7,7 @@ import { routeCommand } from '../commands/command-routes.ts';
 import type { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
 import type { SandboxProvisioner } from '../provisioning/sandbox-provisioner.ts';
+import type { TerminalRegistry } from '../terminals/terminal-registry.ts';
 import { answer } from '../wire/answer.ts';
 import { readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
 import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
@@ -22,6 +23,7 @@ export interface AgentServerDeps {
   contexts: ContextRegistry;
   kernels: Pick<SandboxProvisioner, 'prepare' | 'giveUpHostKernel'>;
   commands: CommandRegistry;
+  terminals: Pick<TerminalRegistry, 'isBusy'>;
   files: FileRequests;
 }
 
@@ -46,7 +48,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
 }
 
 async function route(
-  { contexts, commands, kernels }: AgentServerDeps,
+  { contexts, commands, terminals, kernels }: AgentServerDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -57,6 +59,8 @@ async function route(
   switch (operation) {
     case 'GET health':
       return answer(response, 200, { status: 'ready', protocolVersion: AGENT_PROTOCOL_VERSION });
+    case 'GET activity':
+      return answer(response, 200, { running: contexts.isBusy || commands.isBusy || terminals.isBusy });
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
       return answer(response, 204);

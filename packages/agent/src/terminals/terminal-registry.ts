@@ -24,6 +24,11 @@ export class TerminalRegistry {
     this.#supervisors = supervisors;
   }
 
+  /** Whether a client is at a terminal. */
+  get isBusy(): boolean {
+    return [...this.#terminals.values()].some((terminal) => terminal.hasClients);
+  }
+
   /** Takes over the connection of a request, as `agent-protocol/terminals.ts` describes. */
   readonly join = async ({ url }: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
     const { pathname, searchParams } = new URL(url ?? '', 'http://agent');

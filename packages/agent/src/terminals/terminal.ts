@@ -33,6 +33,10 @@ export class Terminal implements SupervisorListener {
     this.#beginIdleness();
   }
 
+  get hasClients(): boolean {
+    return this.#watchers.size > 0;
+  }
+
   get isFull(): boolean {
     return this.#watchers.size >= MAX_WATCHERS;
   }

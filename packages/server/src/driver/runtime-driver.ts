@@ -106,6 +106,11 @@ export type RunCell = Omit<StartRun, 'contextId'>;
 export interface AgentClient {
   readonly commands: AgentCommands;
   readonly files: AgentFiles;
+  /**
+   * Returns whether anything runs for a client of any server: a run, a command, or a terminal with a client. Throws
+   * `not_found` for an agent of an earlier version, which does not tell.
+   */
+  isRunning(signal: AbortSignal): Promise<boolean>;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
   openContext(
     contextId: string,

@@ -1,6 +1,7 @@
 import { onAbort, parsePlainJson, pause } from '@cloche/node-support';
 import {
   AGENT_PROTOCOL_VERSION,
+  AgentActivity,
   AgentContext,
   AgentHealth,
   AgentRunEvent,
@@ -21,6 +22,7 @@ import { type LineMemory, SandboxLineMemory, ServerLineMemory, type StreamLineMe
 import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
+const activity = Compile(AgentActivity);
 const openedContext = Compile(AgentContext);
 const runEvent = Compile(AgentRunEvent);
 
@@ -97,6 +99,11 @@ export class AgentHttpClient implements AgentClient {
     if (protocolVersion !== AGENT_PROTOCOL_VERSION) {
       throw new AgentError('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
     }
+  }
+
+  async isRunning(signal: AbortSignal): Promise<boolean> {
+    const asked = { method: 'GET', path: '/activity' } as const;
+    return (await this.#transport.ask('contexts', asked, activity, signal)).running;
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
