@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],
   'host-checks': ['layout', 'protocol', 'settings'],
-  cli: ['sdk', 'dockerfile', 'contract', 'layout', 'protocol', 'settings', 'host-checks'],
+  cli: ['sdk', 'dockerfile', 'image-archive', 'contract', 'layout', 'protocol', 'settings', 'host-checks'],
   setup: ['layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'node-support', 'protocol', 'server'],
 };

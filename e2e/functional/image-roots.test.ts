@@ -1,7 +1,6 @@
 /** Sandboxes whose root file system comes from an image without the GNU C library, Node.js, Perl and bash. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +13,7 @@ import { Cloche } from '@cloche/sdk';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { firstRunRequest } from '../../packages/agent/src/warm-up/first-run-request.ts';
 import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
+import { busyboxRoot } from '../support/image-root.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const SANDBOX = 'sbx_imageroot';
@@ -33,22 +33,6 @@ after(async () => {
   await service?.close();
   rmSync(folder, { recursive: true });
 });
-
-/** Returns the tar of a root of the Debian packages `musl` and `busybox-static`, with a link for each program. */
-function muslRoot(): Buffer {
-  const root = join(folder, 'root');
-  execFileSync('apt-get', ['download', '-qq', 'musl', 'busybox-static'], {
-    cwd: folder,
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  for (const file of globSync('*.deb', { cwd: folder }))
-    execFileSync('dpkg-deb', ['--extract', join(folder, file), root]);
-  const script =
-    'for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done; rm -r usr/share';
-  execFileSync('sh', ['-c', script], { cwd: root });
-  assert.deepEqual(globSync(['**/libc.so.6', '**/perl', '**/bash', '**/node'], { cwd: root }), []);
-  return execFileSync('tar', ['-C', root, '-cf', '-', '.'], { maxBuffer: 100 * MEBIBYTE });
-}
 
 /** Unpacks an image inside a sandbox and has hostd make a version of it. */
 async function importImage(archive: string): Promise<CapturedVersion> {
@@ -79,7 +63,7 @@ describe('a root file system of musl and busybox', () => {
   before(async () => {
     const archive = join(folder, 'image.tar');
     const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'], User: '0' };
-    writeLayout(archive, { layers: [muslRoot()], config, compression: 'gzip' });
+    writeLayout(archive, { layers: [busyboxRoot('musl')], config, compression: 'gzip' });
     const { id, base } = await importImage(archive);
     assert.equal(base, undefined);
     const spec: LaunchSpec = {

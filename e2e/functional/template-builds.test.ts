@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -9,6 +8,7 @@ import { Cloche } from '@cloche/sdk';
 import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
+import { busyboxRoot } from '../support/image-root.ts';
 import { packageIndex } from '../support/package-index.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { testInternet } from '../support/test-internet.ts';
@@ -153,7 +153,7 @@ describe('a template of an image', () => {
     try {
       const archive = join(folder, 'image.tar');
       const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'] };
-      writeLayout(archive, { layers: [busyboxRoot(folder)], config, compression: 'gzip' });
+      writeLayout(archive, { layers: [busyboxRoot()], config, compression: 'gzip' });
       const artifactId = await uploaded(archive);
       const recipe: TemplateRecipe = { from: { artifactId }, setup: [{ run: 'echo "$GREETING" > /greeting' }] };
       const build = await built('image', recipe);
@@ -184,19 +184,6 @@ describe('a template of an image', () => {
     }
   });
 });
-
-/** Returns the tar of a root of the Debian package `busybox-static`, with a link for each program. */
-function busyboxRoot(folder: string): Buffer {
-  const root = join(folder, 'root');
-  execFileSync('apt-get', ['download', '-qq', 'busybox-static'], { cwd: folder, stdio: 'ignore' });
-  for (const file of globSync('*.deb', { cwd: folder })) {
-    execFileSync('dpkg-deb', ['--extract', join(folder, file), root]);
-  }
-  const script =
-    'for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done; rm -r usr/share';
-  execFileSync('sh', ['-c', script], { cwd: root });
-  return execFileSync('tar', ['-C', root, '-cf', '-', '.'], { maxBuffer: 100 * 1024 * 1024 });
-}
 
 /** Stores a file as an artifact, by way of a sandbox. Returns its id. */
 async function uploaded(file: string): Promise<string> {

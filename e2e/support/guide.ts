@@ -87,6 +87,9 @@ async function runSteps(
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
   symlinkSync(resolve('packages/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
+  writeFileSync(join(folder, 'bin/docker'), `#!/bin/sh\nexec node ${resolve('e2e/support/save-image.ts')} "$@"\n`, {
+    mode: 0o755,
+  });
   // Makes packages available, as `npm install @cloche/sdk` does.
   symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
   const blocks = steps.map(({ script }, index) => {

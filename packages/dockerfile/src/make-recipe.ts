@@ -13,6 +13,8 @@ export interface MakeRecipeOptions {
   readonly context: BuildContext;
   /** Stores the packed files of a `COPY` and returns the id of the artifact. Called for each that is too large. */
   readonly upload: (archive: AsyncIterable<Buffer>, title: string) => Promise<string>;
+  /** Stores the image that `FROM` stands for. Default: `FROM` names a template. */
+  readonly from?: () => Promise<Exclude<TemplateRecipe['from'], string>>;
 }
 
 export interface DockerfileRecipe {
@@ -23,14 +25,17 @@ export interface DockerfileRecipe {
 
 /** Turns the plan of a Dockerfile into a recipe, with the files that it copies. @throws {DockerfileError} */
 export async function makeRecipe(plan: DockerfilePlan, options: MakeRecipeOptions): Promise<DockerfileRecipe> {
-  const { line, name } = plan.from;
-  if (!/^[a-z0-9_][a-z0-9_-]*$/.test(name)) {
-    const why = `FROM ${name} is not a template; start from one that \`cloche template list\` shows`;
-    throw new DockerfileError(line, `${why}. Images of a registry cannot be used here.`);
-  }
+  if (!options.from) requireTemplate(plan.from);
   const making = new Making(options);
   for (const step of plan.steps) await making.add(step);
-  return making.finish(name);
+  return making.finish((await options.from?.()) ?? plan.from.name);
+}
+
+function requireTemplate({ line, name }: DockerfilePlan['from']): void {
+  if (/^[a-z0-9_][a-z0-9_-]*$/.test(name)) return;
+  const why = `FROM ${name} is not a template; start from one that \`cloche template list\` shows`;
+  const instead = `save the image with \`docker save ${name} -o image.tar\` and build with --image image.tar`;
+  throw new DockerfileError(line, `${why}, or ${instead}.`);
 }
 
 class Making {
@@ -65,7 +70,7 @@ class Making {
     }
   }
 
-  finish(from: string): DockerfileRecipe {
+  finish(from: TemplateRecipe['from']): DockerfileRecipe {
     this.#makeDirectories();
     if (this.#setup.length > LIMITS.templateSetupSteps)
       throw new DockerfileError(1, `the file has more than ${LIMITS.templateSetupSteps} steps; join RUN lines by &&.`);

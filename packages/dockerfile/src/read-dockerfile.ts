@@ -13,6 +13,8 @@ export interface ReadOptions {
   readonly baseEnv?: Readonly<Record<string, string>>;
   /** Directory in which the first instruction works. */
   readonly baseWorkdir?: string;
+  /** User that runs the first instruction: a name or a number, with a group if one is given. Default: root. */
+  readonly baseUser?: string;
 }
 
 /** Instructions about starting a container of the image. A sandbox starts by the API instead. */
@@ -39,11 +41,15 @@ class Reading {
   readonly #warnings: string[] = [];
   #from: DockerfilePlan['from'] | undefined;
   #shell: readonly string[] = DEFAULT_SHELL;
-  #user = 'root';
+  #user: string;
   #workdir: string;
 
-  constructor(escapeCharacter: string, { buildArgs = {}, baseEnv = {}, baseWorkdir = '/' }: ReadOptions) {
+  constructor(
+    escapeCharacter: string,
+    { buildArgs = {}, baseEnv = {}, baseWorkdir = '/', baseUser = 'root' }: ReadOptions,
+  ) {
     this.#variables = new Variables(escapeCharacter, { buildArgs, baseEnv });
+    this.#user = baseUser;
     this.#workdir = baseWorkdir;
   }
 

@@ -1,42 +1,37 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import type { TemplateRecipe } from '@cloche/contract';
 import { BuildContext, makeRecipe, readDockerfile } from '@cloche/dockerfile';
-import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { keyValue } from '../option-values.ts';
+import { keyValue, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { BuildProgress } from '../templates/build-progress.ts';
-import { ContextUpload } from '../templates/upload-context.ts';
+import { BuildUpload } from '../templates/build-upload.ts';
+import { readImageArchive } from '../templates/image-archive.ts';
+import { buildTemplate, type NamedTemplate, type TitledRecipe } from './build-template.ts';
 
-interface BuildFlags {
-  slug: string;
+interface BuildFlags extends NamedTemplate {
   file?: string;
   buildArg?: Record<string, string>;
-  description?: string;
+  image?: string;
+  disk?: number;
 }
 
-/** Environment and directory that a Dockerfile begins with: those of the curated templates. */
+/** What a Dockerfile begins with: environment, directory and user of the curated templates. */
 const BASE = {
   baseEnv: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
   baseWorkdir: '/workspace',
 };
-
-/** A recipe with the titles of its steps, where the caller wrote them differently. */
-interface Prepared {
-  readonly recipe: TemplateRecipe;
-  readonly titles: readonly string[];
-}
 
 export function addTemplateBuildCommand(template: Command): void {
   const command = leaf(template, 'build [folder]', 'Build a template from a Dockerfile or a template.json', [
     'cloche template build --slug reports .',
     'cloche template build --slug reports -f docker/Dockerfile --build-arg VERSION=2 .',
     'cloche template build --slug reports -f template.json',
+    'cloche template build --slug reports --image debian.tar .',
   ])
     .requiredOption('--slug <slug>', 'name of the template, which is created if it does not exist')
     .option(
@@ -44,6 +39,8 @@ export function addTemplateBuildCommand(template: Command): void {
       'Dockerfile, or recipe that ends with .json (default: Dockerfile or template.json of the folder)',
     )
     .option('--build-arg <key=value>', 'value of an ARG; repeatable', keyValue)
+    .option('--image <archive>', 'image that FROM stands for: an archive of `docker save`, or an oci-archive')
+    .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB', wholeNumber)
     .option('--description <text>', 'what a new template contains');
   perform(command, build);
 }
@@ -53,18 +50,10 @@ async function build(session: Session, flags: BuildFlags, folder = '.'): Promise
   const { signal } = interruption;
   const file = flags.file ?? defaultFile(folder);
   const cloche = await session.connect();
-  await using upload = new ContextUpload(cloche, session.terminal, signal);
-  const { recipe, titles } = file.endsWith('.json')
-    ? { recipe: await readRecipe(file), titles: [] }
-    : await prepareDockerfile(session, file, folder, flags, upload);
-  const begun = await begin(cloche, flags, recipe, signal);
-  const ended = await follow(session, cloche, begun, titles, signal);
-  if (ended.status === 'succeeded') {
-    await session.show(ended, () => `${ended.templateSlug} ${ended.templateVersionId ?? ''}`);
-    return;
-  }
-  if (session.json) await session.show(ended, () => '');
-  throw new CliError(failureOf(ended));
+  await using upload = new BuildUpload(cloche, session.terminal, signal);
+  const prepare = file.endsWith('.json') ? prepareRecipe : prepareDockerfile;
+  const prepared = await prepare(session, file, folder, flags, upload);
+  await buildTemplate(session, cloche, flags, prepared, signal);
 }
 
 function defaultFile(folder: string): string {
@@ -74,8 +63,20 @@ function defaultFile(folder: string): string {
   return found;
 }
 
-async function readRecipe(file: string): Promise<TemplateRecipe> {
-  const text = await readText(file);
+async function prepareRecipe(
+  _session: Session,
+  file: string,
+  _folder: string,
+  { image, disk }: BuildFlags,
+  upload: BuildUpload,
+): Promise<TitledRecipe> {
+  if (disk !== undefined) throw new UsageError(`Set resources.diskMb in ${file} instead of --disk.`);
+  const recipe = parseRecipe(file, await readText(file));
+  if (image === undefined) return { recipe, titles: [] };
+  return { recipe: { ...recipe, from: { artifactId: await upload.storeFile(image) } }, titles: [`FROM ${image}`] };
+}
+
+function parseRecipe(file: string, text: string): TemplateRecipe {
   try {
     // The service checks the fields.
     return JSON.parse(text) as TemplateRecipe;
@@ -88,16 +89,23 @@ async function prepareDockerfile(
   session: Session,
   file: string,
   folder: string,
-  { buildArg = {} }: BuildFlags,
-  upload: ContextUpload,
-): Promise<Prepared> {
+  { buildArg = {}, image, disk }: BuildFlags,
+  upload: BuildUpload,
+): Promise<TitledRecipe> {
   const source = await readText(file);
   try {
-    const plan = readDockerfile(source, { ...BASE, buildArgs: buildArg });
+    const base = image === undefined ? BASE : await baseOf(image);
+    const plan = readDockerfile(source, { ...base, buildArgs: buildArg });
     for (const warning of plan.warnings) await session.note(`${file}: ${warning}`);
-    const context = new BuildContext(folder, file);
-    const { recipe, titles } = await makeRecipe(plan, { context, upload: (...args) => upload.store(...args) });
-    return { recipe, titles };
+    const { recipe, titles } = await makeRecipe(plan, {
+      context: new BuildContext(folder, file),
+      upload: (...args) => upload.store(...args),
+      ...(image !== undefined && { from: async () => ({ artifactId: await upload.storeFile(image) }) }),
+    });
+    return {
+      recipe: { ...recipe, ...(disk !== undefined && { resources: { diskMb: disk } }) },
+      titles: image === undefined ? titles : [`FROM ${image}`, ...titles],
+    };
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'bad_dockerfile')
       throw new CliError(`${file}: ${error.message}`);
@@ -105,54 +113,14 @@ async function prepareDockerfile(
   }
 }
 
+/** Returns what the instructions after `FROM` begin with, as in Docker. */
+async function baseOf(image: string) {
+  const { env, workdir, user } = await readImageArchive(image);
+  return { baseEnv: { ...BASE.baseEnv, ...env }, baseWorkdir: workdir, ...(user !== '' && { baseUser: user }) };
+}
+
 async function readText(file: string): Promise<string> {
   return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new CliError(`${file} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : error.message}.`);
   });
-}
-
-/** Builds a version of the template, which is created first if it does not exist. */
-async function begin(
-  cloche: Cloche,
-  { slug, description }: BuildFlags,
-  recipe: TemplateRecipe,
-  signal: AbortSignal,
-): Promise<TemplateBuild> {
-  try {
-    return await cloche.templates.build(slug, recipe, { signal });
-  } catch (error) {
-    if (!isClocheError(error, 'not_found')) throw error;
-    const body = { slug, ...(description !== undefined && { description }), ...recipe };
-    return (await cloche.templates.create(body, { signal })).build;
-  }
-}
-
-/** Prints the build until it has ended. An interruption cancels it. */
-async function follow(
-  session: Session,
-  cloche: Cloche,
-  { templateId, id }: TemplateBuild,
-  titles: readonly string[],
-  signal: AbortSignal,
-): Promise<TemplateBuild> {
-  const progress = new BuildProgress(session.terminal.err, titles);
-  try {
-    for await (const event of cloche.templates.followBuild(templateId, id, { signal })) {
-      if (event.type === 'complete') {
-        if (!session.json) await progress.finish(event.data);
-        return event.data;
-      }
-      if (!session.json) await progress.add(event.data, () => cloche.templates.getBuild(templateId, id, { signal }));
-    }
-  } catch (error) {
-    if (signal.aborted) await cloche.templates.cancelBuild(templateId, id);
-    throw error;
-  }
-  return cloche.templates.waitForBuild({ templateId, id }, { signal });
-}
-
-function failureOf({ status, error, templateSlug, id }: TemplateBuild): string {
-  if (status === 'canceled') return `The build ${id} was canceled; start it again with the same command.`;
-  const why = error?.message ?? 'The build failed.';
-  return `${why} See its log with \`cloche template logs ${templateSlug} ${id}\`.`;
 }

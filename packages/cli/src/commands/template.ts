@@ -3,11 +3,13 @@ import { group, leaf, perform } from '../command.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 import { addTemplateBuildCommand } from './template-build.ts';
+import { addTemplateImportCommand } from './template-import.ts';
 import { addTemplateLogCommands } from './template-log.ts';
 
 export function addTemplateCommands(program: Command): void {
   const template = group(program, 'template', 'Templates: what sandboxes start with');
   addTemplateBuildCommand(template);
+  addTemplateImportCommand(template);
 
   perform(leaf(template, 'list', 'List the templates'), async (session) => {
     const templates = await (await session.connect()).templates.list();

@@ -28,11 +28,12 @@ const OWN_FILES = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf'];
 
 /**
  * Gives an unpacked image what every sandbox needs: mount points, the folders of the user, and the account with the user
- * id 1000 (docs/adr/0033-a-sandbox-has-one-user.md).
+ * id 1000 (docs/adr/0033-a-sandbox-has-one-user.md). Creates the working directory of the image if it is missing, as
+ * Docker does when it starts a container.
  *
- * @throws {ImageError} if the image has no usable `/etc`.
+ * @throws {ImageError} if the image has no usable `/etc`, or a file in place of its working directory.
  */
-export function prepareRoot(folder: string): void {
+export function prepareRoot(folder: string, workdir: string): void {
   const root = new RootFolder(folder);
   chmodSync(folder, 0o755);
   for (const [path, owner, mode] of DIRECTORIES) {
@@ -47,11 +48,21 @@ export function prepareRoot(folder: string): void {
       chmodSync(root.at(path), mode);
     }
   }
+  makeWorkdir(root, workdir);
   for (const path of OWN_FILES) replaceFile(root, path, '');
   const shell = root.stat(root.resolve('bin/bash')) ? '/bin/bash' : '/bin/sh';
   const user = `${USER_NAME}:x:${USER_ID}:${USER_ID}::${USER_HOME}:${shell}`;
   addAccount(root, 'etc/passwd', user, 'root:x:0:0:root:/root:/bin/sh');
   addAccount(root, 'etc/group', `${USER_NAME}:x:${USER_ID}:`, 'root:x:0:');
+}
+
+function makeWorkdir(root: RootFolder, workdir: string): void {
+  try {
+    root.directory(Buffer.from(workdir).toString('latin1'));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ImageError(`The working directory of the image cannot be created: ${why}.`);
+  }
 }
 
 /** Puts a line first, so that it counts before another of the same id. A file without lines also gets that of root. */

@@ -353,7 +353,7 @@ describe('prepareRoot', { skip: needsRoot }, () => {
       link('home', '/var/home'),
       link('proc', '/etc'),
     ]);
-    prepareRoot(root);
+    prepareRoot(root, '/');
     const lines = read(root, 'etc/passwd').split('\n');
     assert.deepEqual(lines.slice(0, 3), [
       'user:x:1000:1000::/home/user:/bin/bash',
@@ -367,8 +367,24 @@ describe('prepareRoot', { skip: needsRoot }, () => {
     assert.equal(lstatSync(join(root, 'tmp')).mode & 0o7777, 0o1777);
     assert.deepEqual([lstatSync(join(root, 'etc/resolv.conf')).isFile(), read(root, 'etc/resolv.conf')], [true, '']);
     const before = read(root, 'etc/passwd');
-    prepareRoot(root);
+    prepareRoot(root, '/');
     assert.equal(read(root, 'etc/passwd'), before, 'a second time changes nothing');
+  });
+
+  it('creates the working directory of the image, inside the image, and keeps one that exists', async () => {
+    const outside = fresh('outside');
+    mkdirSync(outside);
+    const { root } = await unpackLayers([link('srv', outside), { name: 'app/', flag: '5', mode: 0o700 }]);
+    prepareRoot(root, '/srv/naïve/../data');
+    prepareRoot(root, '/app');
+    assert.ok(lstatSync(join(root, outside, 'data')).isDirectory());
+    assert.deepEqual(readdirSync(outside), []);
+    assert.equal(lstatSync(join(root, 'app')).mode & 0o777, 0o700);
+    writeFileSync(join(root, 'file'), '');
+    assert.throws(() => prepareRoot(root, '/file/below'), {
+      name: 'ImageError',
+      message: /working directory of the image cannot be created: "\/?file\/below" lies below/,
+    });
   });
 
   it('writes only inside the image, whatever is a link there', async () => {
@@ -381,10 +397,10 @@ describe('prepareRoot', { skip: needsRoot }, () => {
       link('workspace', folder),
       link('bin', outside),
     ]);
-    prepareRoot(root);
+    prepareRoot(root, '/');
     assert.equal(readFileSync(outside, 'utf8'), 'untouched');
     assert.match(read(root, 'etc/passwd'), /^user:x:1000:1000::\/home\/user:\/bin\/sh\nroot:x:0:0:/);
     const { root: second } = await unpackLayers([link('etc', folder)]);
-    assert.throws(() => prepareRoot(second), /\/etc of the image is not a directory/);
+    assert.throws(() => prepareRoot(second, '/'), /\/etc of the image is not a directory/);
   });
 });

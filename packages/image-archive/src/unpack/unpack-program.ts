@@ -28,7 +28,7 @@ async function main(): Promise<void> {
         maxEntries: MAX_ENTRIES,
         maxBytes,
       });
-      prepareRoot(folder);
+      prepareRoot(folder, config.workdir);
       const { platform, env, user, workdir } = config;
       console.log(JSON.stringify({ ...counts, platform, config: { env, user, workdir } }));
     } finally {

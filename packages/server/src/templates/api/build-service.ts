@@ -58,6 +58,7 @@ export class BuildService {
   async plan(credential: Credential, recipe: TemplateRecipe): Promise<PlannedBuild> {
     const { findTemplates, settings } = this.#deps;
     const { orgId } = credential;
+    requireNoImageName(recipe.from);
     // An image is unpacked in a sandbox of the default template.
     const wanted = typeof recipe.from === 'string' ? recipe.from : DEFAULT_TEMPLATE;
     const pinned = wanted.startsWith(ID_PREFIXES.templateVersion);
@@ -165,6 +166,15 @@ export class BuildService {
     }
     return digests;
   }
+}
+
+/** Recipes cannot download images. Says so for a name of a registry, such as `debian:bookworm`. */
+function requireNoImageName(from: TemplateRecipe['from']): void {
+  if (typeof from !== 'string' || /^[A-Za-z0-9_-]+$/.test(from)) return;
+  const message =
+    'must be a slug, a tpl_ or a tplv_ id. To use an image of a registry, save it with `docker save`, store the archive as an ' +
+    'artifact and give { "artifactId": "art_…" }; `cloche template import` does both';
+  throw invalidRequest({ path: 'body.from', message });
 }
 
 function languagesOf({ template, version }: ResolvedVersion): readonly string[] {

@@ -50,6 +50,17 @@ describe('a template of an organization', () => {
     }
   });
 
+  it('is not made from the name of an image, which is refused with what to do instead', async () => {
+    await using world = await openSandboxes();
+    for (const from of ['debian:bookworm', 'library/debian', 'node@sha256:0', 'localhost:5000/a']) {
+      await assert.rejects(createTemplate(world, { slug: 'a', from }), {
+        code: 'invalid_request',
+        message: /body\.from .*docker save.*artifactId.*cloche template import/,
+      });
+    }
+    await assert.rejects(createTemplate(world, { slug: 'a', from: 'debian' }), { code: 'not_found' });
+  });
+
   it('cannot be deleted while another is made from it', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'base', from: 'node' });

@@ -1,0 +1,81 @@
+import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { type Cloche, isClocheError } from '@cloche/sdk';
+import { CliError } from '../cli-error.ts';
+import type { Session } from '../session.ts';
+import { BuildProgress } from '../templates/build-progress.ts';
+
+/** The template that a command builds. */
+export interface NamedTemplate {
+  readonly slug: string;
+  readonly description?: string;
+}
+
+/** A recipe with the titles of its steps, where the caller wrote them differently. */
+export interface TitledRecipe {
+  readonly recipe: TemplateRecipe;
+  readonly titles: readonly string[];
+}
+
+/** Builds a template, prints the build until it has ended, and prints the version. An interruption cancels the build. */
+export async function buildTemplate(
+  session: Session,
+  cloche: Cloche,
+  template: NamedTemplate,
+  { recipe, titles }: TitledRecipe,
+  signal: AbortSignal,
+): Promise<void> {
+  const begun = await begin(cloche, template, recipe, signal);
+  const ended = await follow(session, cloche, begun, titles, signal);
+  if (ended.status === 'succeeded') {
+    await session.show(ended, () => `${ended.templateSlug} ${ended.templateVersionId ?? ''}`);
+    return;
+  }
+  if (session.json) await session.show(ended, () => '');
+  throw new CliError(failureOf(ended));
+}
+
+/** Builds a version of the template, which is created first if it does not exist. */
+async function begin(
+  cloche: Cloche,
+  { slug, description }: NamedTemplate,
+  recipe: TemplateRecipe,
+  signal: AbortSignal,
+): Promise<TemplateBuild> {
+  try {
+    return await cloche.templates.build(slug, recipe, { signal });
+  } catch (error) {
+    if (!isClocheError(error, 'not_found')) throw error;
+    const body = { slug, ...(description !== undefined && { description }), ...recipe };
+    return (await cloche.templates.create(body, { signal })).build;
+  }
+}
+
+/** Prints the build until it has ended. An interruption cancels it. */
+async function follow(
+  session: Session,
+  cloche: Cloche,
+  { templateId, id }: TemplateBuild,
+  titles: readonly string[],
+  signal: AbortSignal,
+): Promise<TemplateBuild> {
+  const progress = new BuildProgress(session.terminal.err, titles);
+  try {
+    for await (const event of cloche.templates.followBuild(templateId, id, { signal })) {
+      if (event.type === 'complete') {
+        if (!session.json) await progress.finish(event.data);
+        return event.data;
+      }
+      if (!session.json) await progress.add(event.data, () => cloche.templates.getBuild(templateId, id, { signal }));
+    }
+  } catch (error) {
+    if (signal.aborted) await cloche.templates.cancelBuild(templateId, id);
+    throw error;
+  }
+  return cloche.templates.waitForBuild({ templateId, id }, { signal });
+}
+
+function failureOf({ status, error, templateSlug, id }: TemplateBuild): string {
+  if (status === 'canceled') return `The build ${id} was canceled; start it again with the same command.`;
+  const why = error?.message ?? 'The build failed.';
+  return `${why} See its log with \`cloche template logs ${templateSlug} ${id}\`.`;
+}
