@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { dataPaths } from '@cloche/layout';
 import { FakeRuntimeDriver } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
+import { Client } from 'pg';
 import { pino } from 'pino';
 import { callApi } from '../../testing/call-api.ts';
 import { testDatabaseSettings } from '../../testing/test-database.ts';
@@ -60,6 +62,24 @@ async function readySandbox(key?: string): Promise<string> {
   const got = await call('GET', `/v1/sandboxes/${body.sandbox.id}?waitFor=ready&waitMs=10000`);
   assert.equal(got.body.sandbox.status, 'ready');
   return body.sandbox.id;
+}
+
+/** Counts the connections to the database: of all servers of PostgreSQL, or the files that this process has open. */
+async function connections(): Promise<number> {
+  const url = database.CLOCHE_DATABASE_URL;
+  if (url === undefined) {
+    const file = statSync(dataPaths(join(folder, 'data')).sqliteFile);
+    const open = readdirSync('/proc/self/fd').map((fd) => statSync(`/proc/self/fd/${fd}`, { throwIfNoEntry: false }));
+    return open.filter((stat) => stat?.ino === file.ino && stat.dev === file.dev).length;
+  }
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query(
+    `select count(*)::integer as others from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and application_name = 'cloche'`,
+  );
+  await client.end();
+  return rows[0].others;
 }
 
 describe('a server', () => {
@@ -131,6 +151,16 @@ describe('a server', () => {
     const { sandbox } = (await call('GET', `/v1/sandboxes/${id}`)).body;
     assert.deepEqual([sandbox.status, sandbox.destroyedReason], ['destroyed', 'platform_cleanup']);
     assert.deepEqual(await callOperator('/reconcile'), { instancesRemoved: 0, sandboxesEnded: 0 });
+  });
+
+  it('leaves no connection to its database when it cannot start', async () => {
+    await server.stop();
+    const { secretsKeyFile } = dataPaths(join(folder, 'data'));
+    chmodSync(secretsKeyFile, 0o644);
+    await assert.rejects(start(), /others can read/);
+    await eventually(async () => (await connections()) === 0, { because: 'the failed start closes what it opened' });
+    chmodSync(secretsKeyFile, 0o600);
+    server = await start();
   });
 
   it('leaves sandboxes alone when it stops', async () => {

@@ -75,8 +75,8 @@ export interface Server {
 }
 
 /**
- * Starts the server and resolves when it serves requests. `driver` runs the sandboxes; by default it is that of the
- * configuration, and tests may pass their own.
+ * Starts the server and resolves when it serves requests. If it rejects, the database is closed; the caller then ends the
+ * process. `driver` runs the sandboxes; by default it is that of the configuration, and tests may pass their own.
  */
 export async function startServer(
   config: Config,
@@ -84,7 +84,10 @@ export async function startServer(
   driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
 ): Promise<Server> {
   const ids = randomIds;
+  // Closes what is open when a later step fails.
+  await using opened = new AsyncDisposableStack();
   const db = await openDatabase(config.databaseUrl);
+  opened.defer(() => db.destroy());
   await migrate(db);
   const clock = await openClock(db);
   const outbox = new EventOutbox(db, clock, ids);
@@ -114,6 +117,7 @@ export async function startServer(
     repository,
     journalFile: join(serverDir, 'idempotency-journal'),
   });
+  opened.defer(() => recordStore.close());
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
   const quota = new ReplayQuota(config.replayMaxBytes);
   const idempotency = new Idempotency(recordStore.records, serverId, clock, ids, { files, quota });
@@ -265,6 +269,7 @@ export async function startServer(
     ...audit,
   });
 
+  opened.defer(() => lease.stop());
   await lease.start();
   const { recordRetentionMs } = config.sandboxes;
   const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, recordRetentionMs });
@@ -283,6 +288,7 @@ export async function startServer(
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
+  opened.move();
 
   return {
     url,

@@ -1,7 +1,15 @@
 /** What two servers of one database decide at once. With SQLite, which has one server, two services of it do. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type ApiKeyId, type OrgId, operations, type PreviewId, type SandboxId, type SecretId } from '@cloche/contract';
+import {
+  type ApiKeyId,
+  type OrgId,
+  operations,
+  type PreviewId,
+  type SandboxId,
+  type SecretId,
+  type WorkspaceRunId,
+} from '@cloche/contract';
 import { FakeClock } from '@cloche/testkit';
 import {
   DEFAULT_PROJECT,
@@ -12,6 +20,7 @@ import {
   type SandboxesWorld,
 } from '../../testing/sandboxes.ts';
 import { openBeside } from '../../testing/test-database.ts';
+import { newRun, runRepositoryOf } from '../../testing/workspace-runs.ts';
 import { MarkSigner } from '../audit/audit-chain.ts';
 import { AuditLog } from '../audit/audit-log.ts';
 import { VerifyChain } from '../audit/verify-chain.ts';
@@ -221,6 +230,16 @@ describe('two servers at once', () => {
       );
       assert.equal(deletion.status === 'deleted', made === 0, `${deletion.status}, ${made} inserted`);
     }
+  });
+
+  it('start workspace runs while the limits of their organization change: none waits for the other for ever', async () => {
+    const runs = runRepositoryOf(world);
+    const results: unknown[] = await atOnce(60, async ({ quotas }, index) =>
+      index % 3 === 0
+        ? quotas.limits.setOrganization(ORG, { concurrentWorkspaceRuns: index })
+        : (await runs.insert(newRun({ id: `wrun_at_once_${index}` as WorkspaceRunId }), 1000)).status,
+    );
+    assert.deepEqual([countOf(results, undefined), countOf(results, 'inserted')], [20, 40]);
   });
 
   it('claim a row for one of them', async () => {

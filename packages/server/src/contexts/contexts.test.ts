@@ -120,6 +120,8 @@ describe('the default context', () => {
         .at(-1),
       30,
     );
+    // Contexts that were created in the same millisecond have no order.
+    world.clock.advance(1);
     const other = await world.run(one, 'print x', { language: 'javascript' });
     assert.notEqual(other.contextId, runs[0]?.contextId);
     assert.notEqual((await world.run(two, 'print x')).contextId, runs[0]?.contextId);

@@ -7,8 +7,8 @@ import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 import { checkResources } from '../../sandboxes/lifecycle/create-request.ts';
 import type { SandboxSettings } from '../../sandboxes/record/sandbox-settings.ts';
 import type { BuildLog } from '../builds/build-log.ts';
@@ -89,7 +89,7 @@ export class BuildService {
   ): Promise<BuildRecord> {
     const { builds, buildLog, clock, ids, wake } = this.#deps;
     const { orgId } = template;
-    if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+    await lockOrganization(tx, orgId);
     const unfinished = await builds.countUnfinished(tx, orgId);
     if (unfinished >= LIMITS.templateBuildsQueued) throw tooMany(unfinished);
     const steps = plan.steps.map((step): StepState => ({ description: describeStep(step), status: 'pending' }));

@@ -11,9 +11,9 @@ import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 import { insertLimited } from '../../quotas/limited-insert.ts';
 import type { BuildRepository } from '../builds/build-repository.ts';
 import type { BuildRecord } from '../builds/template-build.ts';
@@ -154,7 +154,7 @@ export class TemplateService {
     const template = await this.getOwn(credential, slugOrId);
     const { id, orgId } = template;
     await transactions.run(async (tx) => {
-      if (locksRows(tx.db)) await tx.db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+      await lockOrganization(tx, orgId);
       await this.#requireUnused(template, tx);
       const deleted = await templates.delete(id, clock.now(), tx);
       if (!deleted) return;

@@ -1,9 +1,9 @@
 import type { OrgId, SandboxId, TemplateBuildId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
 import type { Transaction } from '../../db/transactions.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 import type { Plan } from '../recipe/plan.ts';
 import {
   BUILD_COLUMNS,
@@ -144,9 +144,9 @@ export class BuildRepository {
   }
 
   /** Counts the builds of an organization that run. Makes others that count wait until the end of the transaction. */
-  async countRunning({ db }: Transaction, orgId: OrgId, except: TemplateBuildId): Promise<number> {
-    if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
-    const { builds } = await db
+  async countRunning(tx: Transaction, orgId: OrgId, except: TemplateBuildId): Promise<number> {
+    await lockOrganization(tx, orgId);
+    const { builds } = await tx.db
       .selectFrom('template_builds')
       .where('org_id', '=', orgId)
       .where('status', '=', 'running')

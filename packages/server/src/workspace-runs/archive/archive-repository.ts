@@ -1,9 +1,9 @@
 import type { OrgId, WorkspaceArchiveFormat, WorkspaceRunId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Database } from '../../db/database.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { WorkspaceArchiveTable } from '../../db/tables/workspace-run-tables.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 
 /** An archive that is stored, is being uploaded, or is about to be removed. Times are milliseconds since the epoch. */
 export interface ArchiveRecord {
@@ -48,7 +48,7 @@ export class ArchiveRepository {
     const { orgId, runId, isTransfer, sizeBytes } = archive;
     return this.#transactions.run(async (tx): Promise<Reservation> => {
       const { db } = tx;
-      if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
+      await lockOrganization(tx, orgId);
       if (isTransfer) await discardReceiving(db, { runId, isTransfer });
       const used = await usedBytes(db, orgId);
       if (used + sizeBytes > limitBytes) return { status: 'full', used };

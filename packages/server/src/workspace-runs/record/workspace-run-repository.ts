@@ -8,10 +8,10 @@ import {
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { projectDeleted } from '../../projects/access/project-access.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 import { isOpenProject } from '../../projects/open-project.ts';
 import type { SequenceLog } from '../../sequence-log/sequence-log.ts';
 import { UsageHours } from '../../usage/usage-hours.ts';
@@ -77,8 +77,8 @@ export class WorkspaceRunRepository {
     const { orgId, projectId, idempotencyRecordId } = record;
     return this.#deps.transactions.run(async (tx): Promise<RunInsertion> => {
       const { db } = tx;
+      await lockOrganization(tx, orgId);
       if (!(await isOpenProject(db, projectId))) throw projectDeleted(projectId);
-      if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forUpdate().execute();
       const earlier = idempotencyRecordId && (await findByIdempotencyRecord(db, idempotencyRecordId));
       if (earlier) return { status: 'exists', record: earlier };
       const used = await countUnfinished(db, orgId);
