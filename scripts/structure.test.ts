@@ -56,6 +56,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['bytes'],
     ['db/migrations'],
     ['db'],
+    ['db/copy'],
     ['outbox', 'sequence-log'],
     ['projects'],
     ['api-keys'],
@@ -101,7 +102,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['workspace-runs/api'],
     ['cluster'],
     ['compose'],
-    ['main.ts'],
+    ['database-program.ts', 'main.ts'],
   ],
   hostd: [
     ['base'],

@@ -27,6 +27,7 @@ const MODULES: readonly { names: readonly string[]; load: () => Promise<(program
   { names: ['top'], load: async () => (await import('./commands/top.ts')).addTopCommand },
   { names: ['usage'], load: async () => (await import('./commands/usage.ts')).addUsageCommand },
   { names: ['admin'], load: async () => (await import('./commands/admin.ts')).addAdminCommands },
+  { names: ['migrate'], load: async () => (await import('./commands/migrate.ts')).addMigrateCommand },
   { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
   { names: ['config'], load: async () => (await import('./commands/config.ts')).addConfigCommand },
 ];

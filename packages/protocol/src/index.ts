@@ -13,6 +13,7 @@ export * from './archive/tar-header.ts';
 export * from './byte-frames.ts';
 export * from './captured-versions.ts';
 export * from './closed-ranges.ts';
+export * from './database-protocol.ts';
 export * from './egress-protocol.ts';
 export * from './file-uri.ts';
 export * from './gvisor-memory.ts';

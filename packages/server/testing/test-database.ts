@@ -51,13 +51,22 @@ export async function testDatabaseSettings(): Promise<Record<string, string>> {
   return sockets === undefined ? {} : { CLOCHE_DATABASE_URL: urlOf(sockets, await createDatabase(sockets)) };
 }
 
+/** Opens a database without tables, as an operator creates it. The caller destroys it. */
+export async function openEmptyDatabase(): Promise<Database> {
+  if (sockets === undefined) return openDatabase('sqlite::memory:');
+  const name = await createDatabase(sockets, 'template0');
+  const db = await openDatabase(urlOf(sockets, name));
+  names.set(db, name);
+  return db;
+}
+
 /** The server removes it when it ends itself. */
-async function createDatabase(folder: string): Promise<string> {
+async function createDatabase(folder: string, template = TEMPLATE): Promise<string> {
   made += 1;
   const name = `test_${process.pid}_${made}`;
   const client = new Client({ connectionString: urlOf(folder, 'postgres') });
   await client.connect();
-  await client.query(`create database ${name} template ${TEMPLATE} owner ${OWNER}`);
+  await client.query(`create database ${name} template ${template} owner ${OWNER}`);
   await client.end();
   return name;
 }

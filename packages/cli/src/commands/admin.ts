@@ -8,6 +8,7 @@ import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 import { addAdminAuditCommands } from './admin-audit.ts';
+import { addCopyDatabaseCommand } from './copy-database.ts';
 import { addEgressLogCommand } from './egress-log.ts';
 import { scopesOf } from './key.ts';
 import { addAdminQuotaCommands } from './quota.ts';
@@ -42,6 +43,7 @@ export function addAdminCommands(program: Command): void {
   addAdminQuotaCommands(admin);
   addEgressLogCommand(admin);
   addAdminAuditCommands(admin);
+  addCopyDatabaseCommand(admin);
 
   const secrets = group(admin, 'secrets', 'The encryption of secrets');
   perform(leaf(secrets, 'rotate', 'Encrypt all secrets with a new key'), async (session) => {

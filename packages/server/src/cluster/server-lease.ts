@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import type { SharedClock } from '../db/database-clock.ts';
+import { SCHEMA_VERSION } from '../db/migrate.ts';
 import type { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import type { ResultFiles } from '../idempotency/result-files.ts';
 
@@ -69,11 +70,11 @@ export class ServerLease {
     const { db, records, files, serverId, clock } = this.#deps;
     await clock.sync?.();
     const now = clock.now();
-    const lease = { id: serverId, lease_until: now + LEASE_MS };
+    const lease = { id: serverId, lease_until: now + LEASE_MS, schema_version: SCHEMA_VERSION };
     await db
       .insertInto('server_leases')
       .values(lease)
-      .onConflict((conflict) => conflict.column('id').doUpdateSet({ lease_until: lease.lease_until }))
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...lease }))
       .execute();
     await records.failAbandoned(now);
     if (this.#beats++ % SWEEP_EVERY_BEATS !== 0) return;

@@ -18,10 +18,12 @@ import { randomIds } from '../base/id-source.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { openClock } from '../db/database-clock.ts';
+import { kindOf } from '../db/database-kind.ts';
 import { LiveServers } from '../db/live-servers.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
+import type { SchemaReport } from '../db/upgrade-schema.ts';
 import { HostdDriver } from '../driver/hostd/hostd-driver.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
@@ -88,7 +90,7 @@ export async function startServer(
   await using opened = new AsyncDisposableStack();
   const db = await openDatabase(config.databaseUrl);
   opened.defer(() => db.destroy());
-  await migrate(db);
+  warnOfWaiting(await migrate(db), log);
   const clock = await openClock(db);
   const outbox = new EventOutbox(db, clock, ids);
   outbox.onCommitted(logEvents(log));
@@ -271,6 +273,8 @@ export async function startServer(
 
   opened.defer(() => lease.stop());
   await lease.start();
+  // A newer version may have removed what this one uses before it saw the lease.
+  if (kindOf(db) === 'postgresql') await migrate(db);
   const { recordRetentionMs } = config.sandboxes;
   const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, recordRetentionMs });
   const auditUpkeep = audit.start();
@@ -314,6 +318,11 @@ export async function startServer(
       await db.destroy();
     },
   };
+}
+
+function warnOfWaiting({ waiting }: SchemaReport, log: Logger): void {
+  if (waiting.length === 0) return;
+  log.warn({ waiting }, 'migrations wait for the end of older servers; run `cloche migrate` afterwards');
 }
 
 function ownVersion(): string {

@@ -1,5 +1,4 @@
-import { sql } from 'kysely';
-import { DEFAULT_MIGRATION_TABLE, type Migration, Migrator } from 'kysely/migration';
+import type { Migration } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { initial } from './migrations/001-initial.ts';
 import { commands } from './migrations/002-commands.ts';
@@ -20,10 +19,14 @@ import { workspaceRuns } from './migrations/018-workspace-runs.ts';
 import { workspaceArchives } from './migrations/019-workspace-archives.ts';
 import { customTemplates } from './migrations/020-custom-templates.ts';
 import { owners } from './migrations/022-owners-expand.ts';
-import { postgresPool } from './postgres-database.ts';
+import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
+import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
-/** Applied in order of their names. A released migration never changes. */
-const MIGRATIONS: Record<string, Migration> = {
+/**
+ * Applied in order of their names. A released migration never changes. From 021 on, the end of each name says what it does to
+ * older servers (`upgrade-schema.ts`).
+ */
+export const MIGRATIONS: Record<string, Migration> = {
   '001-initial': initial,
   '002-commands': commands,
   '003-previews': previews,
@@ -43,40 +46,17 @@ const MIGRATIONS: Record<string, Migration> = {
   '019-workspace-archives': workspaceArchives,
   '020-custom-templates': customTemplates,
   '022-owners-expand': owners,
+  '025-server-schemas-expand': serverSchemas,
 };
 
-/**
- * Ends the names of migrations that older servers can work with: these add tables, indexes, and columns that are nullable or
- * have a default. So the servers of one database can be replaced one after another.
- */
-const EXPANDING = '-expand';
+/** The newest migration of this version. */
+export const SCHEMA_VERSION = Object.keys(MIGRATIONS).sort().at(-1) ?? '';
 
 /**
  * Migrates the tables to the newest schema; idempotent. Accepts a newer schema whose further migrations only expand it.
  *
  * @throws Error when a migration fails, or when a newer version has changed the database in another way
  */
-export async function migrate(db: Database): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
-  const migrateAll = () => migrator.migrateToLatest();
-  const { error } = await (postgresPool(db)?.withoutLimits(migrateAll) ?? migrateAll());
-  if (error === undefined) return;
-  const executed = await executedMigrations(db);
-  const newer = executed.filter((name) => !(name in MIGRATIONS));
-  const breaking = newer.filter((name) => !name.endsWith(EXPANDING));
-  if (breaking.length > 0) {
-    const message = `a newer version of Cloche has migrated the database (${breaking.join(', ')}); start that version, or restore a backup of the database`;
-    throw new Error(message);
-  }
-  if (newer.length > 0 && executed.length - newer.length === Object.keys(MIGRATIONS).length) return;
-  throw new Error('the database could not be migrated', { cause: error });
-}
-
-/** Returns the names of all migrations that were executed, or none if that cannot be read. */
-async function executedMigrations(db: Database): Promise<string[]> {
-  const query = sql<{ name: string }>`select name from ${sql.table(DEFAULT_MIGRATION_TABLE)} order by name`;
-  return query.execute(db).then(
-    ({ rows }) => rows.map(({ name }) => name),
-    () => [],
-  );
+export function migrate(db: Database): Promise<SchemaReport> {
+  return upgradeSchema(db, MIGRATIONS);
 }

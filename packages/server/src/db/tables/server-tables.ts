@@ -8,6 +8,8 @@ export interface ServerTables {
 export interface ServerLeaseTable {
   id: string;
   lease_until: number;
+  /** Newest migration that the server knows; null if the server is older than the column. */
+  schema_version: string | null;
 }
 
 /** Signing secrets, shared by all servers of the database. */
