@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
-import type { Installation, PartName } from '@cloche/setup';
+import type { Installation, PartName, Programs } from '@cloche/setup';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';
@@ -61,10 +61,14 @@ const SHARED_PLACE = 'E2E_SHARED_SERVICE';
 /** Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
 
-/** Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. */
+/**
+ * Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one.
+ * `programs` replace those of its processes.
+ */
 export async function testService(
   env: Record<string, string> = {},
   dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
+  programs?: Programs,
 ): Promise<OwnService> {
   seedInstallationId(dataDir);
   // The server's user must be able to traverse the folder to reach its own.
@@ -76,6 +80,7 @@ export async function testService(
     dataDir,
     env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...SMALL_POOL, ...ociRuntime(), ...compileCache(), ...env },
     supervise: false,
+    ...(programs && { programs }),
   });
   let closed: Promise<void> | undefined;
   const close = async () => {

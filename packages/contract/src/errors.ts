@@ -101,6 +101,13 @@ export const ERRORS = {
     }),
     summary: 'The sandbox failed (`details.reason`); create another one.',
   },
+  sandbox_incompatible: {
+    status: 409,
+    retryable: false,
+    details: undefined,
+    summary:
+      'The sandbox lives, but the running version of the service cannot work with it; it can be read, listed and deleted.',
+  },
   idempotency_request_in_progress: {
     status: 409,
     retryable: 'after',

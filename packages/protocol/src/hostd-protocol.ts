@@ -7,6 +7,7 @@
  * | `GET /metrics` | → metrics of this host in Prometheus' text format: the pool's, and egress's own while it answers |
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: all live instances of this installation |
+ * | `GET /instances/:sandboxId/:generation` | → `Instance`, or 404 `instance_not_found` if it does not live here |
  * | `GET /uses` | → `InstanceUseList`: what each live instance has used |
  * | `POST /measurements` | `MeasureInstances` → `MeasuredInstanceList`: measurements of those that live |
  * | `GET /instances/:sandboxId/:generation/measurements` | `HistoryQuery` → `InstanceHistory` |
@@ -213,6 +214,8 @@ export type HostdHealth = Static<typeof HostdHealth>;
 export const HostdHealth = Type.Object({
   status: Type.Literal('ready'),
   protocolVersion: Type.Integer(),
+  /** Version of the agents in instances that this hostd launches. Absent in version 4. */
+  agentProtocolVersion: Type.Optional(Type.Integer()),
   installationId: Type.String(),
   ociRuntime: Type.String(),
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */

@@ -1,10 +1,27 @@
 /**
- * Versions of the protocols between two processes. Incremented whenever a message changes its meaning; both ends of a
- * connection must have the same version. Each pair has a version of its own, because a change between the service and
- * hostd must not cut off the agents of running sandboxes.
+ * Versions of the protocols between two processes. Each pair of processes has a version of its own, because a change
+ * between server and hostd must not cut off the agents of running sandboxes. ADR 44 says how to increment one.
+ *
+ * The server speaks the version of hostd and of the agent that is written here, and the one before it (`accepts`). So an
+ * upgraded server works with the hostd and with the agents that were started before it. hostd and egress, and an agent
+ * and its kernels, always have equal versions: they are started from the same release.
+ *
+ * | server ↔ hostd | what differs from the version before |
+ * |---|---|
+ * | 5 | `GET /instances/:sandboxId/:generation` is new; the server reads the whole list from a hostd of version 4. `HostdHealth` has `agentProtocolVersion`; without it, agents have version 2 |
+ * | 4 | operations for captured versions are new |
+ *
+ * | server ↔ agent | what differs from the version before |
+ * |---|---|
+ * | 2 | the first version whose sandboxes outlive an upgrade |
  */
-export const HOSTD_PROTOCOL_VERSION = 4;
+export const HOSTD_PROTOCOL_VERSION = 5;
 export const AGENT_PROTOCOL_VERSION = 2;
 export const EGRESS_PROTOCOL_VERSION = 2;
 /** Version that kernels report to their agent. `cloche_kernel/kernel.py` has the same number. */
 export const KERNEL_PROTOCOL_VERSION = 1;
+
+/** Returns whether a server that speaks version `own` also speaks version `theirs` of the same protocol. */
+export function accepts(own: number, theirs: number): boolean {
+  return theirs === own || theirs === own - 1;
+}

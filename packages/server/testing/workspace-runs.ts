@@ -169,7 +169,7 @@ export class RunsWorld extends CommandsWorld {
     this.driver.isDown = false;
     await Promise.all(this.servers.map((server) => server.stop()));
     // Ends commands that still run, with their timers.
-    for (const { sandboxId, generation } of await this.driver.list()) await this.driver.stop(sandboxId, generation);
+    for (const { sandboxId, generation } of this.driver.instances()) await this.driver.stop(sandboxId, generation);
     await super[Symbol.asyncDispose]();
     if (this.#folder) rmSync(this.#folder, { recursive: true, force: true });
   }

@@ -15,6 +15,7 @@ import {
   type Launched,
   type LaunchSpec,
   type MeasuredInstance,
+  type PlaceListing,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 import { FakeAgent } from './fake-agent.ts';
@@ -57,6 +58,10 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   launchesAhead = false;
   /** Ids of sandboxes that cannot be stopped at the moment. */
   readonly stuck = new Set<string>();
+  /** Ids of sandboxes whose agents speak a protocol that the server does not. */
+  readonly incompatible = new Set<string>();
+  /** Ids of sandboxes on a second place, which does not answer. */
+  readonly unreachable = new Set<string>();
   /** If set, the host does not answer. */
   isDown = false;
   /** Captured versions, by id. */
@@ -109,7 +114,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     this.launches.push({ sandboxId, generation, spec });
-    if (this.isDown) throw new LaunchError('unreachable', 'the host does not answer');
+    if (this.isDown) throw unreachable();
     if (this.launchGate) await orAbort(this.launchGate, signal);
     await setImmediate();
     signal.throwIfAborted();
@@ -129,8 +134,8 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       sandboxId,
       generation,
       templateVersionId,
-      agentSocketPath: `/fake/${key}/agent.sock`,
       startedAt: new Date().toISOString(),
+      place: { fake: key },
     };
     const use = { sandboxId, generation, cpuMs: 0, egressBytes: 0, ingressBytes: 0 };
     this.#instances.set(key, {
@@ -148,6 +153,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       this.#requireUp();
       throw new AgentError('gone', 'the agent does not answer');
     }
+    if (this.incompatible.has(sandboxId)) throw new AgentError('incompatible', 'the agent speaks another protocol');
     return live.agent.client(onBroken);
   }
 
@@ -186,8 +192,21 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     return { now, samples: sample.at >= fromMs ? [sample] : [] };
   }
 
-  async list(): Promise<readonly Instance[]> {
+  async find({ sandboxId, generation }: Instance): Promise<Instance | undefined> {
     this.#requireUp();
+    if (this.unreachable.has(sandboxId)) throw unreachable();
+    return this.#instances.get(`${sandboxId}/${generation}`)?.instance;
+  }
+
+  async list(): Promise<readonly PlaceListing[]> {
+    if (this.isDown) return [{ place: 'fake', unknown: unreachable() }];
+    const instances = this.instances().filter(({ sandboxId }) => !this.unreachable.has(sandboxId));
+    const second = this.unreachable.size === 0 ? [] : [{ place: 'second', unknown: unreachable() }];
+    return [{ place: 'fake', instances }, ...second];
+  }
+
+  /** Returns what lives, also while the host does not answer. */
+  instances(): Instance[] {
     return [...this.#instances.values()].map(({ instance }) => instance);
   }
 
@@ -251,8 +270,12 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   }
 
   #requireUp(): void {
-    if (this.isDown) throw new LaunchError('unreachable', 'the host does not answer');
+    if (this.isDown) throw unreachable();
   }
+}
+
+function unreachable(): LaunchError {
+  return new LaunchError('unreachable', 'the host does not answer');
 }
 
 function digestOf(value: unknown): string {

@@ -81,8 +81,14 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     it('lists what it launched, with the generation', async () => {
-      const listed = await subject.driver.list();
+      const listed = await listLive(subject.driver);
       assert.ok(listed.some((one) => one.sandboxId === sandboxId && one.generation === 1));
+    });
+
+    it('finds an instance that lives, and no other', async () => {
+      assert.deepEqual(await subject.driver.find(instance, patience()), instance);
+      assert.equal(await subject.driver.find({ ...instance, generation: 2 }, patience()), undefined);
+      assert.equal(await subject.driver.find({ ...instance, sandboxId: `${sandboxId}x` }, patience()), undefined);
     });
 
     it('gives the same instance when it is asked to launch it again', async () => {
@@ -102,7 +108,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       if (!unsupported) return;
       const spec = { ...subject.spec, network: { mode: unsupported, hosts: ['example.com'] } };
       await assert.rejects(subject.driver.launch(`${sandboxId}c`, 1, spec, patience()), { kind: 'unsupported' });
-      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}c`));
+      assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}c`));
     });
 
     it('leaves nothing behind when a launch is aborted', async () => {
@@ -111,7 +117,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       abort.abort();
       await assert.rejects(launch);
       await subject.driver.stop(`${sandboxId}d`, 1);
-      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}d`));
+      assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}d`));
     });
 
     it('treats stopping what is not there as done', async () => {
@@ -273,8 +279,16 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
         (error) => error instanceof AgentError && error.kind === 'gone',
       );
       await client.close();
-      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}f`));
+      assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}f`));
     });
+  });
+}
+
+/** Returns the live instances of all places, which must answer. */
+async function listLive(driver: RuntimeDriver): Promise<Instance[]> {
+  return (await driver.list()).flatMap((listing) => {
+    if ('unknown' in listing) throw listing.unknown;
+    return listing.instances;
   });
 }
 

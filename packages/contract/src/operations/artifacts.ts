@@ -23,7 +23,7 @@ export const exportArtifact = {
   params: SandboxParams,
   body: ExportArtifactBody,
   response: { status: 201, schema: ArtifactResponse, description: 'The artifact.' },
-  errors: ['permission_denied', 'conflict', 'sandbox_destroyed', 'sandbox_failed'],
+  errors: ['permission_denied', 'conflict', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
 } as const satisfies Operation;
 
 export const listArtifacts = {

@@ -22,7 +22,7 @@ const collection = '/v1/sandboxes/{sandboxId}/commands';
 const item = `${collection}/{commandId}`;
 const common = { tag: 'Commands' } as const;
 const deprecation = { since: ALIAS_DEPRECATED_SINCE, sunset: ALIAS_SUNSET, successorId: 'createCommand' } as const;
-const ended = ['sandbox_destroyed', 'sandbox_failed'] as const;
+const ended = ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'] as const;
 
 export const createCommand = {
   ...common,

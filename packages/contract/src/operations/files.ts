@@ -7,7 +7,7 @@ import { SandboxParams } from './sandboxes.ts';
 
 const FileResponse = Type.Object({ file: FileEntry });
 const common = { tag: 'Files', idempotency: 'none', params: SandboxParams } as const;
-const ENDED = ['sandbox_destroyed', 'sandbox_failed'] as const;
+const ENDED = ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'] as const;
 const collection = '/v1/sandboxes/{sandboxId}/files';
 const content = '/v1/sandboxes/{sandboxId}/files/content';
 

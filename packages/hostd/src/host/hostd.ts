@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import { tidyWhenIdle } from '@cloche/node-support';
-import { HOSTD_PROTOCOL_VERSION } from '@cloche/protocol';
+import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { CacheUse } from '../base/cache-use.ts';
 import { Captures } from '../capture/captures.ts';
@@ -89,7 +89,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   measurements.open();
 
   const { installationId, ociRuntime } = config;
-  const identity = { protocolVersion: HOSTD_PROTOCOL_VERSION, installationId, ociRuntime };
+  const protocols = { protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion: AGENT_PROTOCOL_VERSION };
+  const identity = { ...protocols, installationId, ociRuntime };
   const health = () => ({ status: 'ready' as const, ...identity, pool: pool.state() });
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({

@@ -6,6 +6,7 @@ import {
   HistoryQuery,
   HostdErrorBody,
   HostdHealth,
+  Instance,
   InstanceHistory,
   InstanceList,
   InstanceUseList,
@@ -104,6 +105,12 @@ export function createApp({
   app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
     instances: instances.list(),
   }));
+
+  app.get<{ Params: Static<typeof InstanceParams> }>(
+    '/instances/:sandboxId/:generation',
+    { schema: { params: InstanceParams, response: { 200: Instance } } },
+    async ({ params }) => instances.get(nameOf(params)),
+  );
 
   app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await measured.uses() }));
 

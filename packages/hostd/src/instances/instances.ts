@@ -128,8 +128,7 @@ export class Instances {
     return this.#actions.run(instanceKey(name), async () => {
       const key = this.#deps.records.keyOf(name);
       const living = this.#findLive(key);
-      if (living === undefined)
-        throw new HostdError('instance_not_found', `the instance ${key} does not run on this host`);
+      if (living === undefined) throw notHere(key);
       return act(key, living);
     });
   }
@@ -167,6 +166,14 @@ export class Instances {
       const living = this.#findLive(key);
       return living ? [this.#describe(key, living)] : [];
     });
+  }
+
+  /** Returns a live instance. Throws `instance_not_found`. */
+  get(name: InstanceName): Instance {
+    const key = this.#deps.records.keyOf(name);
+    const living = this.#findLive(key);
+    if (!living) throw notHere(key);
+    return this.#describe(key, living);
   }
 
   /** Returns the live instances whose network is handled by egress. */
@@ -300,4 +307,8 @@ export class Instances {
     const agentSocketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     return { sandboxId, generation, templateVersionId, agentSocketPath, startedAt };
   }
+}
+
+function notHere(key: InstanceKey): HostdError {
+  return new HostdError('instance_not_found', `the instance ${key} does not run on this host`);
 }

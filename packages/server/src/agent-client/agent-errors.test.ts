@@ -42,6 +42,7 @@ const KINDS: Record<Kind, true> = {
   timeout: true,
   busy: true,
   port_closed: true,
+  incompatible: true,
   internal: true,
 };
 const ALL_KINDS = Object.keys(KINDS) as Kind[];
@@ -195,6 +196,13 @@ describe("the service's error", () => {
     ],
     busy: ['unavailable', 503, 1, 'The sandbox has too many active and queued runs; try again when some have ended.'],
     port_closed: ['unavailable', 503, 1, 'No program listens on the port inside the sandbox.'],
+    incompatible: [
+      'sandbox_incompatible',
+      409,
+      undefined,
+      'The sandbox "sbx_1" was launched by a version of the service that the server cannot work with. Create another ' +
+        'one, or have the operator run a server of the version that launched it.',
+    ],
   };
   for (const kind of ALL_KINDS) {
     it(`for ${kind} has its code, status, Retry-After and message`, () => {

@@ -70,6 +70,10 @@ const SANDBOX_ERRORS: Partial<Record<Kind, (error: AgentError, sandbox: Subject)
   process_limit: (error, { resources }) => noProcessLeft(resources.pids, error),
   busy: (error) =>
     unavailable('The sandbox has too many active and queued runs; try again when some have ended.', error),
+  incompatible: (cause, { id }) => {
+    const message = `The sandbox "${id}" was launched by a version of the service that the server cannot work with. Create another one, or have the operator run a server of the version that launched it.`;
+    return new AppError('sandbox_incompatible', message, { cause });
+  },
   port_closed: (error) => unavailable('No program listens on the port inside the sandbox.', error),
 };
 

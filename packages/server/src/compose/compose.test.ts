@@ -166,7 +166,7 @@ describe('a server', () => {
   it('leaves sandboxes alone when it stops', async () => {
     await readySandbox();
     await server.stop();
-    assert.equal((await driver.list()).length, 1);
+    assert.equal(driver.instances().length, 1);
     server = await start();
   });
 });

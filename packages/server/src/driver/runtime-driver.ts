@@ -4,7 +4,6 @@ import type {
   CapturedVersion,
   CaptureInstance,
   DeriveVersion,
-  Instance,
   InstanceHistory,
   InstanceUse,
   Language,
@@ -19,9 +18,29 @@ import type { ResultMemory } from '../base/result-memory.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
-export type { Instance, InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
+export type { InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
+
+/** Where an instance lives. Only the driver that launched the instance reads it; it is stored as JSON. */
+export type Place = Readonly<Record<string, unknown>>;
+
+/** A live incarnation of a sandbox. */
+export interface Instance {
+  readonly sandboxId: string;
+  readonly generation: number;
+  readonly templateVersionId: string;
+  readonly startedAt: string;
+  readonly place: Place;
+}
+
+/**
+ * The live instances of one host or cluster, or why it did not tell them. An instance that is missing from `instances`
+ * may still live at a place that is `unknown`.
+ */
+export type PlaceListing =
+  | { readonly place: string; readonly instances: readonly Instance[] }
+  | { readonly place: string; readonly unknown: Error };
 
 /** The isolation that a driver promises to enforce. */
 export interface IsolationClaims {
@@ -67,7 +86,7 @@ export interface RuntimeDriver {
    */
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
   /**
-   * Resolves when nothing runs in the instance and `list` no longer returns it. Idempotent: a missing instance is
+   * Resolves when nothing runs in the instance and `find` no longer returns it. Idempotent: a missing instance is
    * success. Resolves with what the instance used up to its end, or with undefined if it was gone already.
    */
   stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined>;
@@ -80,8 +99,13 @@ export interface RuntimeDriver {
    * host daemon restarts.
    */
   history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory>;
-  /** Returns all live instances, for the reconciler after a restart. */
-  list(): Promise<readonly Instance[]>;
+  /**
+   * Asks the place of an instance for it. Returns undefined if the place says that the instance does not live. Throws
+   * `LaunchError` if the place does not answer, which says nothing about the instance.
+   */
+  find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined>;
+  /** Returns all live instances by place, for the sweep. A place that does not answer is `unknown`. */
+  list(): Promise<readonly PlaceListing[]>;
   /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
   metrics?(signal: AbortSignal): Promise<string>;
   /** Returns the curated template versions that instances can be launched from. */
@@ -141,7 +165,8 @@ export interface AgentClient {
 
 /**
  * A failure of the agent. `gone`: the connection broke; `misbehaved`: the agent broke the protocol; `busy`: too many
- * runs are active or waiting; `internal`: the agent itself failed. The other kinds are error codes of the agent.
+ * runs are active or waiting; `internal`: the agent itself failed; `incompatible`: the agent speaks a version of the
+ * protocol that this server does not, and the sandbox lives on. The other kinds are error codes of the agent.
  */
 export class AgentError extends Error {
   override readonly name = 'AgentError';
@@ -157,6 +182,7 @@ export class AgentError extends Error {
     | 'timeout'
     | 'busy'
     | 'port_closed'
+    | 'incompatible'
     | 'internal';
 
   constructor(kind: AgentError['kind'], message: string, options?: ErrorOptions) {
@@ -167,11 +193,12 @@ export class AgentError extends Error {
 
 /**
  * A failed launch. `unsupported`: the host cannot enforce the request; `no_capacity`: try again later; `failed`: the
- * launch was undone and left nothing behind.
+ * launch was undone and left nothing behind; `incompatible`: the host, or the agents that it launches, speak a version
+ * of the protocol that this server does not, and nothing was done.
  */
 export class LaunchError extends Error {
   override readonly name = 'LaunchError';
-  readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable';
+  readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable' | 'incompatible';
 
   constructor(kind: LaunchError['kind'], message: string, options?: ErrorOptions) {
     super(message, options);

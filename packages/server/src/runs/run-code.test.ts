@@ -198,6 +198,16 @@ describe('a run whose host does not answer', () => {
   });
 });
 
+describe('a run whose agent is gone while its place does not answer', () => {
+  it('leaves the sandbox alone', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.unreachable.add(id);
+    await assert.rejects(world.run(id, 'vanish'), { code: 'unavailable' });
+    assert.equal((await world.get(id)).status, 'idle');
+  });
+});
+
 describe('an agent that lies', () => {
   for (const [lie, code] of [
     ['an event of another run', 'impostor'],
@@ -208,7 +218,7 @@ describe('an agent that lies', () => {
       const id = await world.createReady();
       await assert.rejects(world.run(id, code), { code: 'sandbox_failed' });
       assert.equal((await world.get(id)).status, 'failed');
-      assert.deepEqual(await world.driver.list(), []);
+      assert.deepEqual(world.driver.instances(), []);
     });
   }
 });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
-import { AGENT_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
+import { RUNS_ACCEPTED } from '@cloche/protocol';
 import { eventually, settled } from '@cloche/testkit/eventually';
 import { dialer } from '../agent-endpoint.ts';
 import { AgentHttpClient, type AgentHttpClientDeps } from './agent-http-client.ts';
@@ -222,17 +222,6 @@ describe('the client of an agent', () => {
     await assert.rejects(unreachable.checkHealth(new AbortController().signal), { kind: 'gone' });
     await assert.rejects(drain(unreachable.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
     await unreachable.close();
-  });
-
-  it('accepts an agent of its own protocol version only', async () => {
-    let protocolVersion = AGENT_PROTOCOL_VERSION;
-    await using agent = await openAgent(
-      () => {},
-      (_, response) => response.end(JSON.stringify({ status: 'ready', protocolVersion })),
-    );
-    await agent.client.checkHealth(new AbortController().signal);
-    protocolVersion += 1;
-    await assert.rejects(agent.client.checkHealth(new AbortController().signal), { kind: 'misbehaved' });
   });
 
   it('passes on what the agent refuses with', async () => {

@@ -5,6 +5,7 @@ import {
   AgentContext,
   AgentHealth,
   AgentRunEvent,
+  accepts,
   type OpenContext,
   PORT_TUNNEL_PROTOCOL,
   type StartedLanguage,
@@ -88,7 +89,7 @@ export class AgentHttpClient implements AgentClient {
     return this.#transport.isClosed;
   }
 
-  /** @throws AgentError `gone` while the agent does not answer. */
+  /** @throws AgentError `gone` while the agent does not answer, `incompatible` for a protocol of another version. */
   async checkHealth(signal: AbortSignal): Promise<void> {
     const { protocolVersion } = await this.#transport.ask(
       'contexts',
@@ -96,9 +97,9 @@ export class AgentHttpClient implements AgentClient {
       health,
       signal,
     );
-    if (protocolVersion !== AGENT_PROTOCOL_VERSION) {
-      throw new AgentError('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
-    }
+    if (accepts(AGENT_PROTOCOL_VERSION, protocolVersion)) return;
+    const own = `${AGENT_PROTOCOL_VERSION - 1} and ${AGENT_PROTOCOL_VERSION}`;
+    throw new AgentError('incompatible', `the agent speaks protocol ${protocolVersion}, this server speaks ${own}`);
   }
 
   async isRunning(signal: AbortSignal): Promise<boolean> {

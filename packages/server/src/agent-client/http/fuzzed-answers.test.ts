@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { AgentRunEvent, RUNS_ACCEPTED } from '@cloche/protocol';
+import { AgentRunEvent, HOSTD_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
 import { HostdDriver } from '../../driver/hostd/hostd-driver.ts';
@@ -40,13 +40,27 @@ const INSTANCES = {
   ],
 };
 
-/** Starts a server that sends the configured bytes to each request and then closes the connection. */
+const HEALTH = JSON.stringify({
+  ...{ status: 'ready', protocolVersion: HOSTD_PROTOCOL_VERSION, installationId: 'x', ociRuntime: 'crun' },
+  pool: { size: 0, ready: 0, hits: 0, misses: 0 },
+});
+
+/**
+ * Starts a server that sends the configured bytes to each request and then closes the connection. It answers the
+ * health check of hostd as hostd does.
+ */
 async function openPeer() {
   const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
   const socketPath = join(folder, 'peer.sock');
   let answer = Buffer.alloc(0);
   const server = createServer((socket) => {
-    socket.on('error', () => undefined).once('data', () => socket.end(answer));
+    socket
+      .on('error', () => undefined)
+      .on('data', (bytes) => {
+        if (bytes.includes('GET /health'))
+          socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${HEALTH.length}\r\n\r\n${HEALTH}`);
+        else socket.end(answer);
+      });
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   return {
@@ -117,18 +131,24 @@ describe('whatever an agent answers', () => {
 describe('whatever hostd answers', () => {
   it('a list holds instances, or a fault is named', async () => {
     await using peer = await openPeer();
+    let lists = 0;
     await fuzz(ATTEMPTS, async (random) => {
       peer.set(changedAnswer(random, [INSTANCES], jsonHead));
       const driver = new HostdDriver(peer.socketPath);
       try {
-        for (const { sandboxId, generation } of await driver.list()) {
-          assert.ok(typeof sandboxId === 'string' && Number.isInteger(generation));
+        const [listing] = await driver.list();
+        assert.ok(listing);
+        if ('unknown' in listing) assert.ok(listing.unknown instanceof LaunchError, String(listing.unknown));
+        else {
+          for (const { sandboxId, generation } of listing.instances) {
+            assert.ok(typeof sandboxId === 'string' && Number.isInteger(generation));
+          }
+          lists += 1;
         }
-      } catch (error) {
-        assert.ok(error instanceof LaunchError, String(error));
       } finally {
         await driver.close();
       }
     });
+    assert.ok(lists > 0, 'some answers are lists');
   });
 });

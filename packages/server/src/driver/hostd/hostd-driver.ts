@@ -1,12 +1,11 @@
 import { BackOff } from '@cloche/node-support';
 import {
+  AGENT_PROTOCOL_VERSION,
+  accepts,
   CapturedVersion,
   type CaptureInstance,
   type DeriveVersion,
-  HOSTD_PROTOCOL_VERSION,
-  HostdErrorBody,
-  HostdHealth,
-  type Instance,
+  Instance as HostdInstance,
   InstanceHistory,
   InstanceList,
   type InstanceUse,
@@ -22,12 +21,9 @@ import {
   TemplateVersionList,
   type TemplateVersionManifest,
 } from '@cloche/protocol';
-import type { TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
-import { type Dispatcher, Pool } from 'undici';
+import { Compile } from 'typebox/compile';
 import { dialer } from '../../agent-client/agent-endpoint.ts';
-import { isConnectionError } from '../../agent-client/agent-errors.ts';
-import { readJson, readText } from '../../agent-client/bounded-body.ts';
+import { readText } from '../../agent-client/bounded-body.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
@@ -35,27 +31,27 @@ import {
   type AgentClient,
   AgentError,
   CaptureError,
+  type Instance,
   type InstanceName,
   type IsolationClaims,
   LaunchError,
   type Launched,
+  type PlaceListing,
   type RuntimeDriver,
 } from '../runtime-driver.ts';
+import { HostdConnection, requireAccepted } from './hostd-connection.ts';
 import { claimsOf } from './isolation-claims.ts';
 
-const health = Compile(HostdHealth);
 const capturedVersion = Compile(CapturedVersion);
 const launched = Compile(LaunchedInstance);
+const foundInstance = Compile(HostdInstance);
 const instanceList = Compile(InstanceList);
 const instanceUseList = Compile(InstanceUseList);
 const instanceHistory = Compile(InstanceHistory);
 const measuredInstanceList = Compile(MeasuredInstanceList);
 const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
-const errorBody = Compile(HostdErrorBody);
 
-/** Connections to hostd. Launches and stops are few and slow: more at once would only queue in the kernel. */
-const CONNECTIONS = 32;
 /**
  * Time limit of a request that hostd answers at once. Only launches and stops take longer; hostd bounds its own steps.
  */
@@ -66,8 +62,8 @@ const PROVIDE_MS = 5_000;
 const LOOK_MS = 50;
 /** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
-/** Largest response, a list of instances, uses or versions. Everything else is far smaller. */
-const MAX_BODY_BYTES = 16 * 1024 * 1024;
+/** Name of the only place of this driver. */
+const HERE = 'this host';
 const MAX_METRICS_BYTES = 256 * 1024;
 /** Pauses between health checks of an agent that does not listen yet. */
 const PAUSES = { firstMs: 10, longestMs: 250 };
@@ -76,7 +72,7 @@ const PAUSES = { firstMs: 10, longestMs: 250 };
 export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
   #isolation = claimsOf('crun');
-  readonly #pool: Pool;
+  readonly #hostd: HostdConnection;
   readonly #lineMemory = new ServerLineMemory();
   readonly #events = new SharedBudget();
   /**
@@ -84,18 +80,11 @@ export class HostdDriver implements RuntimeDriver {
    * there.
    */
   readonly #answering = new Map<string, boolean>();
-
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string) {
-    this.#pool = new Pool('http://hostd', {
-      socketPath,
-      connections: CONNECTIONS,
-      pipelining: 1,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
+    this.#hostd = new HostdConnection(socketPath);
   }
 
   /** Claims for the OCI runtime that hostd reported last. */
@@ -104,15 +93,17 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
-    const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
-    const { agentAnswers, kernelReady, ...instance } = await readAnswer(response, launched);
-    if (agentAnswers) this.#answering.set(instancePath(sandboxId, generation), kernelReady);
-    return { instance, agentAnswers };
+    const path = instancePath(sandboxId, generation);
+    requireAgents(await this.#hostd.peer(signal));
+    const answer = await this.#hostd.ask(launched, 'PUT', path, signal, spec);
+    const { agentAnswers, kernelReady, ...instance } = answer;
+    if (agentAnswers) this.#answering.set(path, kernelReady);
+    return { instance: located(instance), agentAnswers };
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const path = instancePath(live.sandboxId, live.generation);
-    const client = new AgentHttpClient(dialer({ unix: live.agentSocketPath }), {
+    const client = new AgentHttpClient(dialer({ unix: socketPathOf(live) }), {
       kernelReady: this.#answering.get(path) ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
       noteLanguage: (language) => this.#noteLanguage(language),
@@ -138,20 +129,18 @@ export class HostdDriver implements RuntimeDriver {
   async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
     const path = instancePath(sandboxId, generation);
     this.#answering.delete(path);
-    const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
-    return (await readAnswer(response, stoppedInstance)).use;
+    return (await this.#hostd.ask(stoppedInstance, 'DELETE', path, AbortSignal.timeout(STOP_MS))).use;
   }
 
   async uses(): Promise<readonly InstanceUse[]> {
-    const response = await this.#request('GET', '/uses', AbortSignal.timeout(ASK_MS));
-    return (await readAnswer(response, instanceUseList)).uses;
+    return (await this.#hostd.ask(instanceUseList, 'GET', '/uses', AbortSignal.timeout(ASK_MS))).uses;
   }
 
   async measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]> {
     const names = instances.map(({ sandboxId, generation }) => ({ sandboxId, generation }));
     const message = { instances: names } satisfies MeasureInstances;
-    const response = await this.#request('POST', '/measurements', bounded(signal), message);
-    return (await readAnswer(response, measuredInstanceList)).measured;
+    const path = '/measurements';
+    return (await this.#hostd.ask(measuredInstanceList, 'POST', path, bounded(signal), message)).measured;
   }
 
   async history(
@@ -160,14 +149,14 @@ export class HostdDriver implements RuntimeDriver {
     signal: AbortSignal,
   ): Promise<InstanceHistory> {
     const path = `${instancePath(sandboxId, generation)}/measurements?fromMs=${fromMs}`;
-    return readAnswer(await this.#request('GET', path, bounded(signal)), instanceHistory);
+    return this.#hostd.ask(instanceHistory, 'GET', path, bounded(signal));
   }
 
   /** Asks hostd for a Python kernel. Rejects when hostd has none. */
   async #provideKernel({ sandboxId, generation }: Instance): Promise<void> {
     const path = `${instancePath(sandboxId, generation)}/kernels`;
     const message = { language: 'python' } satisfies ProvideKernel;
-    const response = await this.#request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
+    const response = await this.#hostd.request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
     await response.body.dump();
   }
 
@@ -176,20 +165,40 @@ export class HostdDriver implements RuntimeDriver {
     const now = performance.now();
     if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
     this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
-    this.#request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
+    this.#hostd.request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
       (response) => response.body.dump(),
       () => undefined,
     );
   }
 
-  async list(): Promise<readonly Instance[]> {
-    const response = await this.#request('GET', '/instances', AbortSignal.timeout(ASK_MS));
-    return (await readAnswer(response, instanceList)).instances;
+  async find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined> {
+    const limit = bounded(signal);
+    const { protocolVersion } = await this.#hostd.peer(limit);
+    if (protocolVersion === 4) return (await this.#listHere(limit)).find((one) => isSame(one, instance));
+    try {
+      return located(await this.#hostd.ask(foundInstance, 'GET', pathOf(instance), limit));
+    } catch (error) {
+      if (error instanceof CaptureError && error.kind === 'gone') return undefined;
+      throw error;
+    }
+  }
+
+  async list(): Promise<readonly PlaceListing[]> {
+    try {
+      return [{ place: HERE, instances: await this.#listHere(AbortSignal.timeout(ASK_MS)) }];
+    } catch (error) {
+      if (!(error instanceof LaunchError)) throw error;
+      return [{ place: HERE, unknown: error }];
+    }
+  }
+
+  async #listHere(signal: AbortSignal): Promise<readonly Instance[]> {
+    return (await this.#hostd.ask(instanceList, 'GET', '/instances', signal)).instances.map(located);
   }
 
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
-    const response = await this.#request('GET', '/template-versions', AbortSignal.timeout(ASK_MS));
-    return (await readAnswer(response, templateVersionList)).templateVersions;
+    const signal = AbortSignal.timeout(ASK_MS);
+    return (await this.#hostd.ask(templateVersionList, 'GET', '/template-versions', signal)).templateVersions;
   }
 
   async capture(
@@ -198,34 +207,33 @@ export class HostdDriver implements RuntimeDriver {
     signal: AbortSignal,
   ): Promise<CapturedVersion> {
     const path = `${instancePath(sandboxId, generation)}/capture`;
-    return readAnswer(await this.#request('POST', path, signal, request), capturedVersion);
+    return this.#hostd.ask(capturedVersion, 'POST', path, signal, request);
   }
 
   async deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion> {
-    return readAnswer(await this.#request('POST', '/captured-versions', signal, request), capturedVersion);
+    return this.#hostd.ask(capturedVersion, 'POST', '/captured-versions', signal, request);
   }
 
   async removeVersion(versionId: string): Promise<void> {
     const path = `/captured-versions/${encodeURIComponent(versionId)}`;
-    const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    const response = await this.#hostd.request('DELETE', path, AbortSignal.timeout(STOP_MS));
     await response.body.dump();
   }
 
   async metrics(signal: AbortSignal): Promise<string> {
-    const response = await this.#request('GET', '/metrics', signal);
+    const response = await this.#hostd.request('GET', '/metrics', signal);
     return readText(response.body, MAX_METRICS_BYTES);
   }
 
   async check(signal: AbortSignal): Promise<void> {
-    const { protocolVersion, ociRuntime } = await readAnswer(await this.#request('GET', '/health', signal), health);
-    if (protocolVersion !== HOSTD_PROTOCOL_VERSION) {
-      throw new LaunchError('unreachable', `hostd speaks protocol ${protocolVersion}, not ${HOSTD_PROTOCOL_VERSION}`);
-    }
-    this.#isolation = claimsOf(ociRuntime);
+    const peer = await this.#hostd.askHealth(signal);
+    requireAccepted(peer);
+    requireAgents(peer);
+    this.#isolation = claimsOf(peer.ociRuntime);
   }
 
   async close(): Promise<void> {
-    await this.#pool.destroy();
+    await this.#hostd.close();
   }
 
   async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {
@@ -244,69 +252,43 @@ export class HostdDriver implements RuntimeDriver {
         return await client.checkHealth(signal);
       } catch (error) {
         if (!(error instanceof AgentError && error.kind === 'gone')) throw error;
-        const alive = (await this.list()).some(
-          ({ sandboxId, generation }) => sandboxId === live.sandboxId && generation === live.generation,
-        );
-        if (!alive) throw error;
+        if (!(await this.find(live, signal))) throw error;
         await backOff.pause(signal);
         signal.throwIfAborted();
       }
     }
   }
-
-  /** @throws LaunchError or CaptureError for every response but a success, and `unreachable` without a response. */
-  async #request(
-    method: 'GET' | 'PUT' | 'POST' | 'DELETE',
-    path: string,
-    signal: AbortSignal,
-    message?: object,
-  ): Promise<Dispatcher.ResponseData> {
-    let response: Dispatcher.ResponseData;
-    try {
-      const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
-      response = await this.#pool.request({ method, path, signal, ...body });
-    } catch (error) {
-      // An abort by the caller is passed on. A time limit of this driver means that hostd does not respond.
-      if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
-      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
-      throw new LaunchError('unreachable', what, { cause: error });
-    }
-    if (response.statusCode < 300) return response;
-    const { error } = await readAnswer(response, errorBody);
-    const capture = CAPTURE_KINDS.get(error.code);
-    if (capture) throw new CaptureError(capture, error.message);
-    throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
-  }
 }
 
-/** @throws LaunchError for a response that breaks off or does not match the protocol. */
-async function readAnswer<S extends TSchema>(
-  response: Dispatcher.ResponseData,
-  schema: Validator<Record<never, never>, S>,
-) {
-  try {
-    return await readJson(response.body, schema, MAX_BODY_BYTES);
-  } catch (error) {
-    const what = error instanceof Error ? error.message : String(error);
-    throw new LaunchError('unreachable', `hostd sent an unreadable answer: ${what}`, { cause: error });
-  }
+/** The instance as the server knows it. The path is kept for servers of the version before, which read it from there. */
+function located(instance: HostdInstance): Instance {
+  return { ...instance, place: { unix: instance.agentSocketPath } };
 }
 
-const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
-  ['template_not_found', 'template_not_found'],
-  ['network_mode_unsupported', 'unsupported'],
-  ['no_capacity', 'no_capacity'],
-]);
+/** Returns the path of the agent's socket, also of an instance that a server of the version before has stored. */
+function socketPathOf({ place, ...stored }: Instance & Partial<HostdInstance>): string {
+  const path = place?.unix ?? stored.agentSocketPath;
+  if (typeof path !== 'string') throw new Error(`the instance of ${stored.sandboxId} has no path of its agent`);
+  return path;
+}
 
-const CAPTURE_KINDS: ReadonlyMap<string, CaptureError['kind']> = new Map([
-  ['capture_refused', 'refused'],
-  ['instance_not_found', 'gone'],
-  ['version_in_use', 'in_use'],
-]);
+function isSame(one: InstanceName, other: InstanceName): boolean {
+  return one.sandboxId === other.sandboxId && one.generation === other.generation;
+}
+
+/** @throws LaunchError `incompatible` if this server does not speak to the agents that hostd launches */
+function requireAgents({ agentProtocolVersion: theirs = 2 }: { agentProtocolVersion?: number }): void {
+  if (accepts(AGENT_PROTOCOL_VERSION, theirs)) return;
+  throw new LaunchError('incompatible', `hostd launches agents of protocol ${theirs}, not ${AGENT_PROTOCOL_VERSION}`);
+}
 
 /** Returns a signal that also aborts when hostd does not answer in time. */
 function bounded(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]);
+}
+
+function pathOf({ sandboxId, generation }: InstanceName): string {
+  return instancePath(sandboxId, generation);
 }
 
 function instancePath(sandboxId: string, generation: number): string {

@@ -68,7 +68,7 @@ describe('creating a sandbox', () => {
     const again = await world.create({}, { idempotencyRecordId: 'idem_1' });
     assert.equal(again.id, first.id);
     assert.equal((await world.waitFor(first.id, 'ready')).status, 'ready');
-    assert.equal((await world.driver.list()).length, 1);
+    assert.equal(world.driver.instances().length, 1);
   });
 });
 

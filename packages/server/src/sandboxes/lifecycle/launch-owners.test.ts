@@ -19,7 +19,7 @@ describe('a launch, with two servers', () => {
     const generations = a.driver.launches.map(({ generation }) => generation);
     assert.deepEqual(generations, [1]);
     assert.deepEqual(
-      (await a.driver.list()).map(({ sandboxId, generation }) => ({ sandboxId, generation })),
+      a.driver.instances().map(({ sandboxId, generation }) => ({ sandboxId, generation })),
       [{ sandboxId: id, generation: 1 }],
     );
   });
@@ -35,10 +35,10 @@ describe('a launch, with two servers', () => {
     await b.waitFor(id, 'ready');
     // The first server goes on, as after SIGCONT.
     release();
-    await a.until(async () => (await a.driver.list()).length === 1 && a.driver.launches.length === 2);
+    await a.until(async () => a.driver.instances().length === 1 && a.driver.launches.length === 2);
     await a.server.stop();
     assert.deepEqual(
-      (await a.driver.list()).map(({ sandboxId, generation }) => ({ sandboxId, generation })),
+      a.driver.instances().map(({ sandboxId, generation }) => ({ sandboxId, generation })),
       [{ sandboxId: id, generation: 2 }],
     );
     assert.equal((await b.get(id)).status, 'ready');

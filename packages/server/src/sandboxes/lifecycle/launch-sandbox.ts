@@ -15,8 +15,11 @@ import { type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
-/** Pauses between attempts to reach the host daemon. */
+/** Pauses between attempts to launch an instance. */
 const PAUSES = { firstMs: 100, longestMs: 2000 };
+
+/** Failures of a runtime that may answer, or may be upgraded, in a moment. */
+const AWAITED: ReadonlySet<LaunchError['kind']> = new Set(['unreachable', 'incompatible']);
 
 interface Launch {
   readonly abort: AbortController;
@@ -165,14 +168,14 @@ export class LaunchSandbox {
     }
   }
 
-  /** Launches the instance. Retries while the host daemon is unreachable, for example during its restart. */
+  /** Launches the instance. Retries while the runtime does not answer, or is being upgraded. */
   async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
     const backOff = new BackOff(PAUSES);
     for (;;) {
       try {
         return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);
       } catch (error) {
-        if (!(error instanceof LaunchError && error.kind === 'unreachable')) throw error;
+        if (!(error instanceof LaunchError && AWAITED.has(error.kind))) throw error;
         await backOff.pause(signal);
         signal.throwIfAborted();
       }
@@ -218,6 +221,7 @@ function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRe
     case 'template_not_found':
       return 'The template version is no longer on this host. Use the latest version.';
     case 'unreachable':
+    case 'incompatible':
     case 'failed':
       return 'The sandbox could not be launched.';
   }

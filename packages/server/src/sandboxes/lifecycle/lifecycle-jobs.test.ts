@@ -12,7 +12,7 @@ describe('the reaper', () => {
     await world.until(async () => (await world.get(id)).status === 'destroyed');
     assert.equal((await world.get(id)).destroyedReason, 'ttl_expired');
     assert.equal((await world.get(other)).status, 'ready');
-    assert.equal((await world.driver.list()).length, 1);
+    assert.equal(world.driver.instances().length, 1);
   });
 
   it('ends one that is still creating', async () => {
@@ -112,7 +112,7 @@ describe('the reconciler', () => {
     const report = await world.server.reconcile();
     assert.deepEqual(report, { instancesRemoved: 1, sandboxesEnded: 0 });
     assert.deepEqual(
-      (await world.driver.list()).map(({ sandboxId }) => sandboxId),
+      world.driver.instances().map(({ sandboxId }) => sandboxId),
       [id],
     );
   });
@@ -156,7 +156,7 @@ describe('the reconciler', () => {
     await world.crash();
     assert.equal((await world.waitFor(id, 'ready')).status, 'ready');
     assert.deepEqual(
-      (await world.driver.list()).map(({ sandboxId, generation }) => ({ sandboxId, generation })),
+      world.driver.instances().map(({ sandboxId, generation }) => ({ sandboxId, generation })),
       [{ sandboxId: id, generation: 2 }],
     );
   });
@@ -170,6 +170,22 @@ describe('the reconciler', () => {
     await world.crash();
     await world.until(async () => (await world.get(id)).status === 'destroyed');
     assert.equal((await world.get(id)).destroyedReason, 'user_killed');
+  });
+
+  it('ends nothing at a place that does not answer, and what is lost once it does', async () => {
+    await using world = await openSandboxes();
+    const [away, lost, kept] = [await world.createReady(), await world.createReady(), await world.createReady()];
+    world.driver.unreachable.add(away);
+    world.driver.lose(lost);
+    assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 1 });
+    assert.equal((await world.get(lost)).destroyedReason, 'platform_cleanup');
+    for (const id of [away, kept]) assert.equal((await world.get(id)).status, 'ready');
+
+    world.driver.lose(away);
+    assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 0 });
+    world.driver.unreachable.clear();
+    assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 1 });
+    assert.equal((await world.get(away)).destroyedReason, 'platform_cleanup');
   });
 
   it('tries again to stop a sandbox that cannot be stopped, and repairs the others meanwhile', async () => {
@@ -191,6 +207,6 @@ describe('the reconciler', () => {
     const ids = [await world.createReady(), await world.createReady()];
     assert.equal(await world.server.destroyAll(async () => undefined), 2);
     for (const id of ids) assert.equal((await world.get(id)).destroyedReason, 'platform_cleanup');
-    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(world.driver.instances(), []);
   });
 });

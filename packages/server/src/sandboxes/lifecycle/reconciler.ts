@@ -2,7 +2,7 @@ import { Deadline } from '@cloche/node-support';
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
-import type { Instance, RuntimeDriver } from '../../driver/runtime-driver.ts';
+import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { AbandonedLaunches } from './abandoned-launches.ts';
@@ -18,8 +18,8 @@ export interface ReconcilerDeps {
 
 /**
  * Repairs differences between records and instances. Each suspected difference is confirmed by a second read of the
- * other side, so that work in flight is not mistaken for an orphan. Pending launches are judged by the life of their
- * server alone.
+ * other side, so that work in flight is not mistaken for an orphan. An instance is lost only if its own place says so: a
+ * place that does not answer ends no sandbox. Pending launches are judged by the life of their server alone.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
@@ -28,10 +28,10 @@ export class Reconciler {
     this.#deps = deps;
   }
 
-  /** Runs one pass. Rejects when the runtime does not answer; the next pass completes an interrupted one. */
+  /** Runs one pass. Rejects when no place answers; the next pass completes an interrupted one. */
   async reconcile(): Promise<ReconcileReport> {
-    const { sandboxes, driver } = this.#deps;
-    const instances = await driver.list();
+    const { sandboxes } = this.#deps;
+    const instances = await this.#listInstances();
     const records = await sandboxes.listByStatus(OCCUPYING_STATUSES);
     const ended = await this.#mendRecords(records, instances);
     const removed = await this.#removeOrphans(instances);
@@ -40,30 +40,50 @@ export class Reconciler {
 
   /**
    * Checks a ready sandbox whose connection broke, and destroys it if its instance is lost. Returns its current record.
+   * Rejects when the place of the instance does not answer.
    */
   async check(id: string): Promise<SandboxRecord | undefined> {
-    const { sandboxes, driver, destroySandbox } = this.#deps;
+    const { sandboxes, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
     if (record?.status !== 'ready' || !record.instance) return record;
-    const listed = hasInstance(await driver.list(), record);
-    if (listed && (await this.#answers(record.instance))) return record;
+    if (!(await this.#isLost(record)) && (await this.#answers(record.instance))) return record;
     return destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
   }
 
-  /** Returns whether the agent answers. Uses a new connection, because active runs use the others. */
+  /** Returns the instances of all places that answer. Rejects with the fault of a place if none does. */
+  async #listInstances(): Promise<readonly Instance[]> {
+    const listings = await this.#deps.driver.list();
+    const unknown = listings.flatMap((listing) => ('unknown' in listing ? [listing] : []));
+    if (unknown[0] && unknown.length === listings.length) throw unknown[0].unknown;
+    for (const { place, unknown: err } of unknown) this.#deps.log.warn({ err, place }, 'a place does not answer');
+    return listings.flatMap((listing) => ('instances' in listing ? listing.instances : []));
+  }
+
+  /** Asks the place of an instance whether it is gone. Rejects when the place does not answer. */
+  async #isLost({ instance }: SandboxRecord): Promise<boolean> {
+    if (!instance) return true;
+    using limit = new Deadline(AGENT_LIMITS.probeMs);
+    return (await this.#deps.driver.find(instance, limit.signal)) === undefined;
+  }
+
+  /**
+   * Returns whether the agent answers, in whatever version. Uses a new connection, because active runs use the others.
+   * Rejects when the place of the instance does not answer.
+   */
   async #answers(instance: Instance): Promise<boolean> {
     using limit = new Deadline(AGENT_LIMITS.probeMs);
     try {
       const client = await this.#deps.driver.connect(instance, limit.signal);
       await client.close();
       return true;
-    } catch {
-      return false;
+    } catch (error) {
+      if (error instanceof LaunchError) throw error;
+      return error instanceof AgentError && error.kind === 'incompatible';
     }
   }
 
   async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
-    const { abandonedLaunches, destroySandbox, driver, log } = this.#deps;
+    const { abandonedLaunches, destroySandbox } = this.#deps;
     await abandonedLaunches.takeOverOf(records);
     let ended = 0;
     const suspects: SandboxRecord[] = [];
@@ -73,15 +93,17 @@ export class Reconciler {
         if (await this.#attempt(record.id, end)) ended += 1;
       } else if (!isPending(record) && !hasInstance(instances, record)) suspects.push(record);
     }
-    if (suspects.length === 0) return ended;
-    // The suspects were `ready` before this second listing, so an instance missing from it is lost.
-    const now = await driver.list();
-    for (const record of suspects.filter((suspect) => !hasInstance(now, suspect))) {
-      log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-      const end = () => destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
-      if (await this.#attempt(record.id, end)) ended += 1;
-    }
+    for (const record of suspects) if (await this.#attempt(record.id, () => this.#endIfLost(record))) ended += 1;
     return ended;
+  }
+
+  /** The record was `ready` before its place is asked here, so an instance that the place does not have is lost. */
+  async #endIfLost(record: SandboxRecord): Promise<boolean> {
+    if (!(await this.#isLost(record))) return false;
+    const { destroySandbox, log } = this.#deps;
+    log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
+    await destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+    return true;
   }
 
   /**
@@ -102,13 +124,12 @@ export class Reconciler {
   }
 
   /**
-   * Runs `act` and returns whether it succeeded. A failure is logged and left to the next pass, so it does not block
-   * other repairs.
+   * Runs `act` and returns whether it succeeded and did something. A failure is logged and left to the next pass, so it
+   * does not block other repairs.
    */
   async #attempt(sandboxId: string, act: () => Promise<unknown>): Promise<boolean> {
     try {
-      await act();
-      return true;
+      return (await act()) !== false;
     } catch (error) {
       this.#deps.log.warn({ err: error, sandboxId }, 'a sandbox could not be repaired yet');
       return false;

@@ -21,7 +21,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.equal(killed.status, 'destroyed');
     assert.equal(killed.destroyedReason, 'user_killed');
     assert.ok(killed.destroyedAt);
-    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(world.driver.instances(), []);
   });
 
   it('goes from creating to ready when its instance was there before it, and starting is never seen', async () => {
@@ -56,7 +56,7 @@ describe('a sandbox from creation to destruction', () => {
     const killed = await world.kill(id);
     assert.equal(killed.status, 'destroyed');
     release();
-    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(world.driver.instances(), []);
     assert.equal((await world.get(id)).status, 'destroyed');
   });
 
@@ -74,7 +74,7 @@ describe('a sandbox from creation to destruction', () => {
         assert.deepEqual({ status, destroyedReason }, { status: 'destroyed', destroyedReason: 'user_killed' });
       }
     }
-    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(world.driver.instances(), []);
     assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 0 });
   });
 
@@ -119,7 +119,7 @@ describe('a sandbox that fails', () => {
       assert.equal(failed.status, 'failed');
       assert.match(failed.failureReason ?? '', new RegExp(`cannot enforce the network mode "${mode}"`));
       assert.deepEqual(failed.networkPolicy, { mode, hosts: ['example.com'] });
-      assert.deepEqual(await world.driver.list(), []);
+      assert.deepEqual(world.driver.instances(), []);
       assert.equal(world.driver.launches.length, 1);
     });
   }
@@ -161,7 +161,7 @@ describe('a sandbox that fails', () => {
     assert.equal(failed.status, 'failed');
     assert.match(failed.failureReason ?? '', /within 30 ms/);
     release();
-    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(world.driver.instances(), []);
   });
 });
 

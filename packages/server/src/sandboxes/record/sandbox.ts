@@ -14,8 +14,8 @@ import type {
   TemplateId,
   TemplateVersionId,
 } from '@cloche/contract';
-import type { Instance, LaunchSpec } from '@cloche/protocol';
 import { timestamp } from '../../base/clock.ts';
+import type { Instance, LaunchSpec } from '../../driver/runtime-driver.ts';
 
 /** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;

@@ -105,13 +105,13 @@ describe('a template of an organization', () => {
     }
     const refused = { code: 'quota_exceeded', details: { quota: 'template_builds', limit: 20, used: 20 } };
     await assert.rejects(createTemplate(world, { slug: 'b', from: 'node' }), refused);
-    await world.until(async () => (await world.driver.list()).length === LIMITS.templateBuildsAtOnce);
+    await world.until(async () => world.driver.instances().length === LIMITS.templateBuildsAtOnce);
     const { template } = await createTemplate(world, { slug: 'a', ...recipe('print x') }, foreign);
     await world.until(async () => {
       const found = await world.call(operations.getTemplate, { params: { template: template.id }, ...foreign });
       return found.template.defaultVersionId !== undefined;
     });
-    assert.equal((await world.driver.list()).length, LIMITS.templateBuildsAtOnce);
+    assert.equal(world.driver.instances().length, LIMITS.templateBuildsAtOnce);
   });
 
   it('is made from a recipe that is refused with every wrong field', async () => {

@@ -17,7 +17,7 @@ describe('a build', () => {
     });
     assert.equal(build.status, 'succeeded', JSON.stringify(build));
     assert.deepEqual(build.steps, [{ description: 'write /etc/reports.conf', status: 'succeeded' }]);
-    await world.until(async () => (await world.driver.list()).length === 0);
+    await world.until(async () => world.driver.instances().length === 0);
     const sandbox = await world.create({ template: 'reports' });
     assert.equal(sandbox.templateVersionId, build.templateVersionId);
     assert.equal(sandbox.templateId, template.id);
@@ -65,7 +65,7 @@ describe('a build', () => {
     );
     const { template: now } = await world.call(operations.getTemplate, { params: { template: template.id } });
     assert.equal(now.defaultVersionId, first.templateVersionId);
-    await world.until(async () => (await world.driver.list()).length === 0);
+    await world.until(async () => world.driver.instances().length === 0);
   });
 
   it('is canceled while it is queued and while it runs, and leaves no sandbox', async () => {
@@ -73,13 +73,13 @@ describe('a build', () => {
     const hanging = await Promise.all(
       ['a', 'b', 'c'].map((slug) => createTemplate(world, { slug, ...recipe('hang') })),
     );
-    await world.until(async () => (await world.driver.list()).length === 2);
+    await world.until(async () => world.driver.instances().length === 2);
     for (const { template, build } of hanging.toReversed()) {
       const params = { template: template.id, buildId: build.id };
       const canceled = await world.call(operations.cancelTemplateBuild, { params });
       assert.equal(canceled.build.status, 'canceled');
     }
-    await world.until(async () => (await world.driver.list()).length === 0);
+    await world.until(async () => world.driver.instances().length === 0);
     const [first] = hanging;
     assert.ok(first);
     const params = { template: first.template.id, buildId: first.build.id };
@@ -95,17 +95,17 @@ describe('a build', () => {
     await world.until(async () => (await step())[1] === 'running');
     await world.crash();
     await world.until(async () => (await step())[0] === 'cached' && (await step())[1] === 'running');
-    await world.until(async () => (await world.driver.list()).length === 1);
+    await world.until(async () => world.driver.instances().length === 1);
     await world.call(operations.cancelTemplateBuild, { params });
     assert.equal((await endOf(world, build)).status, 'canceled');
-    await world.until(async () => (await world.driver.list()).length === 0);
+    await world.until(async () => world.driver.instances().length === 0);
   });
 
   it('fails when its sandbox is destroyed', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
-    await world.until(async () => (await world.driver.list()).length === 1);
-    const [instance] = await world.driver.list();
+    await world.until(async () => world.driver.instances().length === 1);
+    const [instance] = world.driver.instances();
     await world.kill(instance?.sandboxId as `sbx_${string}`);
     const ended = await endOf(world, build);
     assert.equal(ended.status, 'failed');
@@ -203,11 +203,11 @@ describe('a build', () => {
   it('that never ends fails after its time, which goes on while the service is restarted', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
-    await world.until(async () => (await world.driver.list()).length === 1);
+    await world.until(async () => world.driver.instances().length === 1);
     world.clock.advance(LIMITS.templateBuildMs - 200);
     await world.crash();
     const ended = await endOf(world, build);
     assert.deepEqual([ended.status, ended.error?.code], ['failed', 'timed_out']);
-    await world.until(async () => (await world.driver.list()).length === 0);
+    await world.until(async () => world.driver.instances().length === 0);
   });
 });

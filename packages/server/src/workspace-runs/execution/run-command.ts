@@ -130,8 +130,11 @@ export class RunCommand {
   }
 }
 
+/** An agent that this server cannot work with refuses nothing: another server may go on with the run. */
+const NO_REFUSALS: ReadonlySet<string> = new Set(['unavailable', 'internal', 'sandbox_incompatible']);
+
 function isRefusal(error: unknown): error is AppError {
-  return error instanceof AppError && error.code !== 'unavailable' && error.code !== 'internal';
+  return error instanceof AppError && !NO_REFUSALS.has(error.code);
 }
 
 function outcomeOf({ status, exitCode, signal, failureReason }: AgentCommand, isCanceled: boolean): RunOutcome {

@@ -1,0 +1,121 @@
+/** A server in place of hostd that announces versions of the protocol, and counts what it is asked. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION, type LaunchSpec } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
+import { LaunchError } from '../runtime-driver.ts';
+import { HostdDriver } from './hostd-driver.ts';
+
+const SPEC: LaunchSpec = {
+  source: { kind: 'template', templateVersionId: 'tplv_1' },
+  resources: { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 },
+  network: { mode: 'deny-all' },
+};
+const INSTANCE = {
+  ...{ sandboxId: 'sbx_1', generation: 1, templateVersionId: 'tplv_1' },
+  ...{ agentSocketPath: '/x/agent.sock', startedAt: '2026-01-01T00:00:00Z' },
+};
+const never = new AbortController().signal;
+
+async function openPeer(versions: { protocolVersion: number; agentProtocolVersion?: number }) {
+  const folder = mkdtempSync(join(tmpdir(), 'hostd-'));
+  const socketPath = join(folder, 'hostd.sock');
+  const asked: string[] = [];
+  const pool = { size: 0, ready: 0, hits: 0, misses: 0 };
+  const peer = { ...versions };
+  const answer: RequestListener = (request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    const health = { status: 'ready', installationId: 'x', ociRuntime: 'crun', pool, ...peer };
+    if (request.url === '/health') response.end(JSON.stringify(health));
+    else if (request.url === '/instances') response.end(JSON.stringify({ instances: [INSTANCE] }));
+    else if (request.method === 'DELETE') response.end('{}');
+    else if (request.method === 'PUT')
+      response.end(JSON.stringify({ ...INSTANCE, agentAnswers: true, kernelReady: false }));
+    else response.writeHead(404).end(JSON.stringify({ error: { code: 'bad_request', message: 'no such operation' } }));
+  };
+  const server = createServer(answer).listen(socketPath);
+  await once(server, 'listening');
+  const driver = new HostdDriver(socketPath);
+  return {
+    driver,
+    asked,
+    peer,
+    /** Ends the connections, as a hostd that ends does. */
+    endConnections: () => server.closeAllConnections(),
+    async [Symbol.asyncDispose]() {
+      await driver.close();
+      server.closeAllConnections();
+      server.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+describe('a driver', () => {
+  it('asks hostd for its version once, and works with that of the server and the one before', async () => {
+    for (const protocolVersion of [HOSTD_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION - 1]) {
+      await using hostd = await openPeer({ protocolVersion });
+      await hostd.driver.launch('sbx_1', 1, SPEC, never);
+      await hostd.driver.stop('sbx_1', 1);
+      assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1', 'DELETE /instances/sbx_1/1']);
+    }
+  });
+
+  for (const difference of [1, -2]) {
+    it(`asks nothing of a hostd whose version differs by ${difference}`, async () => {
+      await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION + difference });
+      const refused = { name: 'LaunchError', kind: 'incompatible' };
+      await assert.rejects(hostd.driver.launch('sbx_1', 1, SPEC, never), refused);
+      await assert.rejects(hostd.driver.stop('sbx_1', 1), refused);
+      await assert.rejects(hostd.driver.check(never), refused);
+      const [listing] = await hostd.driver.list();
+      assert.ok(listing && 'unknown' in listing);
+      assert.deepEqual(new Set(hostd.asked), new Set(['GET /health']));
+    });
+  }
+
+  it('launches nothing with agents that the server cannot work with, but stops and lists instances', async () => {
+    const agentProtocolVersion = AGENT_PROTOCOL_VERSION + 1;
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion });
+    const refused = { name: 'LaunchError', kind: 'incompatible' };
+    await assert.rejects(hostd.driver.launch('sbx_1', 1, SPEC, never), refused);
+    assert.deepEqual(hostd.asked, ['GET /health']);
+    await hostd.driver.stop('sbx_1', 1);
+    const [listing] = await hostd.driver.list();
+    assert.ok(listing && 'instances' in listing && listing.instances.length === 1);
+  });
+
+  it('asks again for the version when its connections have ended', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    const { instance } = await hostd.driver.launch('sbx_1', 1, SPEC, never);
+    hostd.peer.protocolVersion = HOSTD_PROTOCOL_VERSION + 1;
+    hostd.endConnections();
+    const isRefused = async () => {
+      const fault: unknown = await hostd.driver.find(instance, never).catch((error) => error);
+      return fault instanceof LaunchError && fault.kind === 'incompatible';
+    };
+    await eventually(isRefused, { because: 'the driver has seen the end of its connections' });
+  });
+
+  it('finds an instance in the list of a hostd of version 4', async () => {
+    await using hostd = await openPeer({ protocolVersion: 4 });
+    const { instance } = await hostd.driver.launch('sbx_1', 1, SPEC, never);
+    assert.deepEqual(await hostd.driver.find(instance, never), instance);
+    assert.equal(await hostd.driver.find({ ...instance, generation: 2 }, never), undefined);
+    await assert.rejects(hostd.driver.templateVersions(), { name: 'LaunchError' });
+  });
+
+  it('reaches an instance that a server of the version before has stored', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    const { instance } = await hostd.driver.launch('sbx_1', 1, SPEC, never);
+    assert.deepEqual(instance.place, { unix: '/x/agent.sock' });
+    const { place: _, ...stored } = instance;
+    const client = await hostd.driver.connect(stored as typeof instance, never);
+    await client.close();
+  });
+});

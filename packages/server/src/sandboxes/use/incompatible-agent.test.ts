@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
+
+describe('a sandbox whose agent speaks a protocol that the server does not', () => {
+  it('refuses work with a documented error, and lives on', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.incompatible.add(id);
+    await world.crash();
+    await assert.rejects(world.run(id, 'print x'), { code: 'sandbox_incompatible', status: 409 });
+    await world.server.reconcile();
+    assert.equal((await world.get(id)).status, 'idle');
+    assert.equal(world.driver.instances().length, 1);
+
+    world.driver.incompatible.clear();
+    assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+  });
+
+  it('stays when its connection breaks', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    await world.run(id, 'print x');
+    world.driver.incompatible.add(id);
+    await assert.rejects(world.run(id, 'cut'), { code: 'unavailable' });
+    assert.equal((await world.get(id)).status, 'idle');
+  });
+
+  it('is deleted as any other', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.incompatible.add(id);
+    await world.kill(id);
+    assert.equal((await world.get(id)).destroyedReason, 'user_killed');
+    assert.deepEqual(world.driver.instances(), []);
+  });
+});
