@@ -30,6 +30,7 @@ import { composeTemplates, type Templates } from '../src/compose/compose-templat
 import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
 import type { Database } from '../src/db/database.ts';
 import { LiveServers } from '../src/db/live-servers.ts';
+import { NO_NOTIFICATIONS, type Notifications } from '../src/db/notifications.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
@@ -98,7 +99,7 @@ export async function openWorld<World extends SandboxesWorld>(
   return world;
 }
 
-async function seed(db: Database): Promise<void> {
+export async function seed(db: Database): Promise<void> {
   for (const id of [ORG, 'org_2']) {
     await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
   }
@@ -146,6 +147,7 @@ export class SandboxesWorld implements AsyncDisposable {
   metrics = new Registry();
   readonly settings: SandboxSettings;
   readonly serverId: string;
+  readonly notifications: Notifications;
   #usage!: Usage;
   #templates!: Templates;
   #sharesConnection = false;
@@ -158,6 +160,7 @@ export class SandboxesWorld implements AsyncDisposable {
     ids: SequentialIds,
     settings: SandboxSettings,
     serverId = 'srv_1',
+    notifications = NO_NOTIFICATIONS,
   ) {
     this.db = db;
     this.driver = driver;
@@ -170,6 +173,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.limits = this.quotas.limits;
     this.settings = settings;
     this.serverId = serverId;
+    this.notifications = notifications;
     this.#server = this.#compose();
   }
 
@@ -294,6 +298,7 @@ export class SandboxesWorld implements AsyncDisposable {
       usage: this.#usage,
       transactions: this.transactions,
       outbox: this.outbox,
+      notifications: this.notifications,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),
       quotas: this.quotas,
       clock: this.clock,

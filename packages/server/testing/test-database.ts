@@ -46,6 +46,13 @@ export async function openBeside(db: Database): Promise<Database> {
   return name === undefined || sockets === undefined ? db : openDatabase(urlOf(sockets, name));
 }
 
+/** Ends the connections of other servers for notifications, as a restart of PostgreSQL or a firewall does. */
+export async function cutNotifications(db: Database): Promise<void> {
+  await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'cloche notifications'`.execute(db);
+}
+
 /** Returns the settings with which a whole server uses a new database of the kind that tests get. */
 export async function testDatabaseSettings(): Promise<Record<string, string>> {
   return sockets === undefined ? {} : { CLOCHE_DATABASE_URL: urlOf(sockets, await createDatabase(sockets)) };

@@ -1,19 +1,48 @@
-/** Wakes waiters in this server when the resource with a key changes; they then read its records again. */
+/** The other servers of the database, as waiters for changes see them. */
+export interface Peers<Key extends string> {
+  /** Tells the other servers that a resource has changed. Best effort: a server may miss it. */
+  tell(key: Key): void;
+  /** Longest time until a waiter reads its records again by itself, because it may have missed a change. */
+  readonly lookAgainMs: number;
+}
+
+/**
+ * Wakes waiters when the resource with a key changes; they then read its records again. Without `peers`, every change is
+ * made by this server.
+ */
 export class Changes<Key extends string> {
   readonly #watches = new Map<Key, Set<Watch>>();
+  readonly #peers: Peers<Key> | undefined;
 
+  constructor(peers?: Peers<Key>) {
+    this.#peers = peers;
+  }
+
+  /** Wakes the waiters of all servers. Call it after the commit of the change. */
   notify(key: Key): void {
+    this.wake(key);
+    this.#peers?.tell(key);
+  }
+
+  /** Wakes the waiters of this server alone. */
+  wake(key: Key): void {
     for (const watch of this.#watches.get(key) ?? []) watch.wake();
+  }
+
+  /** Wakes every waiter of this server, which may have missed a change. */
+  wakeAll(): void {
+    for (const key of this.#watches.keys()) this.wake(key);
   }
 
   /** Starts a watch. The caller disposes it; otherwise it leaks. */
   watch(key: Key): Watch {
     const watches = this.#watches.get(key) ?? new Set();
     this.#watches.set(key, watches);
-    const watch = new Watch(() => {
+    const forget = () => {
       watches.delete(watch);
       if (watches.size === 0 && this.#watches.get(key) === watches) this.#watches.delete(key);
-    });
+    };
+    const watch = new Watch(forget, this.#peers?.lookAgainMs);
     watches.add(watch);
     return watch;
   }
@@ -21,24 +50,36 @@ export class Changes<Key extends string> {
 
 export class Watch implements Disposable {
   readonly #forget: () => void;
+  readonly #lookAgainMs: number | undefined;
   #waiting: PromiseWithResolvers<void> | undefined;
+  #lookAgain: NodeJS.Timeout | undefined;
 
-  constructor(forget: () => void) {
+  /** @param lookAgainMs longest time of a wait; undefined for a wait that only a change ends */
+  constructor(forget: () => void, lookAgainMs?: number) {
     this.#forget = forget;
+    this.#lookAgainMs = lookAgainMs;
   }
 
-  /** Resolves at the next change after this call. Call it before reading the record, so that no change is missed. */
+  /**
+   * Resolves at the next change after this call, or when it is time to read the records again. Call it before reading
+   * the record, so that no change is missed.
+   */
   next(): Promise<void> {
-    this.#waiting ??= Promise.withResolvers<void>();
+    if (!this.#waiting) {
+      this.#waiting = Promise.withResolvers<void>();
+      if (this.#lookAgainMs !== undefined) this.#lookAgain = setTimeout(() => this.wake(), this.#lookAgainMs);
+    }
     return this.#waiting.promise;
   }
 
   wake(): void {
+    clearTimeout(this.#lookAgain);
     this.#waiting?.resolve();
     this.#waiting = undefined;
   }
 
   [Symbol.dispose](): void {
+    clearTimeout(this.#lookAgain);
     this.#forget();
   }
 }

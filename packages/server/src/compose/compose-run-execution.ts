@@ -1,12 +1,12 @@
 import { LIMITS, type WorkspaceRunId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { ExportArtifact } from '../artifacts/export-artifact.ts';
-import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
 import type { CreateCommand } from '../commands/create-command.ts';
 import type { Database } from '../db/database.ts';
+import { type Notifications, sharedChanges } from '../db/notifications.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
@@ -40,6 +40,7 @@ export interface RunRecordsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
   readonly clock: Clock;
 }
 
@@ -47,8 +48,9 @@ export interface RunRecordsDeps {
 export type RunRecords = ReturnType<typeof composeRunRecords>;
 
 export function composeRunRecords(deps: RunRecordsDeps) {
-  const runChanges = new Changes<WorkspaceRunId>();
-  const runLog = new SequenceLog(deps, { keptBytes: LIMITS.workspaceRunOutputBytes });
+  const runChanges = sharedChanges<WorkspaceRunId>('workspace_run', deps.notifications);
+  const appended = sharedChanges('log', deps.notifications);
+  const runLog = new SequenceLog(deps, { keptBytes: LIMITS.workspaceRunOutputBytes, appended });
   const runs = new WorkspaceRunRepository({ ...deps, runLog, runChanges });
   return { runs, runLog, runChanges, runAccess: new WorkspaceRunAccess(runs) };
 }

@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
-import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
@@ -16,6 +15,7 @@ import { OpenContexts } from '../contexts/open-contexts.ts';
 import type { Database } from '../db/database.ts';
 import { kindOf } from '../db/database-kind.ts';
 import type { LiveServers } from '../db/live-servers.ts';
+import { type Notifications, sharedChanges } from '../db/notifications.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
@@ -69,6 +69,7 @@ export interface SandboxesDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly clock: Clock;
@@ -119,7 +120,7 @@ export interface Sandboxes {
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers } = deps;
   const { usages, startedWork } = deps.usage;
-  const changes = new Changes<SandboxId>();
+  const changes = sharedChanges<SandboxId>('sandbox', deps.notifications);
   const executions = new Executions(clock, changes);
   const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions, usages });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));

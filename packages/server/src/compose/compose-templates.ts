@@ -2,12 +2,12 @@ import type { TemplateBuildId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { ArtifactContents } from '../artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../artifacts/artifact-repository.ts';
-import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
 import { ClaimedRows } from '../db/claimed-rows.ts';
 import type { Database } from '../db/database.ts';
+import { type Notifications, sharedChanges } from '../db/notifications.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import type { Route } from '../http/route.ts';
@@ -40,6 +40,7 @@ export interface TemplatesDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
   readonly sandboxes: SandboxCore;
   readonly artifacts: Pick<ArtifactRepository, 'find'>;
   readonly contents: Pick<ArtifactContents, 'read'>;
@@ -61,8 +62,8 @@ export interface Templates {
 /** Composes the templates, curated ones and those of organizations, and their builds. */
 export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): Templates {
   const { customTemplates: templates, findTemplates } = core;
-  const buildLog = new BuildLog(deps);
-  const changes = new Changes<TemplateBuildId>();
+  const buildLog = new BuildLog(deps, sharedChanges('log', deps.notifications));
+  const changes = sharedChanges<TemplateBuildId>('template_build', deps.notifications);
   const builds = new BuildRepository(deps.db, changes);
   const buildSandbox = new BuildSandbox(core);
   const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });

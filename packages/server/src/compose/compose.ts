@@ -21,6 +21,7 @@ import { openClock } from '../db/database-clock.ts';
 import { kindOf } from '../db/database-kind.ts';
 import { LiveServers } from '../db/live-servers.ts';
 import { migrate } from '../db/migrate.ts';
+import { openNotifications } from '../db/notifications.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import type { SchemaReport } from '../db/upgrade-schema.ts';
@@ -94,7 +95,8 @@ export async function startServer(
   const clock = await openClock(db);
   const outbox = new EventOutbox(db, clock, ids);
   outbox.onCommitted(logEvents(log));
-  const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox };
+  const notifications = openNotifications(db);
+  const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox, notifications };
 
   const orgs = new OrgRepository(db, clock, ids);
   const projectRecords = new SqlProjectRepository(db);
@@ -315,6 +317,7 @@ export async function startServer(
       await authenticator.uses.write();
       await auditUpkeep.stop();
       await recordStore.close();
+      await notifications.close();
       await db.destroy();
     },
   };

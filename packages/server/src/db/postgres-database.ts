@@ -1,4 +1,5 @@
 import type { Database } from './database.ts';
+import type { Notifications } from './notifications.ts';
 
 /** Operations of a pool of connections to PostgreSQL that do not use Kysely. */
 export interface PostgresStatements {
@@ -6,6 +7,8 @@ export interface PostgresStatements {
   name(sql: string): void;
   /** Calls `act`, whose statements have no time limit. */
   withoutLimits<T>(act: () => Promise<T>): Promise<T>;
+  /** Opens a connection for notifications between servers. The caller closes it. */
+  openNotifications(): Notifications;
 }
 
 const pools = new WeakMap<Database, PostgresStatements>();

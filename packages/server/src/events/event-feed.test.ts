@@ -31,7 +31,7 @@ async function openFeed(lookAgainMs = NEVER_MS) {
     });
   return {
     db,
-    feed: new EventFeed(db, own, lookAgainMs),
+    feed: new EventFeed(db, own, { lookAgainMs }),
     append,
     outbox: own,
     appendElsewhere: (each: NewEvent) => transactions.run((tx) => others.append(tx, each)),

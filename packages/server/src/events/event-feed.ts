@@ -10,6 +10,12 @@ const STREAM_PAGE = 100;
 /** Longest time until a stream finds an event that another server appended. */
 const LOOK_AGAIN_MS = 1000;
 
+export interface EventFeedOptions {
+  readonly lookAgainMs?: number;
+  /** Changes by organization; those of this server alone by default. */
+  readonly appended?: Changes<OrgId>;
+}
+
 export interface EventFilter {
   readonly orgId: OrgId;
   /** Undefined means every event of the organization, also those of no project. */
@@ -21,11 +27,13 @@ export interface EventFilter {
 /** Reads the events of an organization in order, as pages and as streams. */
 export class EventFeed {
   readonly #db: Database;
-  readonly #appended = new Changes<OrgId>();
+  readonly #appended: Changes<OrgId>;
   readonly #lookAgainMs: number;
 
-  constructor(db: Database, outbox: EventOutbox, lookAgainMs = LOOK_AGAIN_MS) {
+  constructor(db: Database, outbox: EventOutbox, options: EventFeedOptions = {}) {
+    const { lookAgainMs = LOOK_AGAIN_MS, appended = new Changes<OrgId>() } = options;
     this.#db = db;
+    this.#appended = appended;
     this.#lookAgainMs = lookAgainMs;
     outbox.onCommitted(({ orgId }) => this.#appended.notify(orgId));
   }

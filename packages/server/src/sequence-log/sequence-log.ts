@@ -56,6 +56,8 @@ export interface SequenceLogOptions {
   /** Output kept in one log; the oldest is dropped first. */
   readonly keptBytes: number;
   readonly lookAgainMs?: number;
+  /** Changes by the id of the log; those of this server alone by default. */
+  readonly appended?: Changes<string>;
 }
 
 /**
@@ -65,11 +67,12 @@ export interface SequenceLogOptions {
 export class SequenceLog {
   readonly #deps: SequenceLogDeps;
   readonly #options: SequenceLogOptions;
-  readonly #appended = new Changes<string>();
+  readonly #appended: Changes<string>;
 
   constructor(deps: SequenceLogDeps, options: SequenceLogOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#appended = options.appended ?? new Changes();
   }
 
   /**

@@ -38,7 +38,7 @@ export function describeFailure(error: unknown, { server, user, database }: Targ
     case '3D000':
       return `PostgreSQL at ${server} has no database "${database}"; create it: createdb --owner=${user} ${database}`;
     case '53300':
-      return `PostgreSQL at ${server} has no free connection (${message}); raise its max_connections: a server of Cloche takes up to 16`;
+      return `PostgreSQL at ${server} has no free connection (${message}); raise its max_connections: a server of Cloche takes up to 17`;
     default:
       return `PostgreSQL at ${server} cannot be used: ${message || code}; start it, or correct CLOCHE_DATABASE_URL`;
   }

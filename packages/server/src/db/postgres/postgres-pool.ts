@@ -1,8 +1,10 @@
 /** Implements the pool interface of Kysely's PostgreSQL dialect with `pg`. */
 import type { PostgresPool as KyselyPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import { Pool, type PoolClient, types } from 'pg';
+import type { PostgresStatements } from '../postgres-database.ts';
 import { Transaction } from '../transactions.ts';
 import { isStalePlan, passingFailure } from './postgres-errors.ts';
+import { PostgresNotifications } from './postgres-notifications.ts';
 
 /** PostgreSQL itself takes 100 by default, from all of its clients together. */
 const MAX_CONNECTIONS = 16;
@@ -26,8 +28,9 @@ const NUMBER_TYPES: readonly number[] = [20, 1700];
  * Connections to a PostgreSQL server. A lost connection is replaced by the next query. A statement that was named runs
  * as a prepared one, which each connection parses and plans once.
  */
-export class PostgresPool implements KyselyPool {
+export class PostgresPool implements KyselyPool, PostgresStatements {
   readonly options = {};
+  readonly #url: string;
   readonly #pool: Pool;
   readonly #names = new Map<string, string>();
   /** Replaces the plans of a connection: counts how often the tables changed under it. */
@@ -35,6 +38,7 @@ export class PostgresPool implements KyselyPool {
   #hasLimits = true;
 
   constructor(url: string) {
+    this.#url = url;
     this.#pool = new Pool({
       connectionString: url,
       max: MAX_CONNECTIONS,
@@ -83,6 +87,10 @@ export class PostgresPool implements KyselyPool {
     } finally {
       this.#hasLimits = true;
     }
+  }
+
+  openNotifications(): PostgresNotifications {
+    return new PostgresNotifications({ connectionString: this.#url });
   }
 
   end(): Promise<void> {

@@ -43,13 +43,13 @@ export class Executions {
       [Symbol.dispose]: () => {
         if (!activity.executions.delete(execution)) return;
         activity.lastActiveAt = this.#clock.now();
-        if (activity.executions.size === 0) this.#changes.notify(sandboxId);
+        if (activity.executions.size === 0) this.#changes.wake(sandboxId);
       },
     };
     activity.executions.add(execution);
     activity.used = true;
     activity.lastActiveAt = this.#clock.now();
-    if (activity.executions.size === 1) this.#changes.notify(sandboxId);
+    if (activity.executions.size === 1) this.#changes.wake(sandboxId);
     if (contextId !== undefined && activity.endedContexts.has(contextId)) cancel();
     return execution;
   }

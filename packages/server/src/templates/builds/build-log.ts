@@ -1,4 +1,5 @@
 import { LIMITS, type TemplateBuildId, type TemplateBuildLogEntry, type TemplateBuildLogPage } from '@cloche/contract';
+import type { Changes } from '../../base/changes.ts';
 import { timestamp } from '../../base/clock.ts';
 import type { Transaction } from '../../db/transactions.ts';
 import { type LogEntry, SequenceLog, type SequenceLogDeps } from '../../sequence-log/sequence-log.ts';
@@ -9,8 +10,8 @@ export type NewLogEntry = Pick<TemplateBuildLogEntry, 'step' | 'stream' | 'data'
 export class BuildLog {
   readonly #log: SequenceLog;
 
-  constructor(deps: SequenceLogDeps) {
-    this.#log = new SequenceLog(deps, { keptBytes: LIMITS.templateBuildLogBytes });
+  constructor(deps: SequenceLogDeps, appended: Changes<string>) {
+    this.#log = new SequenceLog(deps, { keptBytes: LIMITS.templateBuildLogBytes, appended });
   }
 
   async append(id: TemplateBuildId, entries: readonly NewLogEntry[], tx?: Transaction): Promise<void> {

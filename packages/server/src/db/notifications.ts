@@ -1,0 +1,59 @@
+import { Changes } from '../base/changes.ts';
+import type { Database } from './database.ts';
+import { postgresPool } from './postgres-database.ts';
+
+/** Longest time until a waiter finds what another server changed, if it missed the notification. */
+export const LOOK_AGAIN_MS = 1_000;
+
+/** Kinds of what servers tell each other. The id of an API key or a preview says that it has ended. */
+export type Topic = 'event' | 'log' | 'sandbox' | 'template_build' | 'workspace_run';
+
+export interface NotificationListener {
+  /** Called for each resource that another server changed. */
+  heard(id: string): void;
+  /** Called when notifications may have been missed. */
+  missed(): void;
+}
+
+/**
+ * Tells the other servers of the database what this server has changed. Best effort: notifications are lost while the
+ * connection is, so whatever waits for one also looks again by itself.
+ */
+export interface Notifications {
+  /** Whether the database can have other servers. */
+  readonly isShared: boolean;
+  /** Tells the other servers of a change, some milliseconds later. Call it after the commit of the change. */
+  send(topic: Topic, id: string): void;
+  subscribe(topic: Topic, listener: NotificationListener): void;
+  /** Sends what waits, and stops listening. */
+  close(): Promise<void>;
+}
+
+/** The notifications of a database with one server: nobody hears them. */
+export const NO_NOTIFICATIONS: Notifications = {
+  isShared: false,
+  send: () => undefined,
+  subscribe: () => undefined,
+  close: async () => undefined,
+};
+
+/** Opens the notifications between the servers of `db`. Does not wait for the connection. */
+export function openNotifications(db: Database): Notifications {
+  return postgresPool(db)?.openNotifications() ?? NO_NOTIFICATIONS;
+}
+
+/**
+ * Returns the changes of a kind of resource, which wake the waiters of all servers. Where the database has other
+ * servers, a waiter also looks again after `lookAgainMs`.
+ */
+export function sharedChanges<Key extends string>(
+  topic: Topic,
+  notifications: Notifications,
+  lookAgainMs = LOOK_AGAIN_MS,
+): Changes<Key> {
+  if (!notifications.isShared) return new Changes();
+  const changes = new Changes<Key>({ tell: (id) => notifications.send(topic, id), lookAgainMs });
+  // Sound: other servers send keys of the same type. An unknown key has no waiters.
+  notifications.subscribe(topic, { heard: (id) => changes.wake(id as Key), missed: () => changes.wakeAll() });
+  return changes;
+}
