@@ -1,11 +1,12 @@
 /** Accesses the files of a sandbox with raw requests, because these tests check details that the SDK hides. */
+import type { SandboxId } from '@cloche/contract';
 import type { Api } from './api.ts';
 import type { TestService } from './service.ts';
 
 export interface SandboxFiles {
   readonly service: TestService;
   readonly api: Api;
-  readonly sandboxId: string;
+  readonly sandboxId: SandboxId;
   /** Path of the operations on files. */
   readonly base: string;
   readonly headers: Readonly<Record<string, string>>;

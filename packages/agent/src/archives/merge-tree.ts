@@ -5,51 +5,62 @@ import type { FileSystem } from '../files/file-system.ts';
 import { allNamesIn } from '../files/list-files.ts';
 import { TimeSlice } from '../files/time-slice.ts';
 
+/** Entries that are looked at or moved with one switch of rights. */
+const AT_ONCE = 64;
+
+interface Move {
+  readonly source: FilePath;
+  readonly target: FilePath;
+  readonly isFolder: boolean;
+  /** Whether the target exists. */
+  readonly isThere: boolean;
+}
+
 /**
  * Moves the entries of `from` into `to`, on the same file system. Files and links replace files and links; folders
- * are merged. Throws `conflict`, before it moves anything, if a folder would replace a file or a file a folder.
+ * are merged, and those of `from` stay. Throws `conflict`, before it moves anything, if a folder would replace a file or a
+ * file a folder.
  */
 export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
   const timeSlice = new TimeSlice();
-  await requireMergeable(from, to, system, timeSlice);
-  await moveInto(from, to, system, timeSlice);
-}
-
-async function requireMergeable(from: FilePath, to: FilePath, system: FileSystem, timeSlice: TimeSlice): Promise<void> {
-  for (const name of await allNamesIn(from, system)) {
+  const moves: Move[] = [];
+  await planMoves(from, to, moves, system, timeSlice);
+  for (let at = 0; at < moves.length; at += AT_ONCE) {
     await timeSlice.yieldIfOver();
-    const [source, target] = [joined(from, name), joined(to, name)];
-    const isFolder = system.lstat(source).isDirectory();
-    const there = kindOf(target, system);
-    if (there === 'nothing') continue;
-    if (isFolder !== (there === 'folder')) {
-      const why = isFolder
-        ? 'is not a directory, but the archive has a directory of that name'
-        : 'is a directory, but the archive has a file of that name';
-      throw new AgentError('conflict', `${shown(target)} ${why}.`);
-    }
-    if (isFolder) await requireMergeable(source, target, system, timeSlice);
+    system.run(() => {
+      for (const { source, target, isThere } of moves.slice(at, at + AT_ONCE)) system.rename(source, target, isThere);
+    });
   }
 }
 
-async function moveInto(from: FilePath, to: FilePath, system: FileSystem, timeSlice: TimeSlice): Promise<void> {
-  for (const name of await allNamesIn(from, system)) {
+async function planMoves(
+  from: FilePath,
+  to: FilePath,
+  moves: Move[],
+  system: FileSystem,
+  timeSlice: TimeSlice,
+): Promise<void> {
+  const names = await allNamesIn(from, system);
+  for (let at = 0; at < names.length; at += AT_ONCE) {
     await timeSlice.yieldIfOver();
-    const [source, target] = [joined(from, name), joined(to, name)];
-    const isFolder = system.lstat(source).isDirectory();
-    if (!isFolder || kindOf(target, system) === 'nothing') system.rename(source, target);
-    else {
-      await moveInto(source, target, system, timeSlice);
-      system.rmdir(source);
+    const some = names.slice(at, at + AT_ONCE);
+    const planned = system.run(() => some.map((name) => plannedMove(joined(from, name), joined(to, name), system)));
+    for (const move of planned) {
+      if (move.isFolder && move.isThere) await planMoves(move.source, move.target, moves, system, timeSlice);
+      else moves.push(move);
     }
   }
 }
 
-/**
- * Returns the kind of the entry at `path`. A link to a folder is `other`: an archive must not unpack through a link.
- */
-function kindOf(path: FilePath, system: FileSystem): 'nothing' | 'folder' | 'other' {
-  const found = system.findLink(path);
-  if (found === undefined) return 'nothing';
-  return found.isDirectory() ? 'folder' : 'other';
+function plannedMove(source: FilePath, target: FilePath, system: FileSystem): Move {
+  const isFolder = system.lstat(source).isDirectory();
+  // A link to a folder is no folder here: an archive must not unpack through a link.
+  const found = system.findLink(target);
+  if (found && found.isDirectory() !== isFolder) {
+    const why = isFolder
+      ? 'is not a directory, but the archive has a directory of that name'
+      : 'is a directory, but the archive has a file of that name';
+    throw new AgentError('conflict', `${shown(target)} ${why}.`);
+  }
+  return { source, target, isFolder, isThere: found !== undefined };
 }

@@ -2,7 +2,7 @@
  * Unpacks an untrusted archive. The entries are first created in a hidden folder inside the target folder. They are
  * moved into place only after the whole archive has passed all checks.
  */
-import { constants } from 'node:fs';
+import { constants, writeSync } from 'node:fs';
 import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
@@ -27,6 +27,10 @@ export interface Unpacked {
 
 /** Permission bits taken from an archive: without set-user-id, set-group-id and sticky, which an attacker could use. */
 const MODE_MASK = 0o777;
+const NO_BYTES = Buffer.alloc(0);
+/** Entries in memory that are made with one switch of rights, because switching takes as long as writing a small file. */
+const AT_ONCE = 32;
+const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 /** Permission bits that the owner of a directory needs to move it and its content. */
 const OWNER_BITS = 0o700;
 
@@ -52,6 +56,7 @@ export async function unpack(
       await timeSlice.yieldIfOver();
       await unpacking.add(entry);
     }
+    unpacking.addSmall();
     const closed = unpacking.finish();
     await mergeTree(stage, folder, system);
     closeFolders(closed, folder, system);
@@ -88,6 +93,8 @@ class Unpacking {
   readonly #limits: UnpackLimits;
   readonly #tree: ArchiveTree;
   readonly #folders = new Map<string, { mode: number; mtime: number }>();
+  /** Entries that are in memory and not made yet. */
+  #small: ArchiveEntry[] = [];
 
   constructor(stage: FilePath, system: FileSystem, limits: UnpackLimits) {
     this.#stage = stage;
@@ -97,16 +104,43 @@ class Unpacking {
   }
 
   async add(entry: ArchiveEntry): Promise<void> {
+    if (entry.bytes !== undefined) {
+      this.#small.push(entry);
+      if (this.#small.length >= AT_ONCE) this.addSmall();
+      return;
+    }
+    this.addSmall();
+    const at = this.#place(entry);
+    if (at !== undefined) await this.#writeFile(at, entry);
+  }
+
+  /** Makes the entries that were added and are in memory. */
+  addSmall(): void {
+    const entries = this.#small;
+    this.#small = [];
+    this.#system.run(() => {
+      for (const entry of entries) {
+        const at = this.#place(entry);
+        if (at !== undefined) this.#writeSmallFile(at, entry);
+      }
+    });
+  }
+
+  /** Makes an entry and the folders above it. Returns the path of a file, whose content is to be written. */
+  #place(entry: ArchiveEntry): FilePath | undefined {
     this.result.entries += 1;
     const placed = this.#tree.add(entry);
     // The target folder exists and keeps its mode.
-    if (!placed) return;
+    if (!placed) return undefined;
     for (const folder of placed.missingFolders) {
       this.#system.mkdir(joined(this.#stage, folder), OWNER_BITS);
       this.#folders.set(folder, { mode: 0o755, mtime: Date.now() / 1000 });
     }
-    if (placed.isThere && entry.type !== 'directory') this.#system.unlink(joined(this.#stage, placed.path));
-    await this.#make(placed, entry);
+    const at = joined(this.#stage, placed.path);
+    if (placed.isThere && entry.type !== 'directory') this.#system.unlink(at);
+    if (entry.type === 'file') return at;
+    this.#make(at, placed, entry);
+    return undefined;
   }
 
   /**
@@ -118,16 +152,16 @@ class Unpacking {
     const needed = this.#system.user === 'root' ? 0 : OWNER_BITS;
     for (const [path, { mode, mtime }] of [...this.#folders].reverse()) {
       const at = joined(this.#stage, path);
-      if ((mode & needed) !== needed) closed.unshift({ path, mode, ino: this.#system.lstat(at).ino });
-      this.#system.chmod(at, mode | needed);
-      this.#system.setTimes(at, mtime, mtime);
+      this.#system.run(() => {
+        if ((mode & needed) !== needed) closed.unshift({ path, mode, ino: this.#system.lstat(at).ino });
+        this.#system.chmod(at, mode | needed);
+        this.#system.setTimes(at, mtime, mtime);
+      });
     }
     return closed;
   }
 
-  async #make({ path, isThere, linkedFile }: PlacedEntry, entry: ArchiveEntry): Promise<void> {
-    const at = joined(this.#stage, path);
-    const { type, target, mode, mtime } = entry;
+  #make(at: FilePath, { path, isThere, linkedFile }: PlacedEntry, { type, target, mode, mtime }: ArchiveEntry): void {
     switch (type) {
       case 'directory':
         if (!isThere) this.#system.mkdir(at, OWNER_BITS);
@@ -138,31 +172,46 @@ class Unpacking {
         return;
       case 'hardlink':
         this.#system.link(joined(this.#stage, linkedFile ?? ''), at);
-        return;
-      case 'file':
-        await this.#writeFile(at, entry);
     }
   }
 
   async #writeFile(at: FilePath, { content, mode, mtime }: ArchiveEntry): Promise<void> {
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const fd = this.#system.open(at, flags, 0o600);
+    const fd = this.#system.open(at, NEW_FILE, 0o600);
     try {
       const file = new AdaptiveFile(fd);
-      let bytes = 0;
+      let position = 0;
       for await (const chunk of content) {
-        this.result.sizeBytes += chunk.length;
-        if (this.result.sizeBytes > this.#limits.maxBytes) throw tooLarge(this.#limits.maxBytes);
-        await file.write(chunk, chunk.length, bytes);
-        bytes += chunk.length;
+        this.#count(chunk);
+        await file.write(chunk, chunk.length, position);
+        position += chunk.length;
       }
-      this.#system.run(() => {
-        this.#system.chmodOpen(fd, mode & MODE_MASK || 0o644);
-        this.#system.setTimesOpen(fd, mtime, mtime);
-      });
+      this.#describe(fd, mode, mtime);
     } finally {
       closeQuietly(fd);
     }
+  }
+
+  #writeSmallFile(at: FilePath, { bytes = NO_BYTES, mode, mtime }: ArchiveEntry): void {
+    this.#count(bytes);
+    const fd = this.#system.open(at, NEW_FILE, 0o600);
+    try {
+      for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
+      this.#describe(fd, mode, mtime);
+    } finally {
+      closeQuietly(fd);
+    }
+  }
+
+  #describe(fd: number, mode: number, mtime: number): void {
+    this.#system.run(() => {
+      this.#system.chmodOpen(fd, mode & MODE_MASK || 0o644);
+      this.#system.setTimesOpen(fd, mtime, mtime);
+    });
+  }
+
+  #count({ length }: Buffer): void {
+    this.result.sizeBytes += length;
+    if (this.result.sizeBytes > this.#limits.maxBytes) throw tooLarge(this.#limits.maxBytes);
   }
 }
 

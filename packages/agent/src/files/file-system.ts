@@ -120,8 +120,10 @@ export class FileSystem {
     this.#at(path, (bytes) => this.#freeingLater(path, () => unlinkSync(bytes)));
   }
 
-  rename(from: FilePath, to: FilePath): void {
-    this.#at(to, (bytes) => this.#freeingLater(to, () => renameSync(bytesOf(from), bytes)));
+  /** @param isReplacing false if nothing is known to be at `to`, which saves looking at its size. */
+  rename(from: FilePath, to: FilePath, isReplacing = true): void {
+    const act = (bytes: Buffer) => renameSync(bytesOf(from), bytes);
+    this.#at(to, (bytes) => (isReplacing ? this.#freeingLater(to, () => act(bytes)) : act(bytes)));
   }
 
   link(from: FilePath, to: FilePath): void {

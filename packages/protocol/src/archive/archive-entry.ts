@@ -19,6 +19,8 @@ export interface ArchiveEntry {
   readonly contentOffset?: number;
   /** Content of a file. Read it before the next entry. */
   readonly content: AsyncIterable<Buffer> | Readable;
+  /** The same content, if it is small; stays valid when the next entry is read. */
+  readonly bytes?: Buffer | undefined;
 }
 
 /**

@@ -5,6 +5,9 @@ import { InvalidTarError, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPad
 /** Limit of a record about the next entry, for names and numbers that do not fit a header. */
 const MAX_RECORD_BYTES = 64 * 1024;
 
+/** Files up to this size are read whole, because a file takes many times as long as a stream of its own. */
+const SMALL_BYTES = 64 * 1024;
+
 /** Limit of what follows the end of an archive. Writers fill up a last record, which may have up to 16 MiB. */
 const MAX_PADDING_BYTES = 16 * 1024 * 1024;
 
@@ -69,13 +72,14 @@ export async function* readTar(
     }
     const type = typeOf(header, name);
     const length = type === 'file' ? size : 0;
-    const content = bytes.take(length);
-    const mode = header.mode & 0o7777;
     const contentOffset = bytes.position;
-    yield { name, type, mode, mtime, target: linkName, sizeBytes: length, uid, gid, contentOffset, content };
+    const mode = header.mode & 0o7777;
+    const small = length <= SMALL_BYTES ? await bytes.whole(length) : undefined;
+    const content = small ? once(small) : bytes.take(length);
+    const entry = { name, type, mode, mtime, target: linkName, sizeBytes: length, uid, gid, contentOffset };
+    yield { ...entry, content, bytes: small };
     // Skip the unread content and the padding of the last block.
-    for await (const _ of content);
-    await bytes.skip(tarPadding(length));
+    await bytes.skip(contentOffset + length + tarPadding(length) - bytes.position);
     if (type !== 'file') await bytes.skip(header.size + tarPadding(header.size));
   }
 }
@@ -170,6 +174,13 @@ class ByteReader {
     return bytes;
   }
 
+  /** Throws `bad_archive` when the stream ends before. */
+  async whole(length: number): Promise<Buffer> {
+    const bytes = await this.exactly(length);
+    if (!bytes) throw brokenOff();
+    return bytes;
+  }
+
   /** Returns the next `length` bytes. A second iteration continues where the first one stopped. */
   take(length: number): AsyncIterable<Buffer> {
     let left = length;
@@ -228,6 +239,10 @@ class ByteReader {
     this.position += part.length;
     return part;
   }
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer, void> {
+  if (bytes.length > 0) yield bytes;
 }
 
 function brokenOff(): InvalidArchiveError {

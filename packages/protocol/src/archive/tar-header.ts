@@ -29,7 +29,7 @@ export class InvalidTarError extends Error {
 
 /** Reads a header. Returns undefined for a block of zeros, which ends an archive. Throws `InvalidTarError`. */
 export function readTarHeader(block: Buffer): TarHeader | undefined {
-  if (block.every((byte) => byte === 0)) return undefined;
+  if (block[0] === 0 && block.every((byte) => byte === 0)) return undefined;
   if (number(block, 148, 8) !== checksum(block)) throw new InvalidTarError('the checksum of a header is wrong');
   const prefix = block.toString('latin1', 257, 262) === 'ustar' && block[263] !== 0x20 ? text(block, 345, 155) : '';
   const name = text(block, 0, 100);
@@ -106,7 +106,9 @@ function number(bytes: Buffer, at: number, width: number): number {
 /** Returns the sum of all bytes, with those of the checksum field counted as spaces. */
 function checksum(bytes: Buffer): number {
   let sum = 8 * 0x20;
-  for (const [index, byte] of bytes.entries()) if (index < 148 || index >= 156) sum += byte;
+  // Indexes, because an iterator takes ten times as long, and each entry of an archive has a header.
+  for (let index = 0; index < 148; index += 1) sum += bytes[index] ?? 0;
+  for (let index = 156; index < bytes.length; index += 1) sum += bytes[index] ?? 0;
   return sum;
 }
 
