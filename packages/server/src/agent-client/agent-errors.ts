@@ -8,6 +8,7 @@ import { AppError, invalidRequest, notFound, unavailable } from '../base/app-err
 import { FileError } from '../driver/agent-files.ts';
 import { AgentError, type LaunchError } from '../driver/runtime-driver.ts';
 import { MalformedResponseError } from './bounded-body.ts';
+import { cleaned } from './without-nul.ts';
 
 type Kind = AgentError['kind'];
 
@@ -129,15 +130,15 @@ interface Refusal {
 /** Converts an error of the agent. A code that requests of the group cannot have counts as `internal`. */
 export function refusal({ code, message }: Refusal, group: RequestGroup): AgentError {
   const [, kind = 'internal'] = REFUSALS.find(([known, , ...groups]) => known === code && groups.includes(group)) ?? [];
-  return new AgentError(kind, message.slice(0, MAX_MESSAGE_CHARACTERS));
+  return new AgentError(kind, shortened(message));
 }
 
 /** Converts an error of the agent about a file, which has `sizeBytes` if that is known. */
 export function fileRefusal({ code, message, path }: Refusal, sizeBytes: number | undefined): FileError | AgentError {
   if (!isFileCode(code)) return refusal({ code, message }, 'files');
-  return new FileError(code, message.slice(0, MAX_MESSAGE_CHARACTERS), {
+  return new FileError(code, shortened(message), {
     ...(sizeBytes !== undefined && { sizeBytes }),
-    ...(path !== undefined && { path: path.slice(0, LIMITS.filePathLength).toWellFormed() }),
+    ...(path !== undefined && { path: cleaned(path.slice(0, LIMITS.filePathLength).toWellFormed()) }),
   });
 }
 
@@ -222,6 +223,11 @@ function kindOf(error: unknown, group: RequestGroup): 'gone' | 'misbehaved' {
   if (error instanceof MalformedResponseError) return 'misbehaved';
   // A body that the client sends or reads can break a transfer of a file too, so the agent is not blamed.
   return group === 'files' || isConnectionError(error) ? 'gone' : 'misbehaved';
+}
+
+/** Messages of an agent may become columns of a row. */
+function shortened(message: string): string {
+  return cleaned(message.slice(0, MAX_MESSAGE_CHARACTERS));
 }
 
 function isFileCode(code: string): code is AgentFileErrorCode {

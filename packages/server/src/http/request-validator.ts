@@ -43,6 +43,7 @@ export function requestValidator(operation: Operation): (request: RawRequest) =>
     const body = given === undefined && operation.bodyOptional ? {} : given;
     const issues = [
       keyIssues(operation, idempotencyKey),
+      nulIssues(params),
       checkParams(params),
       query.issues,
       checkQuery(query.values),
@@ -110,6 +111,14 @@ function findCrowded(body: unknown): string | undefined {
   if (isCrowded(body)) return 'body';
   const crowded = Object.entries(body).find(([, value]) => isCrowded(value));
   return crowded && `body.${crowded[0]}`;
+}
+
+/** A parameter of a path is compared with the ids of rows, which PostgreSQL does not do with a NUL. */
+function nulIssues(params: unknown): readonly Issue[] {
+  // Sound: the router's parameters are texts.
+  const names = Object.entries(params as Readonly<Record<string, string>>).filter(([, text]) => text.includes('\0'));
+  if (names.length === 0) return NONE;
+  return names.map(([name]) => ({ path: `params.${name}`, message: 'must not contain the character NUL (U+0000)' }));
 }
 
 /** Allows an empty object: some clients always send a body. */

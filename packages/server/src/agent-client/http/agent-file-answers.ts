@@ -16,6 +16,7 @@ import { type FileContent, FileError, type ListOptions } from '../../driver/agen
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { fileRefusal, headRefusal, toAgentError } from '../agent-errors.ts';
 import { parseJson, readText } from '../bounded-body.ts';
+import { withoutNul } from '../without-nul.ts';
 import { agentErrorBody } from './agent-transport.ts';
 import { readLines } from './line-buffer.ts';
 
@@ -70,7 +71,7 @@ export async function readAnswer<T>(
 
 export function parseFile(text: string): AgentFileType {
   // Sound: the text is checked, and the schema's static type is wider only in `type`.
-  return parseJson(text, agentFile) as AgentFileType;
+  return withoutNul(parseJson(text, agentFile)) as AgentFileType;
 }
 
 export function parseUnpacked(text: string): AgentUnpackedType {

@@ -224,6 +224,38 @@ describe('the client of an agent', () => {
     await unreachable.close();
   });
 
+  it('leaves NUL out of texts that may become columns of a row', async () => {
+    const answers = {
+      '/commands/cmd_1': {
+        id: 'cmd_1',
+        status: 'failed',
+        failureReason: 'no\0ne',
+        signal: 'S\0',
+        exitCode: 1,
+        durationMs: 1,
+      },
+      '/contexts/cctx_1': { contextId: 'cctx_1', language: 'python', cwd: '/work\0space' },
+    };
+    await using agent = await openAgent(
+      () => {},
+      (request, response) => response.end(JSON.stringify(answers[request.url as keyof typeof answers])),
+    );
+    const { signal } = new AbortController();
+    const command = await agent.client.commands.get('cmd_1', signal);
+    assert.deepEqual([command.failureReason, command.signal], ['none', 'S']);
+    const request = { language: 'python', cwd: '/', timeoutMs: 1 } as const;
+    assert.equal((await agent.client.openContext('cctx_1', request, signal)).cwd, '/workspace');
+  });
+
+  it('leaves NUL out of the message of a refusal', async () => {
+    const body = JSON.stringify({ error: { code: 'kernel_failed', message: 'no\0ne' } });
+    await using agent = await openAgent(
+      () => {},
+      (_, response) => response.writeHead(500).end(body),
+    );
+    await assert.rejects(agent.client.interrupt('cctx_1', new AbortController().signal), { message: 'none' });
+  });
+
   it('passes on what the agent refuses with', async () => {
     const notFound = JSON.stringify({ error: { code: 'not_found', message: 'no such context' } });
     await using agent = await openAgent(

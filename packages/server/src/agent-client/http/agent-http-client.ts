@@ -15,6 +15,7 @@ import type { ResultMemory } from '../../base/result-memory.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { refusal } from '../agent-errors.ts';
+import { withoutNul } from '../without-nul.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 import { AgentTransport, agentErrorBody, type SmallRequest } from './agent-transport.ts';
@@ -115,7 +116,7 @@ export class AgentHttpClient implements AgentClient {
     const message = this.#withKernel(contextId, request);
     const asked = { method: 'PUT', path: contextPath(contextId), message } as const;
     const { cwd, language } = await this.#transport.ask('contexts', asked, openedContext, signal);
-    return { cwd, language };
+    return withoutNul({ cwd, language });
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {

@@ -16,7 +16,8 @@ import type { ResultMemory } from '../../base/result-memory.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { toAgentError } from '../agent-errors.ts';
-import type { AgentTransport } from './agent-transport.ts';
+import { withoutNul } from '../without-nul.ts';
+import type { AgentTransport, SmallRequest } from './agent-transport.ts';
 import { EventBudget } from './event-budget.ts';
 import { readLines } from './line-buffer.ts';
 
@@ -43,15 +44,15 @@ export class AgentHttpCommands implements AgentCommands {
   }
 
   start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#transport.ask('commands', { method: 'PUT', path: pathOf(id), message: request }, command, signal);
+    return this.#ask({ method: 'PUT', path: pathOf(id), message: request }, signal);
   }
 
   get(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#transport.ask('commands', { method: 'GET', path: pathOf(id) }, command, signal);
+    return this.#ask({ method: 'GET', path: pathOf(id) }, signal);
   }
 
   end(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#transport.ask('commands', { method: 'GET', path: pathOf(id, 'end') }, command, signal);
+    return this.#ask({ method: 'GET', path: pathOf(id, 'end') }, signal);
   }
 
   async result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult> {
@@ -63,7 +64,7 @@ export class AgentHttpCommands implements AgentCommands {
       if (!resultEvent.Check(event)) throw new AgentError('misbehaved', 'a result that does not fit the protocol');
       if (event.type === 'done') {
         const { truncated } = event;
-        return { command: event.command, stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
+        return { command: withoutNul(event.command), stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
       }
       texts[event.type].add(event.data);
       const restMs = this.#budget.spend(line.length);
@@ -81,7 +82,7 @@ export class AgentHttpCommands implements AgentCommands {
     for await (const line of this.#lines(pathOf(id, 'follow'), { afterSeq }, signal)) {
       const event = parse(line);
       if (!commandEvent.Check(event)) throw new AgentError('misbehaved', 'an event that does not fit the protocol');
-      yield event;
+      yield event.type === 'exit' ? { ...event, command: withoutNul(event.command) } : event;
       if (event.type === 'exit') return;
       const restMs = this.#budget.spend(line.length);
       if (restMs > 0) await pause(restMs, signal);
@@ -95,8 +96,7 @@ export class AgentHttpCommands implements AgentCommands {
   }
 
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
-    const asked = { method: 'POST', path: pathOf(id, 'kill'), message: { signal: name } } as const;
-    return this.#transport.ask('commands', asked, command, signal);
+    return this.#ask({ method: 'POST', path: pathOf(id, 'kill'), message: { signal: name } }, signal);
   }
 
   openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex> {
@@ -104,6 +104,10 @@ export class AgentHttpCommands implements AgentCommands {
       ? `?${new URLSearchParams(Object.entries(terminal).map(([name, value]) => [name, `${value}`]))}`
       : '';
     return this.#transport.upgrade(`/terminals/${encodeURIComponent(id)}${query}`, TERMINAL_PROTOCOL, signal);
+  }
+
+  async #ask(asked: SmallRequest, signal: AbortSignal): Promise<AgentCommand> {
+    return withoutNul(await this.#transport.ask('commands', asked, command, signal));
   }
 
   async *#lines(path: string, message: object, signal: AbortSignal): AsyncGenerator<string, void> {
