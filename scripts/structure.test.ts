@@ -173,6 +173,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['sandboxes.ts'],
     ['cloche.ts'],
     ['index.ts'],
+    ['node.ts'],
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
   dockerfile: [

@@ -48,7 +48,7 @@ const Packages = Type.Object(
 
 const modePattern = '^0?[0-7]{3}$';
 
-const Content = Type.Object(
+export const TemplateFile = Type.Object(
   {
     path: Text({
       maxLength: LIMITS.templateFilePathLength,
@@ -69,9 +69,9 @@ const Content = Type.Object(
   },
   { additionalProperties: false },
 );
-export type TemplateFile = Static<typeof Content>;
+export type TemplateFile = Static<typeof TemplateFile>;
 
-const Files = Type.Array(Content, {
+const Files = Type.Array(TemplateFile, {
   maxItems: LIMITS.templateFiles,
   description:
     `Files to write. All contents of a recipe together have at most ${LIMITS.templateContentBytes} bytes, without those of ` +

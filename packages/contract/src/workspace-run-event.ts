@@ -11,7 +11,7 @@ const fields = {
   at: timestamp('When the service wrote it.'),
 };
 
-const output = (type: 'stdout' | 'stderr' | 'system', description: string) =>
+const output = <const Name extends 'stdout' | 'stderr' | 'system'>(type: Name, description: string) =>
   Type.Object(
     {
       ...fields,

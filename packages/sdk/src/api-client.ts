@@ -190,11 +190,20 @@ export class ApiClient {
     return putSigned(this.#options.fetch, url, upload);
   }
 
-  /** Starts to open a WebSocket. Fails on platforms that cannot set its headers, such as browsers. */
+  /**
+   * Starts to open a WebSocket. Fails on platforms that cannot set its headers, such as browsers.
+   * @throws {ClocheError} `invalid_options` on a platform without WebSocket
+   */
   openSocket<Id extends SocketId>(id: Id, request: RequestOf<Id>): WebSocket {
     const { url, init } = prepareRequest(id, forgetTypes(request), this.#options);
     const { authorization = '' } = init.headers;
-    return new WebSocket(url.replace(/^http/, 'ws'), { headers: { authorization } });
+    const { webSocket: Socket } = this.#options;
+    if (!Socket) {
+      const message =
+        'This platform has no WebSocket; use Node 22 or newer, or pass `webSocket`, such as that of the package ws.';
+      throw new ClocheError('invalid_options', message);
+    }
+    return new Socket(url.replace(/^http/, 'ws'), { headers: { authorization } });
   }
 
   async *#resuming<Event>(

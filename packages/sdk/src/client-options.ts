@@ -2,6 +2,9 @@ import { ClocheError } from './cloche-error.ts';
 
 export const DEFAULT_URL = 'http://127.0.0.1:4680';
 
+/** A `WebSocket` that takes headers, as those of Node, Bun and Deno do. */
+export type WebSocketClass = new (url: string, options: { headers: Record<string, string> }) => WebSocket;
+
 export interface ClientOptions {
   /** URL of the service. Default: `CLOCHE_URL`, then `http://127.0.0.1:4680`. */
   url?: string | undefined;
@@ -9,6 +12,11 @@ export interface ClientOptions {
   apiKey?: string | undefined;
   /** Replaces the global `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * Replaces the global `WebSocket`, which terminals need and Node before 22 lacks. Must send the headers that it is
+   * given, as `WebSocket` of the package `ws` does.
+   */
+  webSocket?: WebSocketClass | undefined;
   /**
    * Milliseconds that one call may take with all its retries, in addition to the time limit of the operation itself
    * (such as a run's `timeoutMs`). Default: 60000.
@@ -25,6 +33,7 @@ export interface ResolvedOptions {
   readonly url: string;
   readonly apiKey: string;
   readonly fetch: typeof globalThis.fetch;
+  readonly webSocket: WebSocketClass | undefined;
   readonly timeoutMs: number;
   readonly maxRetries: number;
   readonly retryDelayMs: number;
@@ -39,6 +48,7 @@ export function resolveOptions(options: ClientOptions): ResolvedOptions {
     url: checkUrl(options.url ?? (env.CLOCHE_URL || DEFAULT_URL)),
     apiKey: checkApiKey(options.apiKey ?? env.CLOCHE_API_KEY),
     fetch: options.fetch ?? fetchNow,
+    webSocket: options.webSocket ?? (globalThis.WebSocket as unknown as WebSocketClass | undefined),
     timeoutMs: options.timeoutMs ?? 60_000,
     maxRetries: options.maxRetries ?? 4,
     retryDelayMs: options.retryDelayMs ?? 100,

@@ -71,7 +71,7 @@ export {
   SandboxArtifacts,
 } from './artifacts.ts';
 export { type AuditEventFilterOptions, AuditEvents, type ListAuditEventsOptions } from './audit-events.ts';
-export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
+export { type ClientOptions, DEFAULT_URL, type WebSocketClass } from './client-options.ts';
 export { Cloche } from './cloche.ts';
 export {
   type ClientErrorCode,
@@ -113,13 +113,6 @@ export { type CreateSecretOptions, Secrets, type UpdateSecretOptions } from './s
 export { Templates } from './templates.ts';
 export { type ListUsageOptions, Usage } from './usage.ts';
 export type { WaitOptions } from './wait-for-end.ts';
-export {
-  type MessageHeaders,
-  signWebhook,
-  verifyWebhook,
-  type WebhookTestEvent,
-  WebhookVerificationError,
-} from './webhook-messages.ts';
 export {
   type CreateWebhookOptions,
   type ListDeliveriesOptions,

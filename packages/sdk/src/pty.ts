@@ -76,8 +76,8 @@ export class Pty {
   constructor(socket: WebSocket, onData: (data: Uint8Array) => void) {
     this.#socket = socket;
     socket.binaryType = 'arraybuffer';
-    const ready = Promise.withResolvers<void>();
-    const exited = Promise.withResolvers<number | undefined>();
+    const ready = pending<void>();
+    const exited = pending<number | undefined>();
     this.ready = ready.promise;
     this.exited = exited.promise;
     // The event has no reason.
@@ -113,4 +113,20 @@ export class Pty {
   close(): void {
     this.#socket.close();
   }
+}
+
+interface Pending<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (value: T) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Stands for `Promise.withResolvers`, which Node before 22 lacks. */
+function pending<T>(): Pending<T> {
+  let functions: Omit<Pending<T>, 'promise'> | undefined;
+  const promise = new Promise<T>((resolve, reject) => {
+    functions = { resolve, reject };
+  });
+  // The promise has called its function, which sets them.
+  return { promise, ...(functions as unknown as Omit<Pending<T>, 'promise'>) };
 }

@@ -83,8 +83,15 @@ export interface RequestBody {
   duplex?: 'half';
 }
 
+/** What sending needs of an operation. The built package has no more of it, because schemas are large. */
+export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> & {
+  readonly upload?: unknown;
+  readonly download?: unknown;
+  readonly events?: unknown;
+};
+
 export interface PreparedRequest {
-  readonly operation: Operation;
+  readonly operation: SentOperation;
   readonly url: string;
   readonly init: { method: string; headers: Record<string, string> };
   /** Returns the body. Call it once for each attempt. */
@@ -99,7 +106,7 @@ export interface PreparedRequest {
 
 /** Prepares everything that the attempts of one logical operation share, including the Idempotency-Key. */
 export function prepareRequest(id: OperationId, request: AnyRequest, options: ResolvedOptions): PreparedRequest {
-  const operation: Operation = operations[id];
+  const operation: SentOperation = operations[id];
   const takesKey = operation.idempotency !== 'none';
   const idempotencyKey = takesKey ? (request.idempotencyKey ?? crypto.randomUUID()) : undefined;
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
@@ -128,7 +135,7 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
 }
 
 /** Returns how long the operation may take by its own rules before it responds, in milliseconds. */
-function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRequest): number {
+function ownTimeMs(id: OperationId, operation: SentOperation, { body, query }: AnyRequest): number {
   // The time of an upload depends on its size and the network, so it has no limit.
   if (operation.upload) return Number.POSITIVE_INFINITY;
   const given = (body as { timeoutMs?: number; contextId?: string; background?: boolean } | undefined) ?? {};
@@ -151,7 +158,7 @@ function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRe
   }
 }
 
-function acceptOf({ events, download }: Operation): string {
+function acceptOf({ events, download }: SentOperation): string {
   if (events) return 'text/event-stream';
   return download ? '*/*' : 'application/json';
 }
@@ -191,7 +198,7 @@ function streamOf(bytes: Stream): ReadableStream<Uint8Array> {
   });
 }
 
-function requestUrl(base: string, operation: Operation, { params = {}, query = {} }: AnyRequest): string {
+function requestUrl(base: string, operation: SentOperation, { params = {}, query = {} }: AnyRequest): string {
   const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => pathSegment(name, params[name]));
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) search.append(name, String(value));

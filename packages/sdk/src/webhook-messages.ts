@@ -2,7 +2,10 @@
 import type { EventId, OrgId, ProjectId, ResourceEvent, Webhook } from '@cloche/contract';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 
-export { WebhookVerificationError } from 'standardwebhooks';
+/** A message that was not signed with the secret, or that is too old. */
+export class WebhookVerificationError extends Error {
+  override readonly name = 'WebhookVerificationError';
+}
 
 /** The event that `cloche.webhooks.test` sends. */
 export interface WebhookTestEvent {
@@ -28,8 +31,12 @@ export type MessageHeaders = Headers | Readonly<Record<string, string | readonly
 export function verifyWebhook(body: string, headers: MessageHeaders, secret: string): ResourceEvent | WebhookTestEvent {
   const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
   const fields = Object.fromEntries(entries.map(([name, value]) => [name, String(value ?? '')]));
-  // Sound: only the service has the secret, and it signs nothing else.
-  return new StandardWebhook(secret).verify(body, fields) as ResourceEvent | WebhookTestEvent;
+  try {
+    // Sound: only the service has the secret, and it signs nothing else.
+    return new StandardWebhook(secret).verify(body, fields) as ResourceEvent | WebhookTestEvent;
+  } catch (cause) {
+    throw new WebhookVerificationError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
 }
 
 /** Returns the header fields with which a webhook would send `body`, for tests of a receiver. */

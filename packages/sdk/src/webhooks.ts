@@ -51,7 +51,7 @@ export class Webhooks {
 
   /**
    * Creates a webhook: `url` receives the events from now on. Only this response has the secret; pass it to
-   * `verifyWebhook` in the receiver.
+   * `verifyWebhook` of `@cloche/sdk/webhooks` in the receiver.
    *
    * ```ts
    * const { secret } = await cloche.webhooks.create('https://example.com/hook', { events: ['sandbox.*'] });

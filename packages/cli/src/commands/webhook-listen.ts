@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { EventTypeFilter, ResourceEvent } from '@cloche/sdk';
-import { signWebhook } from '@cloche/sdk';
+import { signWebhook } from '@cloche/sdk/webhooks';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';

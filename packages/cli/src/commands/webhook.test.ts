@@ -4,8 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { verifyWebhook } from '@cloche/sdk';
 import { eventStream, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
+import { verifyWebhook } from '@cloche/sdk/webhooks';
 import { runCloche } from '../testing/run-cloche.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

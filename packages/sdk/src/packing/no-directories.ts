@@ -3,5 +3,5 @@ import type { PackDirectory } from './archive-source.ts';
 
 /** Takes the place of packing where there are no directories, such as in browsers. */
 export const packDirectory: PackDirectory = async () => {
-  throw new ClocheError('invalid_options', 'A browser cannot pack a directory; pass `archive`.');
+  throw new ClocheError('invalid_options', 'This platform cannot pack a directory; pass `archive`.');
 };

@@ -1,0 +1,28 @@
+/**
+ * `npm run pack`: builds the packages that strangers install, checks them, and packs them into `dist`. Publishes
+ * nothing. `--out` names another folder.
+ */
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { checkPackage, minifiedBytes } from './release/check-package.ts';
+import { buildSdkPackage } from './release/sdk-package.ts';
+import { packTarball } from './release/tarball.ts';
+
+/** The SDK with everything that a page loads of it. */
+const MAX_SDK_BYTES = 60_000;
+
+const { values } = parseArgs({ options: { out: { type: 'string', default: 'dist' } } });
+const out = resolve(values.out);
+mkdirSync(out, { recursive: true });
+
+const sdk = await buildSdkPackage(join(out, 'packages/sdk'));
+for (const built of [sdk]) {
+  const tarball = packTarball(built, out);
+  await checkPackage(built, tarball);
+  console.log(`${tarball.file}: ${tarball.files.length} files, ${(tarball.bytes / 1000).toFixed(1)} kB`);
+}
+const bytes = await minifiedBytes(join(sdk.folder, 'dist/index.js'));
+if (bytes > MAX_SDK_BYTES)
+  throw new Error(`@cloche/sdk has ${bytes} bytes in a page; at most ${MAX_SDK_BYTES} are allowed.`);
+console.log(`${sdk.name}: ${(bytes / 1000).toFixed(1)} kB minified in a page`);
