@@ -41,6 +41,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const db = await openTestDatabase();
   const org = await new OrgRepository(db, systemClock, randomIds).ensureFirst();
+  await db.insertInto('server_leases').values({ id: 'srv_test', lease_until: Number.MAX_SAFE_INTEGER }).execute();
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, systemClock);
   const service = apiKeyServiceOf(db, { keys, authenticator, clock: systemClock });

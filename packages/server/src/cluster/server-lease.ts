@@ -1,22 +1,38 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import type { SharedClock } from '../db/database-clock.ts';
+import { kindOf } from '../db/database-kind.ts';
+import { databaseTime } from '../db/database-time.ts';
 import { SCHEMA_VERSION } from '../db/migrate.ts';
+import type { HeldClaims } from '../idempotency/held-claims.ts';
 import type { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import type { ResultFiles } from '../idempotency/result-files.ts';
+import type { Fence } from './fence.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 30_000;
 const SWEEP_EVERY_BEATS = 12;
+/** Time after which the row of a server that has ended is removed. */
+const FORGOTTEN_MS = 86_400_000;
 
 /**
- * Returns this server's id, which is stored in a file so that a restarted server recognizes the records it left behind.
- * `serverDir` belongs to this server alone.
+ * Returns the id of this server. Servers of one PostgreSQL are told apart by random ids: two of them can have the same folder,
+ * and the lease of the previous process ends by itself or when that process stops.
  */
-export function stableServerId(serverDir: string, ids: IdSource): string {
+export function serverIdFor(db: Database, serverDir: string, ids: IdSource): string {
+  return kindOf(db) === 'sqlite' ? stableServerId(serverDir, ids) : ids.next('srv_');
+}
+
+/**
+ * Returns the id of the one server of a SQLite file, which is stored in a file so that a restarted server recognizes the
+ * records it left behind. `serverDir` belongs to this server alone.
+ */
+function stableServerId(serverDir: string, ids: IdSource): string {
   const file = join(serverDir, 'server-id');
   mkdirSync(serverDir, { recursive: true, mode: 0o700 });
   try {
@@ -32,20 +48,26 @@ export function stableServerId(serverDir: string, ids: IdSource): string {
 export interface ServerLeaseDeps {
   readonly db: Database;
   readonly records: IdempotencyRepository;
+  readonly held: HeldClaims;
   readonly files: Pick<ResultFiles, 'removeExpired'>;
   readonly serverId: string;
+  /** Version of this server. */
+  readonly version: string;
   readonly clock: SharedClock;
   readonly log: Logger;
+  /** Renewed with the lease. */
+  readonly fence?: Fence | undefined;
 }
 
 /**
- * Renews this server's lease in the shared database, and fails the records that servers without a valid lease left in
- * progress.
+ * Renews this server's lease in the shared database, and fails the records that are in progress although no server works on
+ * them.
  */
 export class ServerLease {
   readonly #deps: ServerLeaseDeps;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
+  #isBeating = false;
 
   constructor(deps: ServerLeaseDeps) {
     this.#deps = deps;
@@ -61,28 +83,66 @@ export class ServerLease {
     if (failed > 0) log.warn({ failed }, 'idempotency records of the last life failed');
     await this.beat();
     this.#timer = setInterval(() => {
+      if (this.#isBeating) return;
       this.beat().catch((error: unknown) => log.error({ err: error }, 'heartbeat failed'));
     }, HEARTBEAT_MS);
     this.#timer.unref();
   }
 
   async beat(): Promise<void> {
-    const { db, records, files, serverId, clock } = this.#deps;
-    await clock.sync?.();
-    const now = clock.now();
-    const lease = { id: serverId, lease_until: now + LEASE_MS, schema_version: SCHEMA_VERSION };
+    this.#isBeating = true;
+    try {
+      await this.#renew();
+      await this.#sweep();
+    } finally {
+      this.#isBeating = false;
+    }
+  }
+
+  /** Ends the lease, so that other servers need not wait for its end. Call it when this server works no more. */
+  async release(): Promise<void> {
+    const { db, serverId } = this.#deps;
+    this.stop();
+    await db.deleteFrom('server_leases').where('id', '=', serverId).execute();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#deps.fence?.stop();
+  }
+
+  async #renew(): Promise<void> {
+    const { db, serverId, version, clock, fence } = this.#deps;
+    const sentAt = fence?.now() ?? 0;
+    const lease = {
+      id: serverId,
+      lease_until: sql<number>`${databaseTime(db, clock.now())} + ${sql.lit(LEASE_MS)}`,
+      schema_version: SCHEMA_VERSION,
+      host: hostname(),
+      version,
+    };
     await db
       .insertInto('server_leases')
       .values(lease)
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...lease }))
       .execute();
-    await records.failAbandoned(now);
-    if (this.#beats++ % SWEEP_EVERY_BEATS !== 0) return;
-    await records.deleteExpired(now);
-    await files.removeExpired(now);
+    fence?.renewed(sentAt);
+    await clock.sync?.();
   }
 
-  stop(): void {
-    clearInterval(this.#timer);
+  async #sweep(): Promise<void> {
+    const { db, records, held, files, serverId, clock, log } = this.#deps;
+    const unheld = await records.failUnheld(serverId, held);
+    if (unheld > 0) log.warn({ failed: unheld }, 'idempotency records that nobody worked on failed');
+    const now = clock.now();
+    await records.failAbandoned(now);
+    if (this.#beats++ % SWEEP_EVERY_BEATS !== 0) return;
+    await db
+      .deleteFrom('server_leases')
+      .where('id', '!=', serverId)
+      .where('lease_until', '<=', sql<number>`${databaseTime(db, now)} - ${sql.lit(FORGOTTEN_MS)}`)
+      .execute();
+    await records.deleteExpired(now);
+    await files.removeExpired(now);
   }
 }

@@ -16,7 +16,8 @@ import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
-import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
+import { Fence } from '../cluster/fence.ts';
+import { ServerLease, serverIdFor } from '../cluster/server-lease.ts';
 import { openClock } from '../db/database-clock.ts';
 import { kindOf } from '../db/database-kind.ts';
 import { LiveServers } from '../db/live-servers.ts';
@@ -31,6 +32,7 @@ import { AccessFiles } from '../files/access-files.ts';
 import { buildApp } from '../http/app.ts';
 import { isApiKey } from '../http/authorize.ts';
 import { InFlight } from '../http/in-flight.ts';
+import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import { ReplayQuota } from '../idempotency/replay-quota.ts';
@@ -114,7 +116,7 @@ export async function startServer(
   const { serverDir } = dataPaths(config.dataDir);
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
-  const serverId = stableServerId(serverDir, ids);
+  const serverId = serverIdFor(db, serverDir, ids);
   const repository = new IdempotencyRepository(db);
   const recordStore = await openRecordStore({
     ...shared,
@@ -124,14 +126,22 @@ export async function startServer(
   opened.defer(() => recordStore.close());
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
   const quota = new ReplayQuota(config.replayMaxBytes);
-  const idempotency = new Idempotency(recordStore.records, serverId, clock, ids, { files, quota });
+  const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork());
+  const isFenced = () => fence?.isClosed ?? false;
+  const held = new HeldClaims(isFenced);
+  const cutOffWork = () => {
+    log.error('the lease in the database was not renewed: the work on requests is ended');
+    held.abandonAll();
+  };
+  const idempotency = new Idempotency(recordStore.records, serverId, clock, ids, { files, quota }, held);
   const learnQuota = () =>
     quota
       .learn(db, clock.now(), () => inFlight.isDraining)
       .catch((error: unknown) =>
         log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
       );
-  const lease = new ServerLease({ db, records: repository, files, serverId, clock, log });
+  const version = ownVersion();
+  const lease = new ServerLease({ ...shared, records: repository, held, files, serverId, version, clock, fence });
 
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
@@ -240,7 +250,6 @@ export async function startServer(
   const { hostRouter } = previews;
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
-  const version = ownVersion();
   const app = await buildApp({
     ...shared,
     hostRouter,
@@ -249,6 +258,7 @@ export async function startServer(
     routes,
     authenticator,
     idempotency,
+    isFenced,
     inFlight,
     limitRequests: (credential) => rates.limitRequest(credential),
     transfers: { stallMs: config.transferStallMs },
@@ -312,7 +322,7 @@ export async function startServer(
       await artifacts.stop();
       await workspaceRuns.archives.stop();
       await counts.stop();
-      lease.stop();
+      await lease.release();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
       await authenticator.uses.write();
       await auditUpkeep.stop();

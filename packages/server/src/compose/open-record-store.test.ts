@@ -46,7 +46,10 @@ describe('the store of idempotency records', () => {
     const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
     await store.records.claim(CLAIM);
     await store.close();
-    assert.match(queries.map(({ sql }) => sql).join('\n'), /^insert into "idempotency_records".* returning "id"$/);
+    assert.match(
+      queries.map(({ sql }) => sql).join('\n'),
+      /^insert into "idempotency_records".* returning "id", "claim"$/,
+    );
     assert.equal(existsSync(journalFile), false);
   });
 });

@@ -18,6 +18,7 @@ import { endedKeys } from './migrations/017-ended-keys.ts';
 import { workspaceRuns } from './migrations/018-workspace-runs.ts';
 import { workspaceArchives } from './migrations/019-workspace-archives.ts';
 import { customTemplates } from './migrations/020-custom-templates.ts';
+import { claims } from './migrations/021-claims-expand.ts';
 import { owners } from './migrations/022-owners-expand.ts';
 import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
@@ -45,6 +46,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '018-workspace-runs': workspaceRuns,
   '019-workspace-archives': workspaceArchives,
   '020-custom-templates': customTemplates,
+  '021-claims-expand': claims,
   '022-owners-expand': owners,
   '025-server-schemas-expand': serverSchemas,
 };

@@ -10,6 +10,7 @@ import type { Clock } from '../base/clock.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
+import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
 import { auditRefusal } from './audited-route.ts';
 import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
@@ -41,6 +42,8 @@ export interface AppDeps {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
+  /** Whether this server is cut off from its database for so long that other servers may count it as dead. */
+  readonly isFenced?: (() => boolean) | undefined;
   readonly inFlight: InFlight;
   readonly limitRequests?: LimitRequests;
   readonly transfers: TransferLimits;
@@ -123,6 +126,7 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
         reply.header('connection', 'close');
         throw stopping();
       }
+      if (deps.isFenced?.()) throw new CutOffError();
       request.state.keyChanges = deps.authenticator.changes;
       const credential = await authenticate(request);
       request.state.credential = credential;

@@ -12,6 +12,7 @@ import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { ResultMemory, ResultMemoryLimit } from '../base/result-memory.ts';
 import { AnswerSeal } from '../idempotency/answer-seal.ts';
+import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { answerSocket } from './answer-socket.ts';
@@ -66,6 +67,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     }
     const opened = await openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
+    claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps.auditLog);
     request.state.audit = audit;
     const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory, audit });
@@ -111,10 +113,10 @@ async function answer(
   }
 }
 
-/** Returns why the request ended early, if its client left or its key stopped working. */
+/** Returns why the request ended early, if its client left, its key stopped working or the server was cut off. */
 function endOf({ reason }: AbortSignal): Error | undefined {
   const isKeyEnd = reason instanceof AppError && reason.is('unauthorized');
-  return isKeyEnd || reason instanceof ClientGoneError ? reason : undefined;
+  return isKeyEnd || reason instanceof CutOffError || reason instanceof ClientGoneError ? reason : undefined;
 }
 
 /** Aborts `controller` when the client disconnects, until disposed of. */

@@ -30,7 +30,7 @@ export async function sendEvents(
     writer.end();
     return undefined;
   } catch (error) {
-    await record.claim?.fail().catch((cause: unknown) => log.error({ err: cause }, 'idempotency record not ended'));
+    await record.claim?.failWith(log);
     if (error instanceof ClientGoneError) return 'client_gone';
     const { code, message, cause } = toAppError(error);
     if (code === 'internal') log.error({ err: cause }, 'stream failed');

@@ -27,6 +27,7 @@ export interface ServiceRoutesDeps {
   /** Reads the metrics of the host's other services. */
   readonly readHostMetrics?: ((signal: AbortSignal) => Promise<string>) | undefined;
   readonly inFlight: InFlight;
+  readonly isFenced?: (() => boolean) | undefined;
   /** Rejects while sandboxes cannot be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
 }
@@ -39,6 +40,7 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
   app.get('/healthz', () => ({ status: 'ok', version: deps.version }));
   app.get('/readyz', async (request, reply) => {
     if (deps.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
+    if (deps.isFenced?.()) return reply.code(503).send({ status: 'not ready' });
     try {
       await deps.check(AbortSignal.timeout(CHECK_MS));
       return { status: 'ready' };

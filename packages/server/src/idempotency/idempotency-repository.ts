@@ -2,8 +2,11 @@ import { setImmediate } from 'node:timers/promises';
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { sql } from 'kysely';
 import type { Database } from '../db/database.ts';
+import { databaseTime } from '../db/database-time.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import { locksRows } from '../db/row-locks.ts';
 import type { IdempotencyRecordTable } from '../db/tables/server-tables.ts';
+import type { HeldClaims } from './held-claims.ts';
 import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
 
 /** Records deleted by one statement, which takes a few milliseconds. */
@@ -35,14 +38,20 @@ export interface StoredRecord {
   readonly response: StoredResponse | undefined;
 }
 
+export interface ClaimedRecord {
+  /** Id of the record: the earlier one if the request was claimed before. */
+  readonly id: string;
+  /** Counts the claims of the record, beginning with 1. */
+  readonly claim: number;
+}
+
 /** Record storage for `Idempotency`. */
 export interface IdempotencyRecords {
   /**
-   * Claims the record of a scope if there is no record, if it failed with the same body, or if it has expired. Exactly
-   * one of several concurrent claims succeeds. Returns the record's id, which is the earlier one after a failure, or
-   * undefined if the claim did not succeed.
+   * Claims the record of a scope if there is no record, if it has expired, or if it has the same body and failed, or its
+   * server has died. Exactly one of several concurrent claims succeeds. Returns undefined if the claim did not succeed.
    */
-  claim(request: ClaimRequest): Promise<string | undefined>;
+  claim(request: ClaimRequest): Promise<ClaimedRecord | undefined>;
   find(scope: IdempotencyScope): Promise<StoredRecord | undefined>;
   /** Stores the response. Returns false when `owner` no longer holds the record; the response is then not stored. */
   complete(id: string, owner: string, response: StoredResponse): Promise<boolean>;
@@ -110,9 +119,8 @@ export class IdempotencyRepository implements IdempotencyRecords {
     this.#complete = prepareComplete(db);
   }
 
-  async claim(request: ClaimRequest): Promise<string | undefined> {
-    const { rows } = await this.#claim(request);
-    return rows[0]?.id;
+  async claim(request: ClaimRequest): Promise<ClaimedRecord | undefined> {
+    return (await this.#claim(request)).rows[0];
   }
 
   async find(scope: IdempotencyScope): Promise<StoredRecord | undefined> {
@@ -145,17 +153,31 @@ export class IdempotencyRepository implements IdempotencyRecords {
 
   /** Marks the records that a server has in progress as `failed`. Returns their number. */
   async failAllOf(serverId: string): Promise<number> {
-    const prefix = claimOwner(serverId, '');
-    const isTheirs = sql<boolean>`substr(owner, 1, ${prefix.length}) = ${prefix}`;
-    return Number((await this.#inProgress().where(isTheirs).executeTakeFirst()).numUpdatedRows);
+    return Number((await this.#inProgress().where(ownedBy(serverId)).executeTakeFirst()).numUpdatedRows);
   }
 
   /** Marks the records that servers without a valid lease have in progress as `failed`. Returns their number. */
   async failAbandoned(now: number): Promise<number> {
-    const isTheirs = sql<boolean>`substr(idempotency_records.owner, 1, length(server_leases.id) + 1) = server_leases.id || ':'`;
-    const live = this.#db.selectFrom('server_leases').select('id').where('lease_until', '>', now).where(isTheirs);
+    const live = liveOwner(this.#db, now);
     const abandoned = this.#inProgress().where(({ not, exists }) => not(exists(live)));
     return Number((await abandoned.executeTakeFirst()).numUpdatedRows);
+  }
+
+  /**
+   * Marks the records that a server has in progress, but does not work on, as `failed`. Returns their number. Pass what the
+   * server works on at each moment, because claims come and go meanwhile.
+   */
+  async failUnheld(serverId: string, held: Pick<HeldClaims, 'has'>): Promise<number> {
+    const rows = await this.#db
+      .selectFrom('idempotency_records')
+      .select(['id', 'owner'])
+      .where('state', '=', 'in_progress')
+      .where(ownedBy(serverId))
+      .execute();
+    // A claim is held before the database has it, so a record that is not held now has ended, or was never known here.
+    const unheld = rows.filter(({ owner }) => !held.has(owner));
+    for (const { id, owner } of unheld) await this.fail(id, owner);
+    return unheld.length;
   }
 
   /** Deletes expired records in batches, so that requests can run in between. */
@@ -168,6 +190,17 @@ export class IdempotencyRepository implements IdempotencyRecords {
   #inProgress() {
     return this.#db.updateTable('idempotency_records').set({ state: 'failed' }).where('state', '=', 'in_progress');
   }
+}
+
+function ownedBy(serverId: string) {
+  const prefix = claimOwner(serverId, '');
+  return sql<boolean>`substr(owner, 1, ${prefix.length}) = ${prefix}`;
+}
+
+/** Selects the lease of the server that owns a record, if it is valid. */
+function liveOwner(db: Database, now: number) {
+  const isTheirs = sql<boolean>`substr(idempotency_records.owner, 1, length(server_leases.id) + 1) = server_leases.id || ':'`;
+  return db.selectFrom('server_leases').select('id').where('lease_until', '>', databaseTime(db, now)).where(isTheirs);
 }
 
 function prepareClaim(db: Database) {
@@ -188,6 +221,12 @@ function prepareClaim(db: Database) {
             body_hash: row.ref('excluded.body_hash'),
             state: 'in_progress',
             owner: row.ref('excluded.owner'),
+            claim: row
+              .case()
+              .when('idempotency_records.expires_at', '<=', slots.now)
+              .then(1)
+              .else(row('idempotency_records.claim', '+', 1))
+              .end(),
             response_status: null,
             response_body: null,
             response_file: null,
@@ -199,13 +238,24 @@ function prepareClaim(db: Database) {
             row.or([
               row('idempotency_records.expires_at', '<=', slots.now),
               row.and([
-                row('idempotency_records.state', '=', 'failed'),
                 row('idempotency_records.body_hash', '=', row.ref('excluded.body_hash')),
+                row.or([
+                  row('idempotency_records.state', '=', 'failed'),
+                  // The one server of a SQLite file fails at its start what its previous process had in progress.
+                  ...(locksRows(db)
+                    ? [
+                        row.and([
+                          row('idempotency_records.state', '=', 'in_progress'),
+                          row.not(row.exists(liveOwner(db, 0))),
+                        ]),
+                      ]
+                    : []),
+                ]),
               ]),
             ]),
           ),
       )
-      .returning('id'),
+      .returning(['id', 'claim']),
   );
 }
 

@@ -12,8 +12,10 @@ import { canonicalJson } from '../base/canonical-json.ts';
 import { randomIds } from '../base/id-source.ts';
 import { ServerLease } from '../cluster/server-lease.ts';
 import type { Database } from '../db/database.ts';
+import { hashBody } from './hash-body.ts';
+import { HeldClaims } from './held-claims.ts';
 import { type Claim, Idempotency } from './idempotency.ts';
-import { IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
+import { claimOwner, IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
 import { ReplayQuota } from './replay-quota.ts';
 import { ResultFiles } from './result-files.ts';
 import { JournaledRecords } from './sqlite/journaled-records.ts';
@@ -29,6 +31,7 @@ let idempotency: Idempotency;
 let journaled: JournaledRecords | undefined;
 let quota: ReplayQuota;
 let files: ResultFiles;
+let held: HeldClaims;
 const clock = { now: () => now };
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -44,16 +47,21 @@ async function openDirectly(): Promise<void> {
   records = new IdempotencyRepository(db);
   quota = new ReplayQuota(QUOTA_BYTES);
   files = new ResultFiles(mkdtempSync(join(folder, 'results-')), clock, randomIds);
-  idempotency = new Idempotency(records, 'srv_1', clock, randomIds, { files, quota });
+  held = new HeldClaims();
+  idempotency = new Idempotency(records, 'srv_1', clock, randomIds, { files, quota }, held);
+  for (const id of ['srv_1', 'srv_2', 'srv_12']) await leaseOf(id).beat();
 }
 
 async function openJournaled(): Promise<void> {
   await openDirectly();
   journaled = await JournaledRecords.open(db, records, join(mkdtempSync(join(folder, 'of-')), 'journal'), log);
-  idempotency = new Idempotency(journaled, 'srv_1', clock, randomIds, { files, quota });
+  idempotency = new Idempotency(journaled, 'srv_1', clock, randomIds, { files, quota }, held);
 }
 
-const leaseOf = (serverId: string) => new ServerLease({ db, records, files, serverId, clock, log });
+const leaseOf = (serverId: string) => new ServerLease({ db, records, held, files, serverId, version: '1', clock, log });
+
+/** Ends the lease of a server, as its time would. */
+const endLease = (id: string) => db.deleteFrom('server_leases').where('id', '=', id).execute();
 
 async function claim(body: unknown = {}, where = scope): Promise<Claim> {
   const opened = await idempotency.open(where, body);
@@ -129,7 +137,8 @@ function describeRecords(open: () => Promise<void>): void {
   it('keeps its id when the same request runs again after a failure', async () => {
     const first = await claim();
     await first.fail();
-    assert.equal((await claim()).recordId, first.recordId);
+    const again = await claim();
+    assert.deepEqual([again.recordId, again.record.claim], [first.recordId, first.record.claim + 1]);
   });
 
   it('is gone after a rejection, so that a better body may use the key', async () => {
@@ -218,12 +227,11 @@ describe('a server lease', () => {
   });
 
   it('fails what another server left, only once its lease has run out', async () => {
-    await leaseOf('srv_1').beat();
     await claim();
     const survivor = leaseOf('srv_2');
     await survivor.beat();
     await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
-    now += 60_000;
+    await endLease('srv_1');
     await survivor.beat();
     await claim();
   });
@@ -232,8 +240,20 @@ describe('a server lease', () => {
     const longer = new Idempotency(records, 'srv_12', clock, randomIds);
     await longer.open(scope, {});
     assert.equal(await records.failAllOf('srv_1'), 0);
+    await endLease('srv_12');
     await leaseOf('srv_1').beat();
     await claim();
+  });
+
+  it('fails what its server has in progress without working on it, as a claim whose commit was not answered', async () => {
+    const lost = claimOwner('srv_1', 'lost');
+    const known = await claim({}, { ...scope, key: 'known' });
+    const request = { ...scope, id: 'idem_lost', bodyHash: hashBody({}), owner: lost, now, expiresAt: now + 1000 };
+    assert.ok(await records.claim(request));
+    await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
+    await leaseOf('srv_1').beat();
+    assert.equal((await claim()).recordId, 'idem_lost');
+    await known.complete(200, '{}');
   });
 
   it('sweeps expired records and their files', async () => {
@@ -246,6 +266,36 @@ describe('a server lease', () => {
     await leaseOf('srv_1').beat();
     assert.deepEqual(await db.selectFrom('idempotency_records').select('id').execute(), []);
     await assert.rejects(files.read(file), { code: 'ENOENT' });
+  });
+});
+
+describe('the claims of a server that is cut off', () => {
+  beforeEach(openDirectly);
+
+  it('end with their work, and are not ended in the database', async () => {
+    const lost = await claim();
+    const work = new AbortController();
+    lost.setWork(work);
+    held.abandonAll();
+    assert.ok(work.signal.reason instanceof AppError && work.signal.reason.code === 'unavailable');
+    await lost.endWith(work.signal.reason, log);
+    await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
+    await leaseOf('srv_1').beat();
+    assert.equal((await claim()).record.claim, 2);
+  });
+
+  it('are not worked on if the database granted them too late', async () => {
+    let isFenced = false;
+    const late = new HeldClaims(() => isFenced);
+    const slow = new Idempotency(records, 'srv_1', clock, randomIds, {}, late);
+    const opening = slow.open(scope, {});
+    isFenced = true;
+    await refuses(opening, 'unavailable');
+    assert.equal((await db.selectFrom('idempotency_records').selectAll().execute()).length, 1);
+    const second = new Idempotency(records, 'srv_2', clock, randomIds);
+    await refuses(second.open(scope, {}), 'idempotency_request_in_progress');
+    await endLease('srv_1');
+    if (DATABASE_KIND === 'postgresql') assert.equal((await second.open(scope, {})).status, 'claimed');
   });
 });
 

@@ -6,7 +6,14 @@ import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { AnswerSeal } from './answer-seal.ts';
 import { hashBody } from './hash-body.ts';
-import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
+import { HeldClaims } from './held-claims.ts';
+import {
+  type ClaimedRecord,
+  type ClaimRequest,
+  claimOwner,
+  type IdempotencyRecords,
+  type IdempotencyScope,
+} from './idempotency-repository.ts';
 import type { ReplayQuota } from './replay-quota.ts';
 import type { ResultFiles } from './result-files.ts';
 import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
@@ -32,6 +39,7 @@ export class Idempotency {
   readonly #clock: Clock;
   readonly #ids: IdSource;
   readonly #storage: ResponseStorage;
+  readonly #held: HeldClaims;
 
   /** @param serverId owner of this server's claims, which are marked `failed` if the server dies. */
   constructor(
@@ -40,12 +48,14 @@ export class Idempotency {
     clock: Clock,
     ids: IdSource,
     storage: ResponseStorage = {},
+    held = new HeldClaims(),
   ) {
     this.#records = records;
     this.#serverId = serverId;
     this.#clock = clock;
     this.#ids = ids;
     this.#storage = storage;
+    this.#held = held;
   }
 
   /**
@@ -63,13 +73,14 @@ export class Idempotency {
       const owner = claimOwner(this.#serverId, id);
       const now = this.#clock.now();
       const expiresAt = now + LIMITS.idempotencyRetentionMs;
-      const claimed = await this.#records.claim({ ...scope, id, bodyHash, owner, now, expiresAt });
+      const claimed = await this.#claim({ ...scope, id, bodyHash, owner, now, expiresAt });
       if (claimed !== undefined) {
-        const isRetry = claimed !== id;
+        const isRetry = claimed.id !== id;
         const account = (bytes: number) => this.#storage.quota?.add(scope.orgId, expiresAt, bytes);
         const claim = new Claim({
           records: this.#records,
-          recordId: claimed,
+          record: claimed,
+          held: this.#held,
           owner,
           isRetry,
           account,
@@ -99,6 +110,20 @@ export class Idempotency {
     return requireFiles(this.#storage).read(file);
   }
 
+  /** @throws AppError `unavailable` if this server is cut off from the database */
+  async #claim(request: ClaimRequest): Promise<ClaimedRecord | undefined> {
+    const { owner } = request;
+    let claimed: ClaimedRecord | undefined;
+    this.#held.add(owner);
+    try {
+      claimed = await this.#records.claim(request);
+    } finally {
+      if (!claimed) this.#held.delete(owner);
+    }
+    if (claimed) this.#held.require(owner);
+    return claimed;
+  }
+
   /** Throws if the quota is used up and the request has no record to replay. A failed record does not count. */
   async #requireRoom(scope: IdempotencyScope): Promise<void> {
     const { quota } = this.#storage;
@@ -111,13 +136,22 @@ export class Idempotency {
 
 /** The exclusive claim to execute one request. The holder must end it exactly once, with one of its methods. */
 export class Claim {
-  readonly recordId: string;
+  readonly record: ClaimedRecord;
   readonly #deps: ClaimDeps;
 
   constructor(deps: ClaimDeps) {
-    this.recordId = deps.recordId;
+    this.record = deps.record;
     this.#deps = deps;
     if (!deps.isRetry) deps.account(RECORD_BYTES);
+  }
+
+  get recordId(): string {
+    return this.record.id;
+  }
+
+  /** Has `work` aborted if this server is cut off from the database: another one may then execute the request. */
+  setWork(work: AbortController): void {
+    this.#deps.held.setWork(this.#deps.owner, work);
   }
 
   /**
@@ -142,35 +176,55 @@ export class Claim {
    */
   async reject(): Promise<void> {
     if (this.#deps.isRetry) return this.fail();
-    await this.#deps.records.delete(this.recordId, this.#deps.owner);
+    await this.#end((records, owner) => records.delete(this.recordId, owner));
     this.#deps.account(-RECORD_BYTES);
   }
 
   async fail(): Promise<void> {
-    await this.#deps.records.fail(this.recordId, this.#deps.owner);
+    await this.#end((records, owner) => records.fail(this.recordId, owner));
   }
 
-  /** Ends the claim after `error`. A record that cannot be written now fails when this server's lease ends. */
+  /** Ends the claim after `error`. A record that cannot be written now fails with a later heartbeat of this server. */
   async endWith(error: unknown, log: Logger): Promise<void> {
     const isRejection = error instanceof AppError && error.status < 500;
+    await this.#endBy(() => (isRejection ? this.reject() : this.fail()), log);
+  }
+
+  /** Ends the claim after an error that its client has seen already, whatever it was. */
+  async failWith(log: Logger): Promise<void> {
+    await this.#endBy(() => this.fail(), log);
+  }
+
+  async #endBy(end: () => Promise<void>, log: Logger): Promise<void> {
+    // The database does not answer to a server that had to abandon its claims.
+    if (!this.#deps.held.has(this.#deps.owner)) return;
     try {
-      await (isRejection ? this.reject() : this.fail());
+      await end();
     } catch (cause) {
       log.error({ err: cause, recordId: this.recordId }, 'idempotency record not ended');
+    } finally {
+      this.#deps.held.delete(this.#deps.owner);
     }
   }
 
   async #complete(response: StoredResponse): Promise<void> {
-    const { records, owner, account } = this.#deps;
-    const isOurs = await records.complete(this.recordId, owner, response);
-    if (!isOurs) throw new Error(`idempotency record ${this.recordId} was lost while its request was executed`);
-    account(storedBytesOf(response) - RECORD_BYTES);
+    const isOurs = await this.#end((records, owner) => records.complete(this.recordId, owner, response));
+    if (!isOurs) throw claimLost();
+    this.#deps.account(storedBytesOf(response) - RECORD_BYTES);
+  }
+
+  async #end<T>(write: (records: IdempotencyRecords, owner: string) => Promise<T>): Promise<T> {
+    const { records, owner, held } = this.#deps;
+    const written = await write(records, owner);
+    held.delete(owner);
+    return written;
   }
 }
 
 interface ClaimDeps extends ResponseStorage {
   readonly records: IdempotencyRecords;
-  readonly recordId: string;
+  readonly record: ClaimedRecord;
+  readonly held: HeldClaims;
   readonly owner: string;
   readonly isRetry: boolean;
   readonly seal: AnswerSeal | undefined;
@@ -192,6 +246,11 @@ function reused(): AppError {
     'idempotency_key_reused',
     'This Idempotency-Key was already used with a different body; use a new key for a new operation.',
   );
+}
+
+function claimLost(): AppError {
+  const message = 'The idempotency record was lost while its request was executed; send the request again.';
+  return new AppError('unavailable', message);
 }
 
 function inProgress(): AppError {

@@ -1,13 +1,18 @@
+import type { Generated } from 'kysely';
+
 export interface ServerTables {
   server_leases: ServerLeaseTable;
   server_secrets: ServerSecretTable;
   idempotency_records: IdempotencyRecordTable;
 }
 
-/** Servers that share the database. A server that misses its heartbeat loses the records that it has in progress. */
+/** Servers that share the database. A server without a valid lease loses the records that it has in progress. */
 export interface ServerLeaseTable {
   id: string;
   lease_until: number;
+  /** Name of the host that it runs on; null if the server is older than the column, as the version. */
+  host: string | null;
+  version: string | null;
   /** Newest migration that the server knows; null if the server is older than the column. */
   schema_version: string | null;
 }
@@ -33,6 +38,8 @@ export interface IdempotencyRecordTable {
   state: 'in_progress' | 'completed' | 'failed';
   /** Id of the executing server, a colon, and the id of its claim. */
   owner: string;
+  /** How often the record was claimed. A higher claim ends the work of a lower one. */
+  claim: Generated<number>;
   response_status: number | null;
   /** JSON; encrypted under a key that only the caller can derive if it has a secret. */
   response_body: string | null;

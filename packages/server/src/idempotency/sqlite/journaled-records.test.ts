@@ -107,7 +107,7 @@ describe('a record in the journal', () => {
   });
 
   it('meets one that the database has: it is not claimed twice', async () => {
-    assert.equal(await records.claim(FIRST), 'idem_1');
+    assert.equal((await records.claim(FIRST))?.id, 'idem_1');
     await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
     await records.flush();
     assert.equal(await records.claim(SECOND), undefined);

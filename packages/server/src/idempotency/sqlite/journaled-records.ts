@@ -4,6 +4,7 @@ import type { Database } from '../../db/database.ts';
 import { embeddedDatabase } from '../../db/embedded-database.ts';
 import { prepareNow } from '../../db/prepared-query.ts';
 import {
+  type ClaimedRecord,
   type ClaimRequest,
   claimColumns,
   type IdempotencyRecords,
@@ -95,11 +96,11 @@ export class JournaledRecords implements IdempotencyRecords {
     return journaled;
   }
 
-  async claim(request: ClaimRequest): Promise<string | undefined> {
+  async claim(request: ClaimRequest): Promise<ClaimedRecord | undefined> {
     const scope = nameOf(request);
     if (this.#isNew(scope, request)) {
       this.#write({ claimed: request });
-      return request.id;
+      return { id: request.id, claim: 1 };
     }
     this.#deciding.set(scope, (this.#deciding.get(scope) ?? 0) + 1);
     try {

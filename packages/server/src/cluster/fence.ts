@@ -1,0 +1,53 @@
+/** Time without a renewal of the lease after which a server stops its work: two thirds of the lease. */
+export const FENCE_MS = 20_000;
+
+/** How much earlier than this clock a timer may fire. */
+const TIMER_MS = 10;
+
+/**
+ * Closes when the lease of this server was not renewed for so long that other servers may soon count it as dead, and opens
+ * with the next renewal. Its time is that of this process alone, which nobody sets, and counts while the process is stopped.
+ */
+export class Fence {
+  readonly #onClosed: () => void;
+  readonly #elapsed: () => number;
+  #renewedAt: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #wasTold = false;
+
+  /** @param onClosed ends the work of this server; called once each time that the fence closes */
+  constructor(onClosed: () => void, elapsed = () => performance.now()) {
+    this.#onClosed = onClosed;
+    this.#elapsed = elapsed;
+  }
+
+  /** Open until the first renewal, when the server does not serve yet. */
+  get isClosed(): boolean {
+    return this.#renewedAt !== undefined && this.#elapsed() - this.#renewedAt >= FENCE_MS;
+  }
+
+  /** Time to pass to `renewed`: take it before the renewal is sent, because it may arrive late. */
+  now(): number {
+    return this.#elapsed();
+  }
+
+  renewed(sentAt: number): void {
+    // A process that was stopped comes back with the answer before the timer.
+    this.look();
+    this.#renewedAt = Math.max(sentAt, this.#renewedAt ?? sentAt);
+    if (!this.isClosed) this.#wasTold = false;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.look(), FENCE_MS + TIMER_MS).unref();
+  }
+
+  /** Ends the work of this server if the fence has closed. */
+  look(): void {
+    if (!this.isClosed || this.#wasTold) return;
+    this.#wasTold = true;
+    this.#onClosed();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
