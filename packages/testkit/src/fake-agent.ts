@@ -51,8 +51,10 @@ export class FakeAgent {
   opened = 0;
   /** If set, opening a context waits for it. */
   openGate: Promise<void> | undefined;
-  /** If set, the agent does not tell whether anything runs before it. */
-  activityGate: Promise<void> | undefined;
+  /** If set, what the agent says, or throws, when it is asked whether anything runs. */
+  claim: boolean | Error | undefined;
+  /** How often the agent was asked whether anything runs. */
+  asked = 0;
   readonly #onVanish: () => void;
   readonly #watchers = new Set<() => void>();
   #alive = true;
@@ -84,7 +86,10 @@ export class FakeAgent {
       files: this.files,
       isRunning: async (signal) => {
         this.#requireAlive();
-        if (this.activityGate) await orAbort(this.activityGate, signal);
+        signal.throwIfAborted();
+        this.asked += 1;
+        if (this.claim instanceof Error) throw this.claim;
+        if (this.claim !== undefined) return this.claim;
         const inContexts = [...this.contexts.values()].some(({ runs }) => runs.size > 0);
         return inContexts || this.commands.areRunning;
       },

@@ -33,7 +33,8 @@ async function beginWait(
     return record;
   };
   const counted = Object.assign(Object.create(sandboxes), { find });
-  const awaitSandbox = new AwaitSandbox(counted, changes, new Executions(server.clock, changes));
+  const executions = new Executions(server.clock, changes);
+  const awaitSandbox = new AwaitSandbox(counted, changes, { of: () => executions });
   const ready = awaitSandbox.status(id, 'ready', NEVER_MS, signal);
   const status = ready.then((record) => {
     wait.isOver = true;

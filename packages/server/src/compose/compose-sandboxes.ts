@@ -34,19 +34,23 @@ import { runRoutes } from '../runs/run-routes.ts';
 import { ListSandboxes } from '../sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../sandboxes/api/sandbox-routes.ts';
 import { AbandonedLaunches } from '../sandboxes/lifecycle/abandoned-launches.ts';
+import { AskAgents } from '../sandboxes/lifecycle/ask-agents.ts';
 import { CreateSandbox } from '../sandboxes/lifecycle/create-sandbox.ts';
 import { DestroySandbox } from '../sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
+import { OwnLastUses, SharedLastUses } from '../sandboxes/lifecycle/last-uses.ts';
 import { LaunchSandbox } from '../sandboxes/lifecycle/launch-sandbox.ts';
 import { Reaper } from '../sandboxes/lifecycle/reaper.ts';
 import { Reconciler } from '../sandboxes/lifecycle/reconciler.ts';
 import { SandboxMetrics } from '../sandboxes/lifecycle/sandbox-metrics.ts';
 import { SetSandboxTtl } from '../sandboxes/lifecycle/set-sandbox-ttl.ts';
+import { ActivityRows } from '../sandboxes/record/activity-rows.ts';
 import { Executions } from '../sandboxes/record/executions.ts';
 import { OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
 import { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import type { SharedActivity } from '../sandboxes/record/shared-activity.ts';
 import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
 import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
@@ -121,7 +125,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers } = deps;
   const { usages, startedWork } = deps.usage;
   const changes = sharedChanges<SandboxId>('sandbox', deps.notifications);
-  const executions = new Executions(clock, changes);
+  const isShared = kindOf(db) === 'postgresql';
+  const executions: Executions = new Executions(clock, changes, isShared ? (id) => activityRows.note(id) : undefined);
+  const activityRows = new ActivityRows({ db, executions, servers, clock, log });
+  const activity: SharedActivity = isShared ? activityRows : { of: () => executions };
   const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions, usages });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
@@ -157,12 +164,14 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
-  const reaper = new Reaper({ sandboxes, destroySandbox, executions, clock, log });
+  const askAgents = new AskAgents(connections, clock);
+  const lastUses = isShared ? new SharedLastUses(activity) : new OwnLastUses(sandboxes, executions, clock);
+  const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, clock, log });
 
   const endedRecords = new EndedRecords(db);
 
   const access = new SandboxAccess(sandboxes);
-  const awaitSandbox = new AwaitSandbox(sandboxes, changes, executions);
+  const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
   const createSandbox = new CreateSandbox({
     sandboxes,
     projects,
@@ -174,7 +183,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ids,
     settings,
   });
-  const listSandboxes = new ListSandboxes(sandboxes, projects, executions);
+  const listSandboxes = new ListSandboxes(sandboxes, projects, activity);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
@@ -199,6 +208,11 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     log,
   });
 
+  const reconcile = async () => {
+    const report = await reconciler.reconcile();
+    if (isShared) await activityRows.tidy();
+    return report;
+  };
   const loops: Loop[] = [];
   return {
     core: {
@@ -220,7 +234,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         awaitSandbox,
         setSandboxTtl,
         destroySandbox,
-        activity: executions,
+        activity,
       }),
       ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
       ...contextRoutes(createContext, changeContext),
@@ -233,7 +247,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
       const mend = async () => {
         await catalogue.sync();
-        await reconciler.reconcile();
+        await reconcile();
         return settings.reconcileIntervalMs;
       };
       const reap = async () => (await reaper.sweep()).sleepMs;
@@ -249,16 +263,18 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         new Loop('forget', forget, RETRY_MS, log),
       );
       // The server of a SQLite file is alone: only its start finds launches of another process.
-      if (kindOf(db) === 'sqlite') return;
+      if (!isShared) return;
+      await activityRows.start();
       const takeOver = () => abandonedLaunches.takeOver().then(() => TAKE_OVER_MS);
       loops.push(new Loop('take over launches', takeOver, RETRY_MS, log));
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));
       await launchSandbox.handOver();
+      if (isShared) await activityRows.stop();
       await connections.closeAll();
     },
-    reconcile: () => reconciler.reconcile(),
+    reconcile,
     async destroyAll(announce) {
       const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
       for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);

@@ -1,10 +1,11 @@
-import { LIMITS, operations } from '@cloche/contract';
+import { LIMITS, operations, type Sandbox } from '@cloche/contract';
 import { type RequestContext, type Route, route } from '../../http/route.ts';
 import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
 import type { SetSandboxTtl } from '../lifecycle/set-sandbox-ttl.ts';
-import { type Activity, type SandboxRecord, toSandbox } from '../record/sandbox.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxAccess } from '../record/sandbox-access.ts';
+import { type SharedActivity, showSandboxes } from '../record/shared-activity.ts';
 import type { AwaitSandbox } from '../use/await-sandbox.ts';
 import type { ListSandboxes } from './list-sandboxes.ts';
 
@@ -15,12 +16,15 @@ export interface SandboxRoutesDeps {
   readonly awaitSandbox: AwaitSandbox;
   readonly setSandboxTtl: SetSandboxTtl;
   readonly destroySandbox: DestroySandbox;
-  readonly activity: Activity;
+  readonly activity: SharedActivity;
 }
 
 export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
   const { access, createSandbox, listSandboxes, awaitSandbox, setSandboxTtl, destroySandbox, activity } = services;
-  const answer = (record: SandboxRecord) => ({ sandbox: toSandbox(record, activity) });
+  const answer = async (record: SandboxRecord) => {
+    const [sandbox] = await showSandboxes([record], activity);
+    return { sandbox: sandbox as Sandbox };
+  };
   const setTtl = async ({
     credential,
     params,
@@ -31,10 +35,10 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
 
   return [
     route(operations.createSandbox, async (request) => answer(await createSandbox.create(request))),
-    route(operations.listSandboxes, async ({ credential, query }) => {
-      const records = await listSandboxes.list(credential, query);
-      return { data: records.map((record) => toSandbox(record, activity)), hasMore: false };
-    }),
+    route(operations.listSandboxes, async ({ credential, query }) => ({
+      data: await listSandboxes.list(credential, query),
+      hasMore: false,
+    })),
     route(operations.getSandbox, async ({ credential, params, query, signal }) => {
       const record = await access.get(credential, params.sandboxId);
       if (query.waitFor === undefined) return answer(record);

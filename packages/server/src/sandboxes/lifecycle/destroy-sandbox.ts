@@ -42,7 +42,7 @@ export class DestroySandbox {
   async destroy(
     id: SandboxId,
     reason: DestroyedReason,
-    stillDue: (record: SandboxRecord) => boolean = () => true,
+    stillDue: (record: SandboxRecord) => boolean | Promise<boolean> = () => true,
     audit?: RequestAudit,
   ): Promise<SandboxRecord> {
     for (;;) {
@@ -50,7 +50,7 @@ export class DestroySandbox {
       if (!current) throw notFound('sandbox', id);
       if (current.status === 'destroyed') return current;
       if (current.status === 'expiring') return this.#finish(current);
-      if (!stillDue(current)) return current;
+      if (!(await stillDue(current))) return current;
       const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason }, audit);
       if (expiring) return this.#finish(expiring);
     }

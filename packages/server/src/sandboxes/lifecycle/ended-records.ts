@@ -42,7 +42,7 @@ export class EndedRecords {
 
   async #delete(ids: readonly string[]): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      for (const table of ['code_contexts', 'commands', 'previews', 'sandbox_usage'] as const) {
+      for (const table of ['code_contexts', 'commands', 'previews', 'sandbox_usage', 'sandbox_activity'] as const) {
         await tx.deleteFrom(table).where('sandbox_id', 'in', ids).execute();
       }
       await tx.deleteFrom('sandboxes').where('id', 'in', ids).execute();

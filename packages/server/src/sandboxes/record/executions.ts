@@ -28,11 +28,14 @@ interface LiveActivity {
 export class Executions {
   readonly #clock: Clock;
   readonly #changes: Changes<SandboxId>;
+  readonly #onActivity: ((sandboxId: SandboxId) => void) | undefined;
   readonly #sandboxes = new Map<SandboxId, LiveActivity>();
 
-  constructor(clock: Clock, changes: Changes<SandboxId>) {
+  /** @param onActivity called at the begin and the end of each execution, and for other activity */
+  constructor(clock: Clock, changes: Changes<SandboxId>, onActivity?: (sandboxId: SandboxId) => void) {
     this.#clock = clock;
     this.#changes = changes;
+    this.#onActivity = onActivity;
   }
 
   begin(sandboxId: SandboxId, contextId: ContextId | undefined, cancel: () => void): Execution {
@@ -44,12 +47,14 @@ export class Executions {
         if (!activity.executions.delete(execution)) return;
         activity.lastActiveAt = this.#clock.now();
         if (activity.executions.size === 0) this.#changes.wake(sandboxId);
+        this.#onActivity?.(sandboxId);
       },
     };
     activity.executions.add(execution);
     activity.used = true;
     activity.lastActiveAt = this.#clock.now();
     if (activity.executions.size === 1) this.#changes.wake(sandboxId);
+    this.#onActivity?.(sandboxId);
     if (contextId !== undefined && activity.endedContexts.has(contextId)) cancel();
     return execution;
   }
@@ -57,10 +62,16 @@ export class Executions {
   /** Records activity that restarts the idle timeout but is not an execution. */
   touch(sandboxId: SandboxId): void {
     this.#activityOf(sandboxId).lastActiveAt = this.#clock.now();
+    this.#onActivity?.(sandboxId);
   }
 
   isRunning(sandboxId: SandboxId): boolean {
     return (this.#sandboxes.get(sandboxId)?.executions.size ?? 0) > 0;
+  }
+
+  /** Returns the sandboxes in which an execution of this server is active. */
+  running(): SandboxId[] {
+    return [...this.#sandboxes.keys()].filter((id) => this.isRunning(id));
   }
 
   wasUsed(sandboxId: SandboxId): boolean {

@@ -1,0 +1,51 @@
+import type { SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
+import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
+import type { Clock } from '../../base/clock.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+
+/**
+ * Time for which a silent agent counts as busy. No run of another server outlives it unseen: a server that cannot write
+ * its activity for so long has lost its lease and has ended its work.
+ */
+const SILENCE_MS = 30_000;
+
+/** Asks agents whether anything runs in their sandboxes. An agent knows of the work of all servers. */
+export class AskAgents {
+  readonly #connections: AgentConnections;
+  readonly #clock: Clock;
+  readonly #silentSince = new Map<SandboxId, number>();
+
+  constructor(connections: AgentConnections, clock: Clock) {
+    this.#connections = connections;
+    this.#clock = clock;
+  }
+
+  /** An agent that does not answer counts as busy for a while, then as idle. */
+  async isRunning({ id, instance }: SandboxRecord): Promise<boolean> {
+    if (!instance) return false;
+    const now = this.#clock.now();
+    using limit = new Deadline(AGENT_LIMITS.askMs);
+    try {
+      const agent = await this.#connections.get(instance, limit.signal);
+      const isRunning = await agent.isRunning(limit.signal);
+      this.#silentSince.delete(id);
+      return isRunning;
+    } catch (error) {
+      // Agents of an earlier version do not tell.
+      if (error instanceof AgentError && error.kind === 'not_found') return false;
+      const since = this.#silentSince.get(id) ?? now;
+      this.#silentSince.set(id, since);
+      return now - since < SILENCE_MS;
+    }
+  }
+
+  /** Forgets sandboxes that are not among `records`. */
+  keep(records: readonly SandboxRecord[]): void {
+    if (this.#silentSince.size === 0) return;
+    const kept = new Set(records.map(({ id }) => id));
+    for (const id of this.#silentSince.keys()) if (!kept.has(id)) this.#silentSince.delete(id);
+  }
+}

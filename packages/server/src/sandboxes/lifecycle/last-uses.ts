@@ -1,0 +1,63 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Executions } from '../record/executions.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { SharedActivity } from '../record/shared-activity.ts';
+
+/** How far the record of a sandbox may lag behind what the one server of its database knows. */
+const RECORD_LAG_MS = 5_000;
+/** How far rows of activity may lag behind what other servers know: twice the time for which changes are gathered. */
+const ROWS_LAG_MS = 500;
+
+/** Returns when a sandbox was last used: infinity while something runs in it. Rather later than too early. */
+export type LastUse = (record: SandboxRecord) => number;
+
+export interface LastUses {
+  read(records: readonly SandboxRecord[]): Promise<LastUse>;
+}
+
+/** Last uses where one server does everything. It knows them without a query, but for those before its start. */
+export class OwnLastUses implements LastUses {
+  readonly #sandboxes: SandboxRepository;
+  readonly #executions: Executions;
+  readonly #clock: Clock;
+
+  constructor(sandboxes: SandboxRepository, executions: Executions, clock: Clock) {
+    this.#sandboxes = sandboxes;
+    this.#executions = executions;
+    this.#clock = clock;
+  }
+
+  /** Also writes them down from time to time, for the next start. */
+  async read(records: readonly SandboxRecord[]): Promise<LastUse> {
+    for (const record of records) await this.#writeDown(record);
+    return (record) => {
+      if (this.#executions.isRunning(record.id)) return Number.POSITIVE_INFINITY;
+      const written = (record.lastActiveAt ?? record.createdAt) + (record.used ? RECORD_LAG_MS : 0);
+      return this.#executions.lastActiveAt(record.id) ?? written;
+    };
+  }
+
+  async #writeDown({ id, lastActiveAt = 0 }: SandboxRecord): Promise<void> {
+    const seen = this.#executions.isRunning(id) ? this.#clock.now() : this.#executions.lastActiveAt(id);
+    if (seen === undefined || seen - lastActiveAt < RECORD_LAG_MS) return;
+    await this.#sandboxes.recordActivity(id, seen);
+  }
+}
+
+/** Last uses where several servers share the database. */
+export class SharedLastUses implements LastUses {
+  readonly #activity: SharedActivity;
+
+  constructor(activity: SharedActivity) {
+    this.#activity = activity;
+  }
+
+  async read(records: readonly SandboxRecord[]): Promise<LastUse> {
+    const activity = await this.#activity.of(records.map(({ id }) => id));
+    return ({ id, lastActiveAt, createdAt }) => {
+      if (activity.isRunning(id)) return Number.POSITIVE_INFINITY;
+      return Math.max(lastActiveAt ?? createdAt, activity.lastActiveAt(id) ?? 0) + ROWS_LAG_MS;
+    };
+  }
+}

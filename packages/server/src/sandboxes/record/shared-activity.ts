@@ -1,0 +1,20 @@
+import type { SandboxId } from '@cloche/contract';
+import { type Activity, type SandboxRecord, toSandbox } from './sandbox.ts';
+
+/** What is known of the activity in sandboxes at one moment. */
+export interface RecentActivity extends Activity {
+  /** Undefined if no activity is known. */
+  lastActiveAt(sandboxId: SandboxId): number | undefined;
+}
+
+/** Activity in sandboxes, whichever server of the database it goes through. */
+export interface SharedActivity {
+  of(sandboxIds: readonly SandboxId[]): RecentActivity | Promise<RecentActivity>;
+}
+
+/** Returns the sandboxes as clients see them now. */
+export async function showSandboxes(records: readonly SandboxRecord[], activity: SharedActivity) {
+  // Only a ready sandbox has activity.
+  const seen = await activity.of(records.filter(({ status }) => status === 'ready').map(({ id }) => id));
+  return records.map((record) => toSandbox(record, seen));
+}
