@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkPackage, minifiedBytes } from './release/check-package.ts';
+import { buildCliPackage } from './release/cli-package.ts';
 import { buildSdkPackage } from './release/sdk-package.ts';
 import { packTarball } from './release/tarball.ts';
 
@@ -17,7 +18,8 @@ const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 
 const sdk = await buildSdkPackage(join(out, 'packages/sdk'));
-for (const built of [sdk]) {
+const cli = await buildCliPackage(join(out, 'packages/cloche'));
+for (const built of [sdk, cli]) {
   const tarball = packTarball(built, out);
   await checkPackage(built, tarball);
   console.log(`${tarball.file}: ${tarball.files.length} files, ${(tarball.bytes / 1000).toFixed(1)} kB`);

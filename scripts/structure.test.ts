@@ -20,8 +20,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],
   'host-checks': ['layout', 'protocol', 'settings'],
-  cli: ['sdk', 'dockerfile', 'image-archive', 'contract', 'layout', 'protocol', 'settings', 'host-checks'],
-  setup: ['layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
+  cli: ['sdk', 'dockerfile', 'image-archive', 'contract', 'protocol'],
+  setup: ['cli', 'contract', 'layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'node-support', 'protocol', 'server'],
 };
 
@@ -157,7 +157,8 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['installation'],
     ['first-key.ts'],
     ['index.ts', 'start.ts'],
-    ['main.ts'],
+    ['commands'],
+    ['host-commands.ts', 'main.ts'],
   ],
   sdk: [
     ['cloche-error.ts', 'deadline.ts', 'output-bytes.ts'],
@@ -187,10 +188,10 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   cli: [
     ['terminal'],
     [OTHER_FILES],
-    ['copy', 'egress-log-client.ts', 'report-error.ts', 'templates'],
+    ['copy', 'host-commands.ts', 'report-error.ts', 'templates'],
     ['command.ts', 'run-presenter.ts'],
     ['commands'],
-    ['program.ts'],
+    ['kit.ts', 'program.ts'],
     ['main.ts'],
   ],
   testkit: [

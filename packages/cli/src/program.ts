@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { loadHostCommand } from './host-commands.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { UsageCommand } from './usage-command.ts';
 
@@ -26,9 +27,10 @@ const MODULES: readonly { names: readonly string[]; load: () => Promise<(program
   { names: ['quota'], load: async () => (await import('./commands/quota.ts')).addQuotaCommand },
   { names: ['top'], load: async () => (await import('./commands/top.ts')).addTopCommand },
   { names: ['usage'], load: async () => (await import('./commands/usage.ts')).addUsageCommand },
-  { names: ['admin'], load: async () => (await import('./commands/admin.ts')).addAdminCommands },
-  { names: ['migrate'], load: async () => (await import('./commands/migrate.ts')).addMigrateCommand },
-  { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
+  { names: ['admin'], load: () => loadHostCommand('admin') },
+  { names: ['migrate'], load: () => loadHostCommand('migrate') },
+  { names: ['doctor'], load: () => loadHostCommand('doctor') },
+  { names: ['start'], load: () => loadHostCommand('start') },
   { names: ['config'], load: async () => (await import('./commands/config.ts')).addConfigCommand },
 ];
 

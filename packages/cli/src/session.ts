@@ -1,4 +1,4 @@
-import { Cloche, DEFAULT_URL } from '@cloche/sdk';
+import { type ClientOptions, Cloche, DEFAULT_URL } from '@cloche/sdk';
 import { readClientFile } from './client-file.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -27,8 +27,8 @@ export class Session {
    * Connects to the service. Settings come from flags, then the environment, then the client file, then defaults.
    * @throws {ClocheError} `missing_api_key`
    */
-  async connect(): Promise<Cloche> {
-    return new Cloche(await this.settings());
+  async connect(options: Pick<ClientOptions, 'webSocket'> = {}): Promise<Cloche> {
+    return new Cloche({ ...(await this.settings()), ...options });
   }
 
   /** The key that was passed as a flag. */

@@ -76,7 +76,7 @@ export const ERRORS = {
         }),
       ),
     }),
-    summary: 'There is no such resource (`details.resource`), or it belongs to another organization.',
+    summary: 'There is no such resource, or it belongs to another organization.',
   },
   method_not_allowed: {
     status: 405,

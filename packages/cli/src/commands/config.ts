@@ -2,6 +2,7 @@ import { DEFAULT_URL } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { clientFilePath, readClientFile } from '../client-file.ts';
 import { leaf, perform } from '../command.ts';
+import { findHostCommands } from '../host-commands.ts';
 import { table } from '../terminal/table.ts';
 
 interface ShownSetting {
@@ -32,23 +33,35 @@ export function addConfigCommand(program: Command): void {
 }
 
 async function shownSettings(): Promise<ShownSetting[]> {
-  // Loaded late, because no other command needs it.
-  const { effectiveSettings, redacted } = await import('@cloche/settings');
-  const ofClient = await clientDefaults();
-  return effectiveSettings(process.env).map((setting) => {
-    const { name, source, doc } = setting;
-    const fallback = source === 'default' ? ofClient[name] : undefined;
-    if (fallback === undefined) return { name, value: redacted(setting), source, doc };
-    return { name, value: redacted({ ...setting, value: fallback.value }), source: fallback.source, doc };
+  const ofClient = await clientSettings();
+  const host = await findHostCommands();
+  if (!host) return ofClient.map(({ secret, ...setting }) => ({ ...setting, value: shown(setting.value, secret) }));
+  return host.hostSettings(process.env).map(({ redact, ...setting }) => {
+    const own = ofClient.find(({ name }) => name === setting.name);
+    if (own?.value === undefined || setting.source !== 'default') return setting;
+    return { ...setting, value: redact(own.value), source: own.source };
   });
 }
 
-/** Returns the client settings that the CLI uses if the environment sets none. */
-async function clientDefaults(): Promise<Record<string, { value: string; source: string } | undefined>> {
+function shown(value: string | undefined, isSecret: boolean): string | undefined {
+  return isSecret && value !== undefined ? '(redacted)' : value;
+}
+
+/** Returns the settings of the command line itself. */
+async function clientSettings(): Promise<(ShownSetting & { secret: boolean })[]> {
   const { url, apiKey } = await readClientFile();
-  const source = clientFilePath();
-  return {
-    CLOCHE_URL: url === undefined ? { value: DEFAULT_URL, source: 'default' } : { value: url, source },
-    CLOCHE_API_KEY: apiKey === undefined ? undefined : { value: apiKey, source },
-  };
+  const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
+  const from = (set: string | undefined, stored: string | undefined) =>
+    set ? { value: set, source: 'environment' } : { value: stored, source: stored ? clientFilePath() : 'default' };
+  const address = from(CLOCHE_URL, url);
+  return [
+    {
+      name: 'CLOCHE_URL',
+      ...address,
+      value: address.value ?? DEFAULT_URL,
+      doc: 'address of the service',
+      secret: false,
+    },
+    { name: 'CLOCHE_API_KEY', ...from(CLOCHE_API_KEY, apiKey), doc: 'API key', secret: true },
+  ];
 }

@@ -1,13 +1,10 @@
-import type { ProjectQuotas } from '@cloche/contract';
-import { QuotaList } from '@cloche/protocol';
 import type { Command } from 'commander';
-import { group, leaf, perform } from '../command.ts';
-import { callOperator } from '../operator-client.ts';
-import { quota } from '../option-values.ts';
+import { leaf, perform } from '../command.ts';
 import type { Session } from '../session.ts';
 import { table } from '../terminal/table.ts';
 
-interface Use {
+/** A quota with its use. */
+export interface Use {
   readonly quota: string;
   readonly limit: number | null;
   readonly used: number;
@@ -20,33 +17,12 @@ export function addQuotaCommand(program: Command): void {
     'cloche quota --project prj_…',
   ]).option('--project <project>', 'quotas of one project');
   perform(command, async (session, { project: projectId }: { project?: string }) => {
-    await show(session, await (await session.connect()).quotas.list({ projectId }));
+    await showQuotas(session, await (await session.connect()).quotas.list({ projectId }));
   });
 }
 
-export function addAdminQuotaCommands(admin: Command): void {
-  const quotas = group(admin, 'quota', 'Limits of organizations');
-
-  const list = leaf(quotas, 'list', 'Show the quotas of an organization').requiredOption('--org <org>', 'id or name');
-  perform(list, async (session, { org }: { org: string }) => {
-    await show(session, (await callOperator('GET', pathOf(org), QuotaList)).data);
-  });
-
-  const set = leaf(quotas, 'set <name=number...>', 'Set limits of an organization; NAME=none removes one', [
-    'cloche admin quota set --org acme liveSandboxes=50 artifactBytes=10000000000',
-    'cloche admin quota set --org acme liveSandboxes=none',
-  ]).requiredOption('--org <org>', 'id or name');
-  perform(set, async (session, { org }: { org: string }, settings: string[]) => {
-    const changes = settings.reduce<ProjectQuotas>((all, text) => quota(text, all), {});
-    await show(session, (await callOperator('PATCH', pathOf(org), QuotaList, changes)).data);
-  });
-}
-
-function pathOf(org: string): string {
-  return `/orgs/${encodeURIComponent(org)}/quotas`;
-}
-
-async function show(session: Session, data: readonly Use[]): Promise<void> {
+/** Prints quotas as a table. */
+export async function showQuotas(session: Session, data: readonly Use[]): Promise<void> {
   const columns = [
     { title: 'QUOTA', value: ({ quota: name }: Use) => name },
     { title: 'USED', value: ({ used }: Use) => String(used) },

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import type { CommandUser } from '@cloche/contract';
-import { type Pty, Ptys, type SandboxInfo } from '@cloche/sdk';
+import { type Pty, Ptys, type SandboxInfo, type WebSocketClass } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { userOption } from '../option-values.ts';
@@ -26,7 +26,8 @@ export function addShellCommand(program: Command): void {
 
 async function openShell(session: Session, { user, pty: id }: ShellFlags, sandboxId: string): Promise<void> {
   const { stdin, stdout } = process;
-  const ptys = new Ptys(await session.connect(), sandboxId as SandboxInfo['id']);
+  const cloche = await session.connect({ webSocket: await webSocketClass() });
+  const ptys = new Ptys(cloche, sandboxId as SandboxInfo['id']);
   const pty = await ptys.open({
     id,
     user,
@@ -48,6 +49,12 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
     stdout.off('resize', resize);
     stdin.destroy();
   }
+}
+
+/** Returns a WebSocket for Node before 22, which has none of its own. */
+async function webSocketClass(): Promise<WebSocketClass | undefined> {
+  // Takes the same arguments, and has the members and events that a terminal uses.
+  return globalThis.WebSocket ? undefined : ((await import('ws')).WebSocket as unknown as WebSocketClass);
 }
 
 /** Prints how to reconnect. The terminal is still raw, and the cursor may be in the middle of a line. */

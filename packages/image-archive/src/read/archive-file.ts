@@ -2,7 +2,7 @@ import { closeSync, createReadStream, createWriteStream, openSync, readSync } fr
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { detectArchive, InvalidArchiveError, readTar, type TarCompression } from '@cloche/protocol';
 import { ImageError } from './image-error.ts';
 
@@ -118,7 +118,13 @@ async function decompress(
       yield chunk;
     }
   };
-  const decompressor = kind === 'gzip' ? createGunzip() : createZstdDecompress();
+  // The command line also runs on Node.js before 22.15, which has no zstd.
+  if (kind === 'zstd' && typeof zlib.createZstdDecompress !== 'function') {
+    throw new ImageError(
+      'The image archive is compressed with zstd, which needs Node.js 22.15 or newer; decompress it.',
+    );
+  }
+  const decompressor = kind === 'gzip' ? zlib.createGunzip() : zlib.createZstdDecompress();
   try {
     await pipeline(createReadStream(path), decompressor, bound, createWriteStream(spool, { mode: 0o600 }));
   } catch (error) {

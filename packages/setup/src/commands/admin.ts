@@ -1,17 +1,23 @@
+import {
+  duration,
+  formatAge,
+  formatLeft,
+  group,
+  leaf,
+  list,
+  perform,
+  type Session,
+  scopesOf,
+  table,
+} from '@cloche/cli/kit';
 import { type CreateKey, KeyCreated, KeyRevoked, OrgCreated, OrgList, ReconcileReport } from '@cloche/protocol';
 import type { Command } from 'commander';
 import { Type } from 'typebox';
-import { group, leaf, perform } from '../command.ts';
-import { callOperator } from '../operator-client.ts';
-import { duration, list } from '../option-values.ts';
-import type { Session } from '../session.ts';
-import { formatAge, formatLeft } from '../terminal/duration.ts';
-import { table } from '../terminal/table.ts';
 import { addAdminAuditCommands } from './admin-audit.ts';
+import { addAdminQuotaCommands } from './admin-quota.ts';
 import { addCopyDatabaseCommand } from './copy-database.ts';
 import { addEgressLogCommand } from './egress-log.ts';
-import { scopesOf } from './key.ts';
-import { addAdminQuotaCommands } from './quota.ts';
+import { callOperator } from './operator-client.ts';
 
 const RotationReport = Type.Object({ rotated: Type.Integer() });
 const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });

@@ -1,7 +1,5 @@
+import { CliError, type Column, leaf, perform, table } from '@cloche/cli/kit';
 import type { Command } from 'commander';
-import { CliError } from '../cli-error.ts';
-import { leaf, perform } from '../command.ts';
-import { type Column, table } from '../terminal/table.ts';
 
 export function addDoctorCommand(program: Command): void {
   const doctor = leaf(program, 'doctor', 'Check whether this machine can run Cloche');

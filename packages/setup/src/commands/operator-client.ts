@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { CliError, OperatorError } from '@cloche/cli/kit';
 import { ErrorBody } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
-import { CliError, OperatorError } from './cli-error.ts';
 
 /**
  * Sends a request to the operator socket of the configured installation.

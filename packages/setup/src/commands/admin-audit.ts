@@ -1,9 +1,7 @@
+import { CliError, group, leaf, perform, type Session } from '@cloche/cli/kit';
 import { AuditVerification } from '@cloche/protocol';
 import { type Command, Option } from 'commander';
-import { CliError } from '../cli-error.ts';
-import { group, leaf, perform } from '../command.ts';
-import { callOperator, readOperatorLines } from '../operator-client.ts';
-import type { Session } from '../session.ts';
+import { callOperator, readOperatorLines } from './operator-client.ts';
 
 interface ExportFlags {
   org?: string;

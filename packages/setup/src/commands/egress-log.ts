@@ -1,12 +1,16 @@
+import {
+  type Colors,
+  type Column,
+  jsonLine,
+  leaf,
+  perform,
+  type Session,
+  table,
+  watchForInterruption,
+} from '@cloche/cli/kit';
 import type { DecisionEntry, DecisionPage } from '@cloche/protocol';
 import type { Command } from 'commander';
-import { leaf, perform } from '../command.ts';
-import { readDecisions } from '../egress-log-client.ts';
-import { watchForInterruption } from '../interruption.ts';
-import type { Session } from '../session.ts';
-import { jsonLine } from '../terminal/printable.ts';
-import { type Column, table } from '../terminal/table.ts';
-import type { Colors } from '../terminal/terminal.ts';
+import { readDecisions } from './egress-log-client.ts';
 
 const FOLLOW_WAIT_MS = 20_000;
 

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { CliError } from '@cloche/cli/kit';
 import { dataPaths } from '@cloche/layout';
 import { type CopyProgress, DatabaseMessage, type DatabaseTask } from '@cloche/protocol';
 import type { Static, TSchema } from 'typebox';
-import { CliError } from './cli-error.ts';
 
-const PROGRAM = fileURLToPath(new URL('../../server/src/database-program.ts', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../../../server/src/database-program.ts', import.meta.url));
 
 /** What the configuration of this host says about the server's database. */
 export interface ConfiguredDatabase {

@@ -1,6 +1,6 @@
 import { request } from 'node:http';
+import { CliError } from '@cloche/cli/kit';
 import { DecisionPage, type DecisionQuery, egressPaths } from '@cloche/protocol';
-import { CliError } from './cli-error.ts';
 import { installationFolders } from './operator-client.ts';
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;

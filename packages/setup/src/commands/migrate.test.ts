@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
-import { type Outcome, runCloche } from '../testing/run-cloche.ts';
+import { type Outcome, runCloche } from '@cloche/cli/testing';
 
 let dataDir: string;
 let serverDir: string;

@@ -1,10 +1,7 @@
+import { CLEAR_LINE, leaf, perform, type Session, UsageError } from '@cloche/cli/kit';
 import { type CopyProgress, CopyReport } from '@cloche/protocol';
 import type { Command } from 'commander';
-import { UsageError } from '../cli-error.ts';
-import { leaf, perform } from '../command.ts';
-import { configuredDatabase, runDatabaseTask } from '../database-client.ts';
-import type { Session } from '../session.ts';
-import { CLEAR_LINE } from '../terminal/terminal.ts';
+import { configuredDatabase, runDatabaseTask } from './database-client.ts';
 
 interface CopyFlags {
   from?: string;

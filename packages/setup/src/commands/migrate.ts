@@ -1,7 +1,7 @@
+import { leaf, perform } from '@cloche/cli/kit';
 import { MigrationReport } from '@cloche/protocol';
 import type { Command } from 'commander';
-import { leaf, perform } from '../command.ts';
-import { configuredDatabase, runDatabaseTask } from '../database-client.ts';
+import { configuredDatabase, runDatabaseTask } from './database-client.ts';
 
 export function addMigrateCommand(program: Command): void {
   const migrate = leaf(program, 'migrate', 'Migrate the database of this installation to this version', [
