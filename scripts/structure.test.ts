@@ -11,12 +11,13 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   settings: [],
   'node-support': [],
   protocol: [],
-  server: ['contract', 'layout', 'node-support', 'protocol', 'settings'],
+  server: ['contract', 'e2b', 'layout', 'node-support', 'protocol', 'settings'],
   hostd: ['layout', 'node-support', 'protocol', 'settings'],
   egress: ['contract', 'layout', 'node-support', 'protocol', 'settings'],
   agent: ['layout', 'node-support', 'protocol', 'kernel-js', 'image-archive'],
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract', 'protocol'],
+  e2b: ['contract', 'sdk'],
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],
   'host-checks': ['layout', 'protocol', 'settings'],
@@ -44,6 +45,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   layout: [[OTHER_FILES], ['index.ts']],
   settings: [
     ['host-defaults.ts', 'setting.ts'],
+    ['host-settings.ts', 'service-settings.ts'],
     ['settings.ts'],
     ['read-settings.ts'],
     ['effective-settings.ts'],
@@ -177,6 +179,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['node.ts'],
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
+  e2b: [[OTHER_FILES], ['control'], ['box'], ['e2b-router.ts']],
   dockerfile: [
     ['dockerfile-error.ts', 'expand-word.ts', 'ignore-patterns.ts', 'plan.ts'],
     ['instructions.ts', 'build-context.ts', 'step-lines.ts'],
@@ -225,7 +228,7 @@ interface Import {
 }
 
 const sources = globSync('packages/*/src/**/*.ts').filter(
-  (file) => !/\.(test|fixture)\.ts$|\/(testing|test)\//.test(file),
+  (file) => !/\.(test|fixture|d)\.ts$|\/(testing|test)\//.test(file),
 );
 const imports: Import[] = sources.flatMap((from) =>
   [
@@ -242,7 +245,7 @@ describe('a package', () => {
   it('imports only packages below it', () => {
     const wrong = imports.flatMap(({ from, to }) => {
       const name = from.split('/')[1] ?? '';
-      const imported = /^@cloche\/([a-z-]+)/.exec(to)?.[1];
+      const imported = /^@cloche\/([a-z0-9-]+)/.exec(to)?.[1];
       const allowed = imported === undefined || imported === name || MAY_IMPORT[name]?.includes(imported);
       return allowed ? [] : [`${from} imports ${to}`];
     });
@@ -259,8 +262,8 @@ describe('a package', () => {
 
   it('has a row in docs/architecture.md with the packages that it imports', () => {
     const section = /^## Packages$(.*?)^## /ms.exec(readFileSync('docs/architecture.md', 'utf8'))?.[1] ?? '';
-    const rows = [...section.matchAll(/^\| `([a-z-]+)` \| .* \| (.*)\|$/gm)].map(([, name = '', cell = '']) => {
-      return [name, [...cell.matchAll(/`([a-z-]+)`/g)].map(([, imported = '']) => imported).sort()] as const;
+    const rows = [...section.matchAll(/^\| `([a-z0-9-]+)` \| .* \| (.*)\|$/gm)].map(([, name = '', cell = '']) => {
+      return [name, [...cell.matchAll(/`([a-z0-9-]+)`/g)].map(([, imported = '']) => imported).sort()] as const;
     });
     assert.deepEqual(
       Object.fromEntries(rows.filter(([name]) => name !== 'kernel-python')),

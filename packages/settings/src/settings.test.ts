@@ -17,7 +17,7 @@ describe('the table of settings', () => {
 
   it('says for each setting what it is and which processes read it', () => {
     for (const [name, { summary, readBy, more }] of table) {
-      assert.match(name, /^CLOCHE_[A-Z_]+$/);
+      assert.match(name, /^CLOCHE_[A-Z0-9_]+$/);
       assert.ok(summary !== '' && !summary.endsWith('.') && readBy.length > 0, name);
       assert.ok(more === undefined || more.endsWith('.'), name);
     }

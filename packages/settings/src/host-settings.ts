@@ -1,0 +1,178 @@
+import { cores, folder, integer, mebibytes, milliseconds, oneOf, type Setting, text } from './setting.ts';
+
+const DAY_MS = 86_400_000;
+
+/** Settings of an installation on its host: addresses, folders, the network, and resources of sandboxes. */
+export const HOST_SETTINGS = {
+  CLOCHE_PORT: {
+    value: integer(0, 65_535),
+    default: 4680,
+    readBy: ['setup', 'server'],
+    isResolvedBySetup: true,
+    summary: 'TCP port of the API; 0 takes a free one',
+  },
+  CLOCHE_HOST: {
+    value: text('.', 'an address to listen on'),
+    default: '127.0.0.1',
+    readBy: ['setup', 'server'],
+    isResolvedBySetup: true,
+    summary: 'address that the API is served on',
+    more: 'Put TLS in front of any other address.',
+  },
+  CLOCHE_DATA_DIR: {
+    value: folder(),
+    default: '/var/lib/cloche',
+    readBy: ['setup', 'cli', 'server', 'hostd', 'egress'],
+    isResolvedBySetup: true,
+    summary: 'folder of persistent data: the database, artifacts, disks of sandboxes, logs',
+  },
+  CLOCHE_RUN_DIR: {
+    value: folder(),
+    defaultText: '`/run/cloche/<installation>`',
+    readBy: ['setup', 'cli', 'server', 'hostd', 'egress'],
+    isResolvedBySetup: true,
+    summary: 'folder of sockets',
+  },
+  CLOCHE_CACHE_DIR: {
+    value: folder(),
+    default: '/var/cache/cloche',
+    readBy: ['setup', 'cli', 'hostd'],
+    isResolvedBySetup: true,
+    summary: 'folder of templates and guest files, which can be built again; shared by the installations of a host',
+  },
+  CLOCHE_CACHE_RETENTION_MS: {
+    value: milliseconds(2 * DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 30 * DAY_MS,
+    readBy: ['setup', 'cli', 'hostd'],
+    summary:
+      'how long old template versions, guest files and cached steps of template builds are kept after their last use; at least two days',
+    more: 'hostd records once a day what it uses. The newest version of each template always stays.',
+  },
+  CLOCHE_CONFIG_FILE: {
+    value: text('.', 'a path'),
+    default: '/etc/cloche/cloche.env',
+    readBy: ['setup', 'cli'],
+    summary: 'file of settings, one NAME=value on each line; environment variables take precedence',
+  },
+  CLOCHE_DATABASE_URL: {
+    value: text('^[a-z]+:', 'a URL such as sqlite:/path/to/file or postgres://user:password@host/database'),
+    defaultText: 'SQLite in the data folder',
+    readBy: ['server'],
+    secret: true,
+    summary: '`sqlite:/path`, or `postgres://user:password@host:5432/database` for PostgreSQL 15 or newer',
+    more: 'See [PostgreSQL](#postgresql).',
+  },
+  CLOCHE_RUNTIME: {
+    value: oneOf('hostd'),
+    default: 'hostd',
+    readBy: ['server'],
+    summary: 'driver that runs sandboxes',
+  },
+  CLOCHE_OCI_RUNTIME: {
+    value: text('^[A-Za-z0-9._/-]+$', 'the name or the path of an OCI runtime'),
+    default: 'crun',
+    readBy: ['hostd'],
+    summary: 'OCI runtime of containers: crun, runc or runsc (gVisor)',
+    more: '`npm start` builds `runsc` with Go when it is chosen for the first time.',
+  },
+  CLOCHE_BOOTSTRAP_API_KEY: {
+    value: text(
+      '^[\\x21-\\x7e][\\x20-\\x7e]{18,1022}[\\x21-\\x7e]$',
+      '20 or more printable ASCII characters; `openssl rand -hex 32` generates a suitable key',
+    ),
+    readBy: ['server'],
+    secret: true,
+    summary: 'API key with every scope for the first organization: 20 or more printable ASCII characters',
+    more:
+      '`openssl rand -hex 32` generates a suitable key; a value that begins with `clk_` must be a whole generated key. Cloche ' +
+      'stores the key as a salted scrypt hash, and deletes the hash once the key is replaced.',
+  },
+  CLOCHE_DNS_UPSTREAM: {
+    value: text('.', 'the address of a DNS server: ip:port'),
+    defaultText: 'the first resolver of the host',
+    readBy: ['egress'],
+    summary: '`ip:port` of the resolver that answers the DNS queries of sandboxes',
+  },
+  CLOCHE_EGRESS_ALLOW_CIDRS: {
+    value: text('', 'IPv4 ranges, separated by commas'),
+    default: '',
+    defaultText: 'none',
+    readBy: ['hostd', 'egress'],
+    summary: 'private ranges that sandboxes may reach, separated by commas',
+  },
+  CLOCHE_EGRESS_DENY_CIDRS: {
+    value: text('', 'IPv4 ranges, separated by commas'),
+    default: '',
+    defaultText: 'none',
+    readBy: ['server', 'hostd', 'egress'],
+    summary: 'further ranges that no sandbox may reach in any mode, and no webhook, separated by commas',
+    more: 'An address in both settings is closed. Close public addresses of your own networks and of Docker and Kubernetes here.',
+  },
+  CLOCHE_EGRESS_EXTRA_CA: {
+    value: text('.', 'a path'),
+    defaultText: 'none',
+    readBy: ['egress'],
+    summary: 'file of further root certificates that the egress gateway trusts',
+    more: 'The user `cloche-egress` must be able to read it.',
+  },
+  CLOCHE_POOL_SIZE: {
+    value: integer(0, 9999),
+    defaultText: 'as many as fit into a sixteenth of the memory with 24 MiB each (160 MiB with gVisor), at most 64',
+    readBy: ['hostd'],
+    summary: 'sandboxes launched ahead of demand, of all templates together; 0 for none',
+    more:
+      'Each creation beyond the pool launches a sandbox of its own, four at a time. A waiting sandbox has 16 MB in its ' +
+      'control group, the mean of both templates; with gVisor and Python, it has 140 MB.',
+  },
+  CLOCHE_SANDBOX_DEFAULT_CPU: {
+    value: cores(),
+    default: 1,
+    readBy: ['server', 'hostd'],
+    summary: 'cores of a sandbox by default',
+    more: 'Its agent has a further quarter of a core.',
+  },
+  CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: {
+    value: mebibytes(128, 1 << 24),
+    defaultText: '1024 MiB, or the memory of the host where that is less',
+    readBy: ['server', 'hostd'],
+    summary: 'memory of a sandbox by default',
+    more: 'Its agent has a further 64 MiB.',
+  },
+  CLOCHE_SANDBOX_DEFAULT_DISK_MB: {
+    value: mebibytes(64, 1 << 24),
+    default: 2048,
+    readBy: ['server', 'hostd'],
+    summary: 'disk of a sandbox by default',
+  },
+  CLOCHE_SANDBOX_DEFAULT_PIDS: {
+    value: integer(32, 1 << 22),
+    default: 512,
+    readBy: ['server', 'hostd'],
+    summary: 'processes and threads that a sandbox may have by default',
+    more: 'Its agent has a further 64.',
+  },
+  CLOCHE_SANDBOX_MAX_CPU: {
+    value: cores(),
+    defaultText: 'cores of the host',
+    readBy: ['server'],
+    summary: 'the most cores that a sandbox may have',
+  },
+  CLOCHE_SANDBOX_MAX_MEMORY_MB: {
+    value: mebibytes(128, 1 << 24),
+    defaultText: 'memory of the host',
+    readBy: ['server'],
+    summary: 'the most memory that a sandbox may have',
+  },
+  CLOCHE_SANDBOX_MAX_DISK_MB: {
+    value: mebibytes(64, 1 << 24),
+    default: 65_536,
+    readBy: ['server'],
+    summary: 'the largest disk that a sandbox may have',
+  },
+  CLOCHE_SANDBOX_MAX_PIDS: {
+    value: integer(32, 1 << 22),
+    defaultText: '8192, or a sixteenth of `kernel.pid_max` where that is less',
+    readBy: ['server'],
+    summary: 'the most processes and threads that a sandbox may have',
+  },
+} as const satisfies Record<string, Setting>;

@@ -1,0 +1,166 @@
+import { integer, mebibytes, milliseconds, oneOf, type Setting, text } from './setting.ts';
+
+const DAY_MS = 86_400_000;
+const MOST_MIB = 1024 * 1024 * 1024;
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/** Settings of what the service stores, limits and answers. */
+export const SERVICE_SETTINGS = {
+  CLOCHE_MAX_SANDBOXES: {
+    value: integer(1, 1_000_000),
+    defaultText: 'as many as the host holds',
+    readBy: ['server'],
+    summary:
+      'live sandboxes of one organization, unless `cloche admin quota set` sets its `liveSandboxes`; beyond it, creations get `quota_exceeded`',
+  },
+  CLOCHE_ARTIFACTS_URL: {
+    value: text('^(file:///.|s3://.)', 'file:///folder or s3://bucket/prefix?endpoint=…&region=…'),
+    defaultText: 'a folder in the data folder',
+    readBy: ['server'],
+    summary: 'store of artifacts: `file:///folder` or `s3://bucket/prefix?endpoint=https://…&region=…`',
+    more: 'The credentials of a bucket are `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.',
+  },
+  CLOCHE_ARTIFACT_MAX_MB: {
+    value: mebibytes(1, 5 * 1024 * 1024),
+    default: 10_240,
+    readBy: ['server'],
+    summary: 'maximum size of one artifact',
+  },
+  CLOCHE_ARTIFACTS_MAX_MB: {
+    value: mebibytes(1, MOST_MIB),
+    defaultText: 'none',
+    readBy: ['server'],
+    summary:
+      'maximum size of all artifacts of one organization, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
+    more: 'The disk reserve applies in any case.',
+  },
+  CLOCHE_ARTIFACT_RETENTION_MS: {
+    value: milliseconds(1000, Number.MAX_SAFE_INTEGER),
+    defaultText: 'no limit',
+    readBy: ['server'],
+    summary: 'how long artifacts are kept',
+  },
+  CLOCHE_DISK_RESERVE_MB: {
+    value: mebibytes(0, MOST_MIB),
+    defaultText: '5 % of the volume, at most 2048 MiB',
+    readBy: ['server', 'hostd'],
+    summary: 'space of the volume that stays free; below it, requests that take space get `unavailable`',
+  },
+  CLOCHE_DISK_OVERCOMMIT: {
+    value: integer(1, 999_999),
+    default: 20,
+    readBy: ['hostd'],
+    summary: 'how many times the free space above the reserve may be promised to disks of sandboxes',
+    more: 'The disks are sparse files. With 1, every byte of them is reserved.',
+  },
+  CLOCHE_REPLAY_MAX_MB: {
+    value: mebibytes(1, MOST_MIB),
+    default: 8192,
+    readBy: ['server'],
+    summary: 'responses of one organization that are kept for replay (24 hours)',
+    more: 'Beyond this size, new requests with an `Idempotency-Key` get `quota_exceeded`.',
+  },
+  CLOCHE_PUBLIC_URL: {
+    value: text('^https?://[^/?#]+/?$', 'a URL with only a host, such as https://cloche.example.com'),
+    defaultText: 'the address of the API',
+    readBy: ['server'],
+    summary: 'URL that download links begin with',
+  },
+  CLOCHE_PREVIEW_URL: {
+    value: text(
+      '^https?://[a-z0-9][a-z0-9.-]*[a-z0-9](:[0-9]{1,5})?/?$',
+      'a URL with only a host, in lower case, such as https://preview.example.com',
+    ),
+    defaultText: '`http://localhost` at `CLOCHE_PORT`',
+    readBy: ['server'],
+    summary: 'URL whose host has a subdomain for each preview',
+    more: '`https://preview.example.com` gives `https://prv-….preview.example.com`.',
+  },
+  CLOCHE_TERMINAL_IDLE_MS: {
+    value: milliseconds(1000, DAY_MS),
+    default: 600_000,
+    readBy: ['server'],
+    summary: 'how long a terminal without a client stays open',
+  },
+  CLOCHE_TRANSFER_STALL_MS: {
+    value: milliseconds(100, DAY_MS),
+    default: 60_000,
+    readBy: ['server'],
+    summary: 'how long an upload or a download may transfer no byte before its connection is closed',
+  },
+  CLOCHE_IDLE_TIDYING_MS: {
+    value: milliseconds(1, 999_999_999),
+    default: 30_000,
+    readBy: ['hostd', 'egress', 'server'],
+    summary: 'how long after its last request a service returns memory to the system',
+  },
+  CLOCHE_LAUNCH_TIMEOUT_MS: {
+    value: milliseconds(100, 600_000),
+    default: 60_000,
+    readBy: ['server'],
+    summary: 'how long a sandbox may take to become ready',
+  },
+  CLOCHE_RECORD_RETENTION_MS: {
+    value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 30 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long an ended sandbox with its commands, and an ended API key, can be looked up; at least a day',
+    more: 'The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good. Builds of templates, cached steps, and versions other than the default one are kept as long after their last use.',
+  },
+  CLOCHE_EVENT_RETENTION_MS: {
+    value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 30 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long events can be read; at least a day',
+    more: 'Deliveries to webhooks are kept as long.',
+  },
+  CLOCHE_SECRETS_KEY: {
+    value: text('^[0-9a-f]{64}(,[0-9a-f]{64})*$', '64 hex digits; `openssl rand -hex 32` generates a suitable key'),
+    defaultText: 'a key that the server makes, in the file `secrets-key` of its data folder',
+    readBy: ['server'],
+    secret: true,
+    summary: 'key that encrypts secrets: 64 hex digits',
+    more:
+      'Required for several servers on one database. To replace a key, write the new one before it, separated by a comma, ' +
+      'restart the servers, run `cloche admin secrets rotate`, and remove the old one.',
+  },
+  CLOCHE_WEBHOOK_ALLOW_HTTP: {
+    value: oneOf('on', 'off'),
+    default: 'off',
+    readBy: ['server'],
+    summary: '`on` permits webhooks with `http` URLs, to which events are sent unencrypted',
+  },
+  CLOCHE_WEBHOOK_ALLOW_CIDRS: {
+    value: text('', 'ranges of addresses, separated by commas'),
+    default: '',
+    defaultText: 'none',
+    readBy: ['server'],
+    summary: 'private ranges that webhooks may reach, separated by commas',
+    more: 'Every client that may create webhooks can then make the server send requests to these addresses.',
+  },
+  CLOCHE_E2B: {
+    value: oneOf('on', 'off'),
+    defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
+    readBy: ['server'],
+    summary: '`on` answers the clients of E2B at `/e2b` and `/e2b-box`',
+    more: 'See [E2B clients](guides/e2b.md).',
+  },
+  CLOCHE_AUDIT_RETENTION_MS: {
+    value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 90 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long audit events can be read; at least a day',
+  },
+  CLOCHE_RECONCILE_INTERVAL_MS: {
+    value: milliseconds(100, 3_600_000),
+    default: 30_000,
+    readBy: ['server'],
+    summary: 'time between two reconciliations of records and instances',
+  },
+  CLOCHE_LOG_LEVEL: {
+    value: oneOf(...LOG_LEVELS),
+    default: 'info',
+    readBy: ['hostd', 'egress', 'server'],
+    summary: 'least severe level that is logged: trace, debug, info, warn, error, fatal or silent',
+  },
+} as const satisfies Record<string, Setting>;
