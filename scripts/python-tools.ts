@@ -10,13 +10,14 @@ const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');
 const TO_PIP = '../../../../lib/python3/dist-packages';
 
 /**
- * Installs Ruff and the packages of tests into the cache, once for each content of `requirements-dev.txt`.
+ * Installs the packages of a file of requirements into the cache, once for each content of the file.
  *
  * @param pythonPackages packages of a built template. Its pip installs, so the machine needs none.
+ * @param requirements default: Ruff and the packages of unit tests
  * @returns the folder of the packages; programs are in its `bin`
  */
-export function ensurePythonTools(cacheDir: string, pythonPackages: string): string {
-  const digest = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 32);
+export function ensurePythonTools(cacheDir: string, pythonPackages: string, requirements = REQUIREMENTS): string {
+  const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 32);
   const folder = join(cacheDir, 'python-tools', digest);
   if (existsSync(folder)) return folder;
   mkdirSync(join(cacheDir, 'python-tools'), { recursive: true });
@@ -25,7 +26,7 @@ export function ensurePythonTools(cacheDir: string, pythonPackages: string): str
     const options = ['--quiet', '--require-hashes', '--only-binary=:all:', '--no-deps', '--no-cache-dir'];
     const command = ['-m', 'pip', 'install', ...options, '--root-user-action=ignore', '--target', building];
     const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
-    execFileSync(PYTHON, [...command, '--requirement', REQUIREMENTS], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    execFileSync(PYTHON, [...command, '--requirement', requirements], { env, stdio: ['ignore', 'ignore', 'inherit'] });
     // Another process may have installed the same tools in the meantime.
     if (!existsSync(folder)) renameSync(building, folder);
   } finally {

@@ -16,6 +16,14 @@ describe('npm test', () => {
     assert.deepEqual(planned(), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true, notRun: undefined });
   });
 
+  it('runs the stage of PostgreSQL only when it is named', () => {
+    const known = [...STAGES, 'postgres'];
+    assert.deepEqual(readTestArguments([], known), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true });
+    const postgres = { kind: 'run', stages: ['postgres'], comparesHost: true, isWhole: false };
+    assert.deepEqual(readTestArguments(['postgres'], known), postgres);
+    assert.equal(describeNotRun({ stages: STAGES, comparesHost: true }, known), undefined);
+  });
+
   it('runs the named stages in their own order, and says what it left out', () => {
     const { stages, comparesHost, notRun } = planned('unit', 'types');
     assert.deepEqual(stages, ['types', 'unit']);

@@ -12,7 +12,6 @@ import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { EndKeyWork } from '../api-keys/end-key-work.ts';
-import { KeyCaches } from '../api-keys/key-caches.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
@@ -32,6 +31,7 @@ import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
 import { buildApp } from '../http/app.ts';
 import { isApiKey } from '../http/authorize.ts';
+import { firstOf } from '../http/host-router.ts';
 import { InFlight } from '../http/in-flight.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
@@ -52,6 +52,7 @@ import { listenForEgress } from '../secrets/secret-socket.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
+import { composeE2b } from './compose-e2b.ts';
 import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
@@ -110,10 +111,7 @@ export async function startServer(
   const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
   const { auditLog, refusals } = audit;
   const keys = new SqlApiKeyRepository(db);
-  const keyCaches = notifications.isShared
-    ? new KeyCaches({ ...shared, processId: ids.next('srv_') }, () => authenticator.forget())
-    : undefined;
-  const authenticator = new Authenticator(keys, clock, keyCaches);
+  const authenticator = new Authenticator(keys, clock);
   const apiKeys = new ApiKeyService({ ...shared, keys, projects: projectRecords, authenticator, auditLog });
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
@@ -251,7 +249,8 @@ export async function startServer(
     ...secrets.routes,
     ...templates.routes,
   ];
-  const { hostRouter } = previews;
+  const e2b = config.answersE2b ? await composeE2b(shared) : undefined;
+  const hostRouter = firstOf([previews.hostRouter, ...(e2b ? [e2b.router] : [])]);
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
   const app = await buildApp({
@@ -292,7 +291,7 @@ export async function startServer(
   // A newer version may have removed what this one uses before it saw the lease.
   if (kindOf(db) === 'postgresql') await migrate(db);
   const { recordRetentionMs } = config.sandboxes;
-  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, keyCaches, recordRetentionMs });
+  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, recordRetentionMs });
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
@@ -308,6 +307,7 @@ export async function startServer(
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
+  e2b?.servedAt(url);
   opened.move();
 
   return {
@@ -317,7 +317,7 @@ export async function startServer(
       previews.stop();
       await workspaceRuns.execution.stop();
       commands.stop();
-      await Promise.all([app.close(), operator.close(), secrets.app.close()]);
+      await Promise.all([app.close(), operator.close(), secrets.app.close(), e2b?.close()]);
       tidying.stop();
       await templates.stop();
       await sandboxes.stop();
@@ -328,7 +328,6 @@ export async function startServer(
       await counts.stop();
       await lease.release();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
-      await keyCaches?.stop();
       await authenticator.uses.write();
       await auditUpkeep.stop();
       await recordStore.close();

@@ -60,6 +60,8 @@ export interface Config {
   readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
   /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
+  /** Whether the clients of E2B are answered. */
+  readonly answersE2b: boolean;
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
@@ -99,6 +101,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
+    answersE2b: settings.CLOCHE_E2B ? settings.CLOCHE_E2B === 'on' : isLoopback(settings.CLOCHE_HOST),
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     webhookTargets: Object.freeze(webhookTargets(settings)),
@@ -115,6 +118,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       eventRetentionMs: settings.CLOCHE_EVENT_RETENTION_MS,
     }),
   });
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
 function inBytes(mebibytes: number | undefined): number | undefined {

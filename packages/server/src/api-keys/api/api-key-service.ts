@@ -101,8 +101,9 @@ export class ApiKeyService {
     const live = await keys.listLive(BOOTSTRAP_PREFIX);
     const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
     const kept = chosen !== undefined || key === undefined ? known?.stored : hashApiKey(key);
-    const outdated = live.filter(({ secretHash }) => secretHash !== kept);
-    for (const { id } of outdated) await this.#revoke(id);
+    for (const { id, secretHash } of live) {
+      if (secretHash !== kept) await this.#revoke(id);
+    }
     await keys.forgetChosenKeys();
     if (chosen !== undefined) {
       const hash = known ?? (await hashChosenKey(chosen));
@@ -112,8 +113,7 @@ export class ApiKeyService {
       authenticator.acceptChosen(undefined);
       if (key !== undefined) await this.#ensureGenerated(orgId, key);
     }
-    if (outdated.length > 0) await authenticator.forgetEverywhere();
-    else authenticator.forget();
+    authenticator.forget();
   }
 
   /**
@@ -125,7 +125,7 @@ export class ApiKeyService {
   async revoke(id: ApiKeyId, requestId?: string): Promise<void> {
     const { keys, clock, authenticator } = this.#deps;
     const revokedNow = await this.#revoke(id, requestId);
-    await authenticator.forgetEverywhere();
+    authenticator.forget();
     if (revokedNow || (await keys.listEnded([id], clock.now())).length > 0) return;
     throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }

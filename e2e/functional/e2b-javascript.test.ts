@@ -1,0 +1,204 @@
+/** Holds E2B's protocol to E2B's own JavaScript clients: the newest ones, and one of half a year ago. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
+import { Sandbox as CodeSandbox } from '@e2b/code-interpreter';
+import * as newest from 'e2b';
+import * as older from 'e2b-older';
+import { type TestService, testService } from '../support/service.ts';
+
+let service: TestService;
+let options: { apiKey: string; apiUrl: string; sandboxUrl: string; validateApiKey: boolean };
+before(async () => {
+  service = await testService();
+  const { url, apiKey } = service;
+  options = { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false };
+});
+after(() => service?.close());
+
+for (const [name, client] of Object.entries({ 'the newest client': newest, 'a client of half a year ago': older })) {
+  const { Sandbox } = client as typeof newest;
+  describe(name, () => {
+    let sandbox: newest.Sandbox;
+    before(async () => {
+      sandbox = await Sandbox.create({
+        ...options,
+        timeoutMs: 120_000,
+        metadata: { suite: name },
+        envs: { COLOR: 'teal' },
+      });
+    });
+    after(() => sandbox?.kill());
+
+    it('finds the sandbox, connects to it, extends it and lists it', async () => {
+      assert.equal(await sandbox.isRunning(), true);
+      const info = await sandbox.getInfo();
+      assert.deepEqual([info.sandboxId, info.state, info.metadata], [sandbox.sandboxId, 'running', { suite: name }]);
+      await sandbox.setTimeout(600_000);
+      assert.ok((await sandbox.getInfo()).endAt > info.endAt);
+      const again = await Sandbox.connect(sandbox.sandboxId, options);
+      assert.equal((await again.commands.run('echo again')).stdout, 'again\n');
+      const listed = await Sandbox.list({ ...options, query: { metadata: { suite: name } } }).nextItems();
+      assert.deepEqual(
+        listed.map(({ sandboxId }) => sandboxId),
+        [sandbox.sandboxId],
+      );
+    });
+
+    it('runs a command to its end, with variables, directory, user and output as it comes', async () => {
+      const chunks: string[] = [];
+      const result = await sandbox.commands.run('echo $COLOR $SHAPE; pwd; whoami; echo bad >&2', {
+        envs: { SHAPE: 'round' },
+        cwd: '/tmp',
+        onStdout: (text) => void chunks.push(text),
+      });
+      assert.deepEqual([result.stdout, result.stderr, result.exitCode], ['teal round\n/tmp\nuser\n', 'bad\n', 0]);
+      assert.equal(chunks.join(''), result.stdout);
+      assert.equal((await sandbox.commands.run('pwd')).stdout, '/home/user\n');
+      assert.equal((await sandbox.commands.run('whoami', { user: 'root' })).stdout, 'root\n');
+    });
+
+    it('reports an exit code, and ends a command that takes too long', async () => {
+      const failure = await sandbox.commands.run('exit 3').catch((error) => error);
+      assert.ok(failure instanceof client.CommandExitError);
+      assert.equal(failure.exitCode, 3);
+      const late = await sandbox.commands.run('sleep 60', { timeoutMs: 500 }).catch((error) => error);
+      assert.ok(late instanceof client.TimeoutError, String(late));
+    });
+
+    it('runs a command in the background: input, list, connect, kill', async () => {
+      const command = await sandbox.commands.run('cat; sleep 600', { background: true, stdin: true });
+      await sandbox.commands.sendStdin(command.pid, 'typed\n');
+      await eventually(() => command.stdout === 'typed\n', { because: 'cat repeats what it reads' });
+      assert.ok((await sandbox.commands.list()).some(({ pid }) => pid === command.pid));
+      const joined = await sandbox.commands.connect(command.pid);
+      await eventually(() => joined.stdout === 'typed\n', { because: 'a client that joins reads the output so far' });
+      assert.equal(await command.kill(), true);
+      await assert.rejects(joined.wait(), client.CommandExitError);
+      assert.equal(await sandbox.commands.kill(command.pid), false);
+    });
+
+    it('writes, reads, lists, moves and removes files', async () => {
+      const { files } = sandbox;
+      const written = await files.write('notes/one.txt', 'first');
+      assert.deepEqual([written.name, written.path], ['one.txt', '/home/user/notes/one.txt']);
+      await files.write([
+        { path: 'notes/two.bin', data: new Uint8Array([0, 255, 10]).buffer },
+        { path: '/tmp/three.txt', data: new Blob(['third']) },
+      ]);
+      assert.equal(await files.read('notes/one.txt'), 'first');
+      assert.deepEqual(await files.read('notes/two.bin', { format: 'bytes' }), new Uint8Array([0, 255, 10]));
+      assert.equal(await (await files.read('/tmp/three.txt', { format: 'blob' })).text(), 'third');
+      const streamed = await files.read('notes/one.txt', { format: 'stream' });
+      assert.equal(await new Response(streamed).text(), 'first');
+      assert.deepEqual((await files.list('notes')).map((entry) => entry.name).sort(), ['one.txt', 'two.bin']);
+      const info = await files.getInfo('notes/one.txt');
+      assert.deepEqual([info.size, info.permissions, info.owner], [5, '-rw-r--r--', 'user']);
+      await files.rename('notes/one.txt', 'notes/moved.txt');
+      assert.deepEqual([await files.exists('notes/one.txt'), await files.exists('notes/moved.txt')], [false, true]);
+      assert.equal(await files.makeDir('notes/deep/er'), true);
+      assert.equal(await files.makeDir('notes/deep/er'), false);
+      await files.remove('notes');
+      assert.equal(await files.exists('notes'), false);
+      await assert.rejects(files.read('notes/moved.txt'), client.NotFoundError);
+    });
+
+    it('watches a directory', async () => {
+      await sandbox.files.makeDir('/tmp/watched');
+      const seen: string[] = [];
+      const watch = await sandbox.files.watchDir(
+        '/tmp/watched',
+        (event) => void seen.push(`${event.type} ${event.name}`),
+      );
+      await sandbox.files.write('/tmp/watched/new.txt', 'x');
+      await eventually(() => seen.includes('create new.txt'), { because: 'a file was created' });
+      await watch.stop();
+    });
+
+    it('measures the sandbox', async () => {
+      const [latest] = (await sandbox.getMetrics()).slice(-1);
+      assert.ok(latest && latest.memTotal > latest.memUsed && latest.memUsed > 0);
+    });
+  });
+}
+
+describe('the code interpreter', () => {
+  let sandbox: CodeSandbox;
+  before(async () => {
+    sandbox = await CodeSandbox.create(options);
+  });
+  after(() => sandbox?.kill());
+
+  it('keeps variables, returns the last value, and tells output as it comes', async () => {
+    const lines: string[] = [];
+    await sandbox.runCode('x = 20');
+    const run = await sandbox.runCode('print("hi"); x * 2 + 2', { onStdout: ({ line }) => void lines.push(line) });
+    assert.deepEqual([run.text, run.logs.stdout.join(''), lines.join('')], ['42', 'hi\n', 'hi\n']);
+    assert.equal((await sandbox.runCode('"quoted"')).text, 'quoted');
+  });
+
+  it('reports an error with its traceback, and shows a plot', async () => {
+    const { error } = await sandbox.runCode('1 / 0');
+    assert.deepEqual([error?.name, error?.value], ['ZeroDivisionError', 'division by zero']);
+    assert.match(error?.traceback ?? '', /1 \/ 0/);
+    const { results } = await sandbox.runCode('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
+    const png = results.map((result) => result.png).find(Boolean);
+    assert.equal(
+      Buffer.from(png ?? '', 'base64')
+        .subarray(1, 4)
+        .toString(),
+      'PNG',
+    );
+  });
+
+  it('has contexts of their own variables, which restart and end', async () => {
+    const context = await sandbox.createCodeContext({ cwd: '/tmp' });
+    await sandbox.runCode('y = 1', { context });
+    assert.equal((await sandbox.runCode('import os; (y, os.getcwd())', { context })).text, "(1, '/tmp')");
+    assert.equal((await sandbox.runCode('y')).error?.name, 'NameError');
+    assert.ok((await sandbox.listCodeContexts()).some(({ id }) => id === context.id));
+    await sandbox.restartCodeContext(context);
+    assert.equal((await sandbox.runCode('y', { context })).error?.name, 'NameError');
+    await sandbox.removeCodeContext(context);
+    await assert.rejects(sandbox.runCode('1', { context }));
+    assert.equal((await sandbox.runCode('const a: number = 3; a', { language: 'ts' })).text, '3');
+  });
+});
+
+describe('what is refused', () => {
+  it('a token opens its own sandbox alone', async () => {
+    const [one, other] = await Promise.all([newest.Sandbox.create(options), newest.Sandbox.create(options)]);
+    const { envdAccessToken } = one as unknown as { envdAccessToken: string };
+    const stat = (sandboxId: string, token: string) =>
+      fetch(`${options.sandboxUrl}/files?path=/etc/hostname`, {
+        headers: { 'e2b-sandbox-id': sandboxId, 'x-access-token': token },
+      });
+    assert.equal((await stat(one.sandboxId, envdAccessToken)).status, 200);
+    for (const [id, token] of [
+      [other.sandboxId, envdAccessToken],
+      [one.sandboxId, ''],
+      [one.sandboxId, 'x'],
+    ] as const) {
+      assert.equal((await stat(id, token)).status, 401);
+    }
+    await Promise.all([one.kill(), other.kill()]);
+    assert.equal(await one.isRunning(), false);
+  });
+
+  it('a key without the scope, and one of another organization', async () => {
+    const sandbox = await newest.Sandbox.create(options);
+    const reading = await service.createKey({ scopes: ['sandbox:read'] });
+    await assert.rejects(newest.Sandbox.create({ ...options, apiKey: reading }), /403|forbidden/i);
+    const foreign = await service.createKey({ org: await service.createOrg('e2b-other'), scopes: ['*'] });
+    await assert.rejects(newest.Sandbox.connect(sandbox.sandboxId, { ...options, apiKey: foreign }), /not found/i);
+    await sandbox.kill();
+  });
+
+  it('a feature that Cloche does not have, in plain words', async () => {
+    const volumes = { ...options, volumeMounts: { '/data': 'vol' } };
+    await assert.rejects(newest.Sandbox.create(volumes), /does not have volumeMounts yet/);
+    const sandbox = await newest.Sandbox.create(options);
+    await assert.rejects(sandbox.pause(), /yet/);
+    await sandbox.kill();
+  });
+});

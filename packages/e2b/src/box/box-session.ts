@@ -1,0 +1,66 @@
+import type { CommandUser, SandboxId } from '@cloche/contract';
+import { Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
+import { readAccessToken } from '../access-token.ts';
+import type { E2bDeps } from '../e2b-deps.ts';
+import { E2bError } from '../e2b-error.ts';
+
+/** A sandbox as one request reaches it. */
+export interface BoxSession {
+  readonly cloche: Cloche;
+  readonly sandboxId: SandboxId;
+  readonly files: Files;
+  readonly commands: Commands;
+  readonly contexts: Contexts;
+}
+
+type HeaderOf = (name: string) => string | undefined;
+
+/**
+ * Finds the sandbox that a request names and checks its token.
+ *
+ * SECURITY: the id alone opens nothing; held by "a token opens its own sandbox alone" in e2b.test.ts.
+ *
+ * @throws E2bError 401
+ */
+export function openSession(header: HeaderOf, { apiUrl, seal }: E2bDeps): BoxSession {
+  const sandboxId = header('e2b-sandbox-id') ?? '';
+  const token = header('x-access-token') ?? header('e2b-traffic-access-token') ?? '';
+  const access = readAccessToken(token, sandboxId, seal);
+  if (!access) throw new E2bError(401, 'The access token is missing or belongs to another sandbox.');
+  // Retries are the client's own.
+  const cloche = new Cloche({ url: apiUrl(), apiKey: access.apiKey, maxRetries: 0 });
+  const id = sandboxId as SandboxId;
+  return {
+    cloche,
+    sandboxId: id,
+    files: new Files(cloche, id),
+    commands: new Commands(cloche, id),
+    contexts: new Contexts(cloche, id),
+  };
+}
+
+/** Returns the user of `Authorization: Basic user:`, or of a query. @throws E2bError 401 for any other user. */
+export function userOf(name: string | undefined): CommandUser {
+  if (name === undefined || name === '' || name === 'user') return 'user';
+  if (name === 'root') return 'root';
+  throw new E2bError(401, `There is no user "${name}" in the sandbox; use user or root.`);
+}
+
+export function basicUser(authorization: string | undefined): string | undefined {
+  const encoded = /^Basic (.+)$/i.exec(authorization ?? '')?.[1];
+  return encoded && Buffer.from(encoded, 'base64').toString().split(':', 1)[0];
+}
+
+/** Resolves a path as E2B does: relative paths and `~` begin in the user's home. */
+export function pathOf(path: string, user: CommandUser): string {
+  const home = user === 'root' ? '/root' : '/home/user';
+  if (path === '' || path === '~') return home;
+  if (path.startsWith('~/')) return `${home}/${path.slice(2)}`;
+  return path.startsWith('/') ? path : `${home}/${path}`;
+}
+
+/** Returns whether the error means that the sandbox no longer runs. */
+export function isGone(error: unknown): boolean {
+  if (isClocheError(error, 'sandbox_destroyed', 'sandbox_failed')) return true;
+  return isClocheError(error, 'not_found') && error.details?.resource === 'sandbox';
+}

@@ -1,0 +1,53 @@
+import { type ClocheError, isClocheError } from '@cloche/sdk';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { E2bError } from '../e2b-error.ts';
+import { isGone } from './box-session.ts';
+
+const CODES: Readonly<Record<string, Code>> = {
+  invalid_request: Code.InvalidArgument,
+  unauthorized: Code.Unauthenticated,
+  forbidden: Code.PermissionDenied,
+  permission_denied: Code.PermissionDenied,
+  not_found: Code.NotFound,
+  conflict: Code.AlreadyExists,
+  precondition_failed: Code.FailedPrecondition,
+  quota_exceeded: Code.ResourceExhausted,
+  rate_limited: Code.ResourceExhausted,
+  deadline_exceeded: Code.DeadlineExceeded,
+};
+
+/** Translates a failure of `/v1` to a code of Connect. A sandbox that is gone is `unavailable`. */
+export function connectError(error: unknown): ConnectError {
+  if (error instanceof ConnectError) return error;
+  if (error instanceof E2bError) return new ConnectError(error.message, Code.Unauthenticated);
+  if (isGone(error)) return new ConnectError('The sandbox was not found: it has ended.', Code.Unavailable);
+  if (isClocheError(error)) return new ConnectError(error.message, codeOf(error));
+  return ConnectError.from(error, Code.Internal);
+}
+
+function codeOf({ code, status = 503 }: ClocheError): Code {
+  return CODES[code] ?? (status >= 500 ? Code.Unavailable : Code.InvalidArgument);
+}
+
+/** Answers a call, with its failures as codes of Connect. */
+export function answering<Request, Context, Response>(
+  answer: (request: Request, context: Context) => Promise<Response>,
+): (request: Request, context: Context) => Promise<Response> {
+  return (request, context) =>
+    answer(request, context).catch((error: unknown) => {
+      throw connectError(error);
+    });
+}
+
+/** Like `answering`, for a call that answers with a stream. */
+export function streaming<Request, Context, Message>(
+  answer: (request: Request, context: Context) => AsyncIterable<Message>,
+): (request: Request, context: Context) => AsyncIterable<Message> {
+  return async function* (request, context) {
+    try {
+      yield* answer(request, context);
+    } catch (error) {
+      throw connectError(error);
+    }
+  };
+}

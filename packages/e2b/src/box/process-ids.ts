@@ -1,0 +1,23 @@
+import { createHash } from 'node:crypto';
+import type { Command } from '@cloche/sdk';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { ProcessSelector } from '../generated/process/process_pb.js';
+import type { BoxSession } from './box-session.ts';
+
+/**
+ * Returns the number by which E2B's clients name a command. It is derived from the id, so that every server finds the
+ * command without a table of numbers. Of a sandbox's commands, two have the same number once in 2^30 or so.
+ */
+export function processIdOf(commandId: string): number {
+  return (createHash('sha256').update(commandId).digest().readUInt32BE() >>> 1) + 1;
+}
+
+/** @throws ConnectError `not_found` for a command that has ended, as for one that never was. */
+export async function findProcess({ commands }: BoxSession, process: ProcessSelector | undefined): Promise<Command> {
+  const { selector } = process ?? {};
+  if (selector?.case !== 'pid') throw new ConnectError('Cloche finds a process by its pid only.', Code.Unimplemented);
+  const running = (await commands.list()).filter(({ info }) => info.status === 'running');
+  const found = running.find(({ id }) => processIdOf(id) === selector.value);
+  if (!found) throw new ConnectError(`The process with pid ${selector.value} was not found.`, Code.NotFound);
+  return found;
+}

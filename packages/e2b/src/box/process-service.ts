@@ -1,0 +1,146 @@
+import { create } from '@bufbuild/protobuf';
+import type { Command as CommandInfo, CommandLogEntry } from '@cloche/contract';
+import type { Command } from '@cloche/sdk';
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import type { E2bDeps } from '../e2b-deps.ts';
+import {
+  type Process,
+  type ProcessEvent,
+  ProcessEventSchema,
+  type ProcessInput,
+  Signal,
+  type StartRequest,
+} from '../generated/process/process_pb.js';
+import { type BoxSession, basicUser, openSession, pathOf, userOf } from './box-session.ts';
+import { answering, streaming } from './connect-error.ts';
+import { findProcess, processIdOf } from './process-ids.ts';
+
+/** Seconds of silence after which a client wants a sign of life; it names its own in this field. */
+const KEEP_ALIVE_FIELD = 'keepalive-ping-interval';
+const SECOND_MS = 1000;
+const SHORTEST_KEEP_ALIVE_S = 1;
+const DEFAULT_KEEP_ALIVE_S = 90;
+const ENCODER = new TextEncoder();
+
+type Implementation = ServiceImpl<typeof Process>;
+
+/** Answers the calls about processes, each of which is a command of `/v1`. */
+export function processService(deps: E2bDeps): Implementation {
+  const open = ({ requestHeader }: HandlerContext) => openSession((name) => requestHeader.get(name) ?? undefined, deps);
+  return {
+    start: streaming(async function* (request, context) {
+      const command = await startCommand(open(context), request, context);
+      yield* eventsOf(command, context);
+    }),
+    connect: streaming(async function* ({ process }, context) {
+      yield* eventsOf(await findProcess(open(context), process), context);
+    }),
+    list: answering(async (_request, context) => {
+      const commands = await open(context).commands.list();
+      const running = commands.filter(({ info }) => info.status === 'running');
+      return { processes: running.map(({ info }) => ({ pid: processIdOf(info.id), config: configOf(info) })) };
+    }),
+    update: answering(async () => {
+      throw new ConnectError('Cloche does not resize terminals of E2B clients yet.', Code.Unimplemented);
+    }),
+    sendInput: answering(async ({ process, input }, context) => {
+      const command = await findProcess(open(context), process);
+      await command.sendStdin(stdinOf(input), { signal: context.signal });
+      return {};
+    }),
+    streamInput: answering(async (requests, context) => {
+      let command: Command | undefined;
+      for await (const { event } of requests) {
+        if (event.case === 'start') command = await findProcess(open(context), event.value.process);
+        if (event.case === 'data') await command?.sendStdin(stdinOf(event.value.input), { signal: context.signal });
+      }
+      return {};
+    }),
+    sendSignal: answering(async ({ process, signal }, context) => {
+      const command = await findProcess(open(context), process);
+      await command.kill(signal === Signal.SIGTERM ? 'SIGTERM' : 'SIGKILL');
+      return {};
+    }),
+    closeStdin: answering(async ({ process }, context) => {
+      await (await findProcess(open(context), process)).closeStdin();
+      return {};
+    }),
+  };
+}
+
+async function startCommand(session: BoxSession, request: StartRequest, context: HandlerContext): Promise<Command> {
+  const { process, pty, tag, stdin } = request;
+  if (pty) throw new ConnectError('Cloche does not open terminals for E2B clients yet.', Code.Unimplemented);
+  if (tag) throw new ConnectError('Cloche has no tags of processes; use the pid.', Code.Unimplemented);
+  if (!process) throw new ConnectError('process is missing.', Code.InvalidArgument);
+  const user = userOf(basicUser(context.requestHeader.get('authorization') ?? undefined));
+  const timeoutMs = context.timeoutMs();
+  return session.commands.start([process.cmd, ...process.args], {
+    user,
+    cwd: pathOf(process.cwd ?? '', user),
+    env: { ...process.envs },
+    stdinOpen: stdin ?? false,
+    ...(timeoutMs === undefined ? {} : { timeoutMs: Math.max(1, Math.round(timeoutMs)) }),
+    signal: context.signal,
+  });
+}
+
+function configOf({ command, cwd }: CommandInfo) {
+  const [cmd = '', ...args] = typeof command === 'string' ? ['/bin/bash', '-l', '-c', command] : command;
+  return { cmd, args, envs: {}, cwd };
+}
+
+function stdinOf(input: ProcessInput | undefined): Uint8Array {
+  if (input?.input.case === 'stdin') return input.input.value;
+  throw new ConnectError('Only stdin takes input; Cloche has no terminals for E2B clients yet.', Code.Unimplemented);
+}
+
+/** Yields `start`, the output so far and to come, `end`, and a sign of life whenever nothing else was sent for a while. */
+async function* eventsOf(command: Command, context: HandlerContext): AsyncGenerator<{ event: ProcessEvent }> {
+  yield { event: eventOf({ case: 'start', value: { pid: processIdOf(command.id) } }) };
+  const events = command.events({ signal: context.signal })[Symbol.asyncIterator]();
+  const silenceMs = keepAliveMs(context);
+  try {
+    for (let next = events.next(); ; ) {
+      const silence = Promise.withResolvers<'silence'>();
+      const timer = setTimeout(() => silence.resolve('silence'), silenceMs);
+      const result = await Promise.race([next, silence.promise]).finally(() => clearTimeout(timer));
+      if (result === 'silence') {
+        yield { event: eventOf({ case: 'keepalive', value: {} }) };
+        continue;
+      }
+      if (result.done) return;
+      const { value } = result;
+      if (value.type === 'exit') yield { event: endOf(value.data) };
+      if (value.type === 'log') yield { event: outputOf(value.data) };
+      next = events.next();
+    }
+  } finally {
+    await events.return?.(undefined);
+  }
+}
+
+function keepAliveMs({ requestHeader }: HandlerContext): number {
+  const asked = Number(requestHeader.get(KEEP_ALIVE_FIELD) || DEFAULT_KEEP_ALIVE_S);
+  return Math.max(SHORTEST_KEEP_ALIVE_S, Number.isFinite(asked) ? asked : DEFAULT_KEEP_ALIVE_S) * SECOND_MS;
+}
+
+type EventInit = NonNullable<Parameters<typeof create<typeof ProcessEventSchema>>[1]>['event'];
+
+function eventOf(event: EventInit & object): ProcessEvent {
+  return create(ProcessEventSchema, { event });
+}
+
+/** Notes of the service, such as that output was dropped, are shown where people look for errors. */
+function outputOf({ stream, data }: CommandLogEntry): ProcessEvent {
+  const output = { case: stream === 'stdout' ? 'stdout' : 'stderr', value: ENCODER.encode(data) } as const;
+  return eventOf({ case: 'data', value: { output } });
+}
+
+function endOf({ exitCode, signal, status, failureReason }: CommandInfo): ProcessEvent {
+  const exited = status === 'exited' || status === 'failed';
+  const text = exited ? `exit status ${exitCode ?? 0}` : `signal: ${signal ?? status}`;
+  const error = failureReason ?? (exitCode === 0 ? undefined : text);
+  const value = { exitCode: exitCode ?? -1, exited, status: text, ...(error === undefined ? {} : { error }) };
+  return eventOf({ case: 'end', value });
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import type { FileEvent } from '@cloche/contract';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { FilesystemEvent } from '../generated/filesystem/filesystem_pb.js';
+
+/** Watchers of one sandbox, and events of one watcher that wait to be taken. */
+const PER_SANDBOX = 32;
+const EVENTS = 10_000;
+/** A watcher whose events nobody takes for this long ends. */
+const IDLE_MS = 10 * 60_000;
+
+interface Watcher {
+  readonly sandboxId: string;
+  readonly stop: AbortController;
+  readonly events: FilesystemEvent[];
+  idle: NodeJS.Timeout;
+  overflowed: boolean;
+}
+
+/**
+ * Watches that a client polls. They live in this server alone: a client that reaches another one is told that there is no
+ * such watcher, and opens it again.
+ */
+export class Watchers {
+  readonly #watchers = new Map<string, Watcher>();
+
+  /** @throws ConnectError `resource_exhausted` */
+  open(
+    sandboxId: string,
+    watch: (signal: AbortSignal) => AsyncIterable<FileEvent>,
+    eventOf: (change: FileEvent) => FilesystemEvent | undefined,
+  ): string {
+    const open = [...this.#watchers.values()].filter((each) => each.sandboxId === sandboxId);
+    if (open.length >= PER_SANDBOX) {
+      throw new ConnectError(`A sandbox has at most ${PER_SANDBOX} watchers; remove one.`, Code.ResourceExhausted);
+    }
+    const id = randomUUID();
+    const watcher: Watcher = {
+      sandboxId,
+      stop: new AbortController(),
+      events: [],
+      idle: this.#endWhenIdle(id),
+      overflowed: false,
+    };
+    this.#watchers.set(id, watcher);
+    void collect(watcher, watch(watcher.stop.signal), eventOf).finally(() => this.#remove(id));
+    return id;
+  }
+
+  /** Returns the events since the last call. */
+  take(sandboxId: string, id: string): FilesystemEvent[] {
+    const watcher = this.#find(sandboxId, id);
+    clearTimeout(watcher.idle);
+    watcher.idle = this.#endWhenIdle(id);
+    if (watcher.overflowed) {
+      this.#remove(id);
+      throw new ConnectError('There were too many changes; list the directory and watch it again.', Code.DataLoss);
+    }
+    return watcher.events.splice(0);
+  }
+
+  close(sandboxId: string, id: string): void {
+    this.#find(sandboxId, id);
+    this.#remove(id);
+  }
+
+  #endWhenIdle(id: string): NodeJS.Timeout {
+    return setTimeout(() => this.#remove(id), IDLE_MS).unref();
+  }
+
+  #find(sandboxId: string, id: string): Watcher {
+    const watcher = this.#watchers.get(id);
+    if (watcher?.sandboxId === sandboxId) return watcher;
+    throw new ConnectError(`There is no watcher ${id}.`, Code.NotFound);
+  }
+
+  #remove(id: string): void {
+    const watcher = this.#watchers.get(id);
+    if (!watcher) return;
+    this.#watchers.delete(id);
+    clearTimeout(watcher.idle);
+    watcher.stop.abort();
+  }
+}
+
+/** A watch that fails ends its watcher: the client learns it at its next call. */
+async function collect(
+  watcher: Watcher,
+  changes: AsyncIterable<FileEvent>,
+  eventOf: (change: FileEvent) => FilesystemEvent | undefined,
+): Promise<void> {
+  try {
+    for await (const change of changes) {
+      const event = eventOf(change);
+      if (change.type === 'overflow' || watcher.events.length >= EVENTS) watcher.overflowed = true;
+      else if (event) watcher.events.push(event);
+    }
+  } catch {
+    // The sandbox or the directory is gone, or the watcher was removed.
+  }
+}

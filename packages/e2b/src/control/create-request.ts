@@ -1,0 +1,83 @@
+import type { CreateSandboxBody } from '@cloche/contract';
+import { E2bError } from '../e2b-error.ts';
+
+/** Names of E2B's templates, by slugs of Cloche's. Other names are slugs or ids of templates themselves. */
+const TEMPLATES: Readonly<Record<string, string>> = { base: 'python-node', 'code-interpreter-v1': 'python-node' };
+const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
+/** Features of E2B that would be lost in silence. */
+const NOT_YET = ['autoPause', 'autoPauseMemory', 'mcp', 'iam', 'volumeMounts'] as const;
+
+interface Network {
+  readonly allowOut?: readonly string[] | null;
+  readonly denyOut?: readonly string[] | null;
+  readonly rules?: unknown;
+  readonly egressProxy?: unknown;
+}
+
+export interface CreateRequest {
+  readonly templateID: string;
+  readonly timeout?: number;
+  readonly metadata?: Record<string, string>;
+  readonly envVars?: Record<string, string>;
+  readonly allow_internet_access?: boolean | null;
+  readonly network?: Network | null;
+  readonly autoResume?: { readonly enabled?: boolean } | null;
+  readonly [field: string]: unknown;
+}
+
+const strings = { type: 'object', additionalProperties: { type: 'string' } };
+const list = { type: ['array', 'null'], items: { type: 'string' }, maxItems: 1000 };
+
+/** Checked before the translation. `/v1` then checks the values. */
+export const CREATE_SCHEMA = {
+  body: {
+    type: 'object',
+    required: ['templateID'],
+    properties: {
+      templateID: { type: 'string', minLength: 1 },
+      timeout: { type: 'integer', minimum: 0, maximum: 86_400 },
+      metadata: strings,
+      envVars: strings,
+      allow_internet_access: { type: ['boolean', 'null'] },
+      network: { type: ['object', 'null'], properties: { allowOut: list, denyOut: list } },
+    },
+  },
+};
+
+/** @throws E2bError for a feature that Cloche does not have. */
+export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttlMs'> {
+  refuseUnknownFeatures(request);
+  const policy = networkPolicy(request);
+  return {
+    template: TEMPLATES[request.templateID] ?? request.templateID,
+    ...(request.metadata && { metadata: request.metadata }),
+    ...(request.envVars && { env: request.envVars }),
+    ...(policy && { networkPolicy: policy }),
+  };
+}
+
+function refuseUnknownFeatures(request: CreateRequest): void {
+  const given = NOT_YET.filter((field) => isSet(request[field]));
+  if (request.autoResume?.enabled) given.push('autoResume' as (typeof NOT_YET)[number]);
+  if (given.length > 0) throw new E2bError(400, `Cloche does not have ${given.join(', ')} yet; leave it out.`);
+}
+
+function isSet(value: unknown): boolean {
+  return Array.isArray(value) ? value.length > 0 : Boolean(value);
+}
+
+function networkPolicy({ allow_internet_access, network }: CreateRequest): CreateSandboxBody['networkPolicy'] {
+  if (allow_internet_access === false) return { mode: 'deny-all' };
+  if (isSet(network?.rules) || isSet(network?.egressProxy)) {
+    throw new E2bError(400, 'Cloche does not have network.rules and network.egressProxy yet; leave them out.');
+  }
+  const denied = network?.denyOut ?? [];
+  const allowed = network?.allowOut ?? [];
+  const deniesAll = denied.some((entry) => EVERYWHERE.has(entry));
+  if (!deniesAll && allowed.length > 0 && denied.length > 0) {
+    throw new E2bError(400, 'network.denyOut must be 0.0.0.0/0 if network.allowOut is given.');
+  }
+  if (allowed.length > 0 && deniesAll) return { mode: 'allowlist', hosts: [...allowed] };
+  if (deniesAll) return { mode: 'deny-all' };
+  return denied.length > 0 ? { mode: 'denylist', hosts: [...denied] } : undefined;
+}

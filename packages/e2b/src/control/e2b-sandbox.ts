@@ -1,0 +1,57 @@
+import type { SandboxInfo } from '@cloche/sdk';
+import { issueAccessToken } from '../access-token.ts';
+import type { TokenSeal } from '../e2b-deps.ts';
+
+/** The newest version of E2B's daemon in a sandbox all of whose calls are answered. Newer ones store labels of files. */
+export const ENVD_VERSION = '0.6.1';
+/** A field that E2B's clients require and nothing uses. */
+const CLIENT_ID = 'cloche';
+
+/** Returns the answer to a creation and to a connection. */
+export function connection(sandbox: SandboxInfo, apiKey: string, seal: TokenSeal) {
+  const token = issueAccessToken({ apiKey, sandboxId: sandbox.id }, seal);
+  return {
+    templateID: sandbox.templateSlug,
+    sandboxID: sandbox.id,
+    clientID: CLIENT_ID,
+    envdVersion: ENVD_VERSION,
+    envdAccessToken: token,
+    // The code interpreter's clients send this one for contexts.
+    trafficAccessToken: token,
+  };
+}
+
+/** Returns an entry of a list. */
+export function listed(sandbox: SandboxInfo) {
+  return {
+    templateID: sandbox.templateSlug,
+    alias: sandbox.templateSlug,
+    sandboxID: sandbox.id,
+    clientID: CLIENT_ID,
+    startedAt: sandbox.createdAt,
+    endAt: sandbox.expiresAt,
+    cpuCount: Math.max(1, Math.round(sandbox.resources.cpu)),
+    memoryMB: sandbox.resources.memoryMb,
+    diskSizeMB: sandbox.resources.diskMb,
+    metadata: sandbox.metadata,
+    state: 'running',
+    envdVersion: ENVD_VERSION,
+  };
+}
+
+/** Returns the details of one sandbox. */
+export function detailed(sandbox: SandboxInfo, apiKey: string, seal: TokenSeal) {
+  const { envdAccessToken } = connection(sandbox, apiKey, seal);
+  const { mode, hosts = [] } = sandbox.networkPolicy;
+  const allowInternetAccess = mode !== 'deny-all';
+  const network = {
+    allowOut: mode === 'allowlist' ? hosts : [],
+    denyOut: mode === 'denylist' ? hosts : allowInternetAccess && mode !== 'allowlist' ? [] : ['0.0.0.0/0'],
+  };
+  return { ...listed(sandbox), envdAccessToken, allowInternetAccess, network };
+}
+
+/** Returns whether E2B would list the sandbox: it has no state for one that is ending. */
+export function isLive({ status }: SandboxInfo): boolean {
+  return status !== 'expiring' && status !== 'destroyed' && status !== 'failed';
+}
