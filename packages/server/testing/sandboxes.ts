@@ -21,6 +21,7 @@ import { Registry } from 'prom-client';
 import type { Credential } from '../src/api-keys/credential.ts';
 import { ArtifactContents } from '../src/artifacts/artifact-contents.ts';
 import { SqlArtifactRepository } from '../src/artifacts/artifact-repository.ts';
+import { openContentLocks } from '../src/artifacts/content-locks.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
@@ -323,7 +324,9 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   #contents(): ArtifactContents {
-    return new ArtifactContents(new LocalStore(ARTIFACTS), this.artifacts, this.clock, SILENT);
+    const store = new LocalStore(ARTIFACTS);
+    const locks = openContentLocks(this.db, this.transactions);
+    return new ArtifactContents({ ...this, store, locks, log: SILENT });
   }
 
   #keep(): KeepArtifact {

@@ -10,6 +10,7 @@ import {
   type WorkspaceRunId,
 } from '@cloche/contract';
 import { ArtifactContents } from '../src/artifacts/artifact-contents.ts';
+import { openContentLocks } from '../src/artifacts/content-locks.ts';
 import { ExportArtifact } from '../src/artifacts/export-artifact.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
@@ -95,7 +96,9 @@ export class RunsWorld extends CommandsWorld {
     const { core } = this.server;
     const files = new AccessFiles(core);
     this.#folder ??= mkdtempSync(join(tmpdir(), 'cloche-runs-'));
-    const contents = new ArtifactContents(new LocalStore(this.#folder), this.artifacts, this.clock, SILENT);
+    const store = new LocalStore(this.#folder);
+    const locks = openContentLocks(this.db, this.transactions);
+    const contents = new ArtifactContents({ ...this, store, locks, log: SILENT });
     const keepArtifact = new KeepArtifact({
       ...this,
       contents,

@@ -14,6 +14,7 @@ import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import type { SqlArtifactRepository } from './artifact-repository.ts';
 import { ArtifactService } from './artifact-service.ts';
+import { openContentLocks } from './content-locks.ts';
 import { KeepArtifact } from './keep-artifact.ts';
 import { StoreError } from './store/artifact-store.ts';
 import { LocalStore } from './store/local-store.ts';
@@ -38,7 +39,13 @@ describe('contents of artifacts', () => {
     clock = new FakeClock(Date.now());
     store = new LocalStore(join(folder, 'contents'));
     artifacts = world.artifacts;
-    contents = new ArtifactContents(store, artifacts, clock, pino({ level: 'silent' }));
+    contents = new ArtifactContents({
+      store,
+      artifacts,
+      locks: openContentLocks(world.db, world.transactions),
+      clock,
+      log: pino({ level: 'silent' }),
+    });
     const stagingDir = join(folder, 'staging');
     const settings = {
       url: '',

@@ -1,65 +1,73 @@
 import { pipeline, type Readable } from 'node:stream';
-import { KeyedQueue } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Transaction } from '../db/transactions.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
+import type { ContentLocks } from './content-locks.ts';
 import type { ArtifactStore } from './store/artifact-store.ts';
 import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
 
-/**
- * Minimum age of an orphan before its removal. A younger content may belong to a record that another server is about to
- * write.
- */
+/** Minimum age of an orphan before its removal. A younger content may belong to a record that is about to be written. */
 const ORPHAN_MS = 3_600_000;
 
+export interface ArtifactContentsDeps {
+  readonly store: ArtifactStore;
+  readonly artifacts: ArtifactRepository;
+  readonly locks: ContentLocks;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /**
- * Stores the contents of artifacts, each content once. Changes to one content run one at a time, so that a content is
- * not removed while another artifact starts to use it.
+ * Stores the contents of artifacts, each content once. One decision about a content is made at a time, among all servers, so
+ * that a content is not removed while another artifact starts to use it.
  */
 export class ArtifactContents {
-  readonly #store: ArtifactStore;
-  readonly #artifacts: ArtifactRepository;
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  /** Changes by the digest of the content. */
-  readonly #changes = new KeyedQueue<string>();
+  readonly #deps: ArtifactContentsDeps;
 
-  constructor(store: ArtifactStore, artifacts: ArtifactRepository, clock: Clock, log: Logger) {
-    this.#store = store;
-    this.#artifacts = artifacts;
-    this.#clock = clock;
-    this.#log = log;
+  constructor(deps: ArtifactContentsDeps) {
+    this.#deps = deps;
   }
 
   /**
    * Stores the content, then calls `insert`, which writes the record, so that every listed artifact can be read. If
-   * `insert` rejects, the content stays only if another artifact has it.
+   * `insert` rejects, the content stays only if another artifact has it. `insert` does its work in the transaction that it
+   * gets, if it gets one, and may be called again.
    */
-  keep<T>(staged: Staged, insert: () => Promise<T>): Promise<T> {
-    return this.#changes.run(staged.sha256, async () => {
-      const isNew = !(await this.#store.has(staged.sha256));
-      if (isNew) await this.#store.put(staged.file, staged);
+  async keep<T>(staged: Staged, insert: (tx: Transaction | undefined) => Promise<T>): Promise<T> {
+    const { store, locks } = this.#deps;
+    const { sha256 } = staged;
+    for (let isNew = false; ; ) {
+      // Outside of the lock, because an upload takes long.
+      if (!(await store.has(sha256))) {
+        // Removed before the record is written, it is stored again from its file.
+        await store.put(staged.file, { ...staged, keepsFile: true });
+        isNew = true;
+      }
       try {
-        return await insert();
+        const kept = await locks.run(sha256, async (tx) =>
+          // The content may have been removed before the lock, with the last artifact that used it.
+          (await store.has(sha256)) ? { value: await insert(tx) } : undefined,
+        );
+        if (kept) return kept.value;
       } catch (error) {
-        if (isNew) await this.#removeUnused(staged.sha256);
+        if (isNew) await this.#removeUnused(sha256);
         throw error;
       }
-    });
+    }
   }
 
   /**
    * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
    */
-  release(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
-    return this.#changes.run(record.sha256, async () => {
-      const deleted = await this.#artifacts.markDeleted(record.id, this.#clock.now(), audit);
-      if (deleted) await this.#removeUnused(record.sha256);
-      return deleted;
-    });
+  async release(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
+    const { artifacts, clock } = this.#deps;
+    const deleted = await artifacts.markDeleted(record.id, clock.now(), audit);
+    if (deleted) await this.#removeUnused(record.sha256);
+    return deleted;
   }
 
   /**
@@ -72,27 +80,34 @@ export class ArtifactContents {
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
-    const source = await this.#store.read(sha256, range, signal);
+    const { store, log } = this.#deps;
+    const source = await store.read(sha256, range, signal);
     if (range) return source;
     const check = new DigestCheck(sha256, sizeBytes);
     return pipeline(source, check, (error) => {
-      if (error && !signal.aborted) this.#log.error({ err: error, sha256 }, 'a content could not be read whole');
+      if (error && !signal.aborted) log.error({ err: error, sha256 }, 'a content could not be read whole');
     });
   }
 
   /** Removes contents left behind by crashes, and returns how many. */
   async removeOrphans(): Promise<number> {
+    const { store, artifacts, clock } = this.#deps;
     let removed = 0;
-    for await (const { name: sha256, storedAt } of this.#store.list()) {
-      if (this.#clock.now() - storedAt < ORPHAN_MS) continue;
-      if (await this.#changes.run(sha256, () => this.#removeUnused(sha256))) removed += 1;
+    for await (const { name: sha256, storedAt } of store.list()) {
+      if (clock.now() - storedAt < ORPHAN_MS) continue;
+      // Nearly all contents are used, and this spares them the lock.
+      if (await artifacts.isContentUsed(sha256)) continue;
+      if (await this.#removeUnused(sha256)) removed += 1;
     }
     return removed;
   }
 
-  async #removeUnused(sha256: string): Promise<boolean> {
-    if (await this.#artifacts.isContentUsed(sha256)) return false;
-    await this.#store.remove(sha256);
-    return true;
+  #removeUnused(sha256: string): Promise<boolean> {
+    const { store, artifacts, locks } = this.#deps;
+    return locks.run(sha256, async (tx) => {
+      if (await artifacts.isContentUsed(sha256, tx)) return false;
+      await store.remove(sha256);
+      return true;
+    });
   }
 }

@@ -42,7 +42,7 @@ export interface ArtifactRepository {
   /** Returns whether an artifact of the same project that is not deleted has the same content. */
   hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
   /** Returns whether an artifact that is not deleted uses this content. */
-  isContentUsed(sha256: string): Promise<boolean>;
+  isContentUsed(sha256: string, tx?: Transaction): Promise<boolean>;
 }
 
 export class SqlArtifactRepository implements ArtifactRepository {
@@ -119,8 +119,8 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return (await kept.limit(1).executeTakeFirst()) !== undefined;
   }
 
-  async isContentUsed(sha256: string): Promise<boolean> {
-    const query = this.#db.selectFrom('artifacts').select('id').where('sha256', '=', sha256);
+  async isContentUsed(sha256: string, tx?: Transaction): Promise<boolean> {
+    const query = (tx?.db ?? this.#db).selectFrom('artifacts').select('id').where('sha256', '=', sha256);
     return (await query.where('deleted_at', 'is', null).limit(1).executeTakeFirst()) !== undefined;
   }
 

@@ -4,6 +4,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Transaction } from '../db/transactions.ts';
+import { QuotaRefusal } from '../quotas/quota-refusal.ts';
 import type { Quotas, RequireRoom } from '../quotas/quotas.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
@@ -74,14 +75,18 @@ export class KeepArtifact {
     };
     // The insert decides; this check before it refuses nearly all without storing their contents first.
     await quotas.admit(record, admit);
-    const insert = () =>
-      quotas.admit(record, async (tx, requireRoom) => {
-        await admit(tx, requireRoom);
-        const isNew = await artifacts.insert(record, tx);
-        if (isNew) await audit?.append(tx, record);
-        return isNew;
-      });
-    if (await contents.keep(staged, insert).catch(asAppError)) return record;
+    const insertIn = async (tx: Transaction, requireRoom: RequireRoom) => {
+      await admit(tx, requireRoom);
+      const isNew = await artifacts.insert(record, tx);
+      if (isNew) await audit?.append(tx, record);
+      return isNew;
+    };
+    const insert = (tx: Transaction | undefined) => quotas.admit(record, insertIn, { announces: false, tx });
+    const isNew = await contents.keep(staged, insert).catch(async (error) => {
+      if (error instanceof QuotaRefusal) await quotas.announce(record, error.use);
+      return asAppError(error);
+    });
+    if (isNew) return record;
     const made = await artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');
     if (!made) throw new Error(`the artifact of idempotency record ${artifact.idempotencyRecordId} is gone`);
     return made;

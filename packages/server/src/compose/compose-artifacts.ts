@@ -4,6 +4,7 @@ import { type ArtifactRepository, SqlArtifactRepository } from '../artifacts/art
 import { artifactRoutes } from '../artifacts/artifact-routes.ts';
 import { ArtifactService } from '../artifacts/artifact-service.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
+import { openContentLocks } from '../artifacts/content-locks.ts';
 import { downloadArtifact } from '../artifacts/download-artifact.ts';
 import { DOWNLOAD_PATH, openDownloadLinks } from '../artifacts/download-links.ts';
 import { ExportArtifact } from '../artifacts/export-artifact.ts';
@@ -16,6 +17,7 @@ import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
+import { locksRows } from '../db/row-locks.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
@@ -30,6 +32,8 @@ const EXPIRE_MS = 60_000;
 /** Time between searches for orphaned contents. Listing a whole store is costly, and no request waits for it. */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
+/** Time without a byte after which what another server received is a leftover of one that died. */
+const STAGED_MS = 3_600_000;
 
 export interface ArtifactsDeps {
   readonly db: Database;
@@ -73,7 +77,13 @@ export interface Artifacts {
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
   const { db, store, projects, settings, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
-  const contents = new ArtifactContents(store, artifacts, clock, log);
+  const contents = new ArtifactContents({
+    store,
+    artifacts,
+    locks: openContentLocks(db, deps.transactions),
+    clock,
+    log,
+  });
   const staging = new Staging(settings.stagingDir, ids, space);
   const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);
@@ -102,7 +112,8 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
       servedAt = url;
     },
     async start() {
-      await staging.clear();
+      // Other servers may receive into the same folder.
+      await staging.clear(locksRows(db) ? STAGED_MS : 0);
       const expire = async () => {
         await service.expire();
         return EXPIRE_MS;

@@ -24,6 +24,7 @@ export type ReportRates = (fields: RateFields) => void;
 export interface AdmitOptions {
   readonly reportRates?: ReportRates | undefined;
   readonly announces?: boolean | undefined;
+  readonly tx?: Transaction | undefined;
 }
 
 export interface QuotasDeps {
@@ -53,21 +54,22 @@ export class Quotas {
    * `quota.exceeded`.
    *
    * @param options.announces false for work that waits until there is room: its refusals are no events
+   * @param options.tx a transaction to join; its caller then announces a refusal after its end
    * @throws AppError `quota_exceeded`, `rate_limited`
    */
   async admit<T>(
     scope: QuotaScope,
     act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>,
-    { reportRates, announces = true }: AdmitOptions = {},
+    { reportRates, announces = true, tx: joined }: AdmitOptions = {},
   ): Promise<T> {
     const { orgId, projectId } = scope;
     try {
       return await this.#deps.transactions.run(async (tx) => {
         const limits = await this.limits.lock(tx, { orgId, ...(projectId && { projectId }) });
         return act(tx, (additions) => this.#requireWithin(tx, limits, additions, reportRates));
-      });
+      }, joined);
     } catch (error) {
-      if (error instanceof QuotaRefusal && announces) await this.announce(scope, error.use);
+      if (error instanceof QuotaRefusal && announces && !joined) await this.announce(scope, error.use);
       throw error;
     }
   }

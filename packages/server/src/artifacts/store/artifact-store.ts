@@ -6,6 +6,8 @@ export interface NewContent {
   readonly sizeBytes: number;
   /** Name of the content; by default its digest. */
   readonly name?: ContentName;
+  /** Whether the file must stay where it is; otherwise it may be moved. */
+  readonly keepsFile?: boolean;
 }
 
 /** 64 hexadecimal digits: the SHA-256 of a content, or random ones for a content that has an owner of its own. */
@@ -20,7 +22,7 @@ export interface SignedPut {
 /** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
   /**
-   * Stores a local file as the content with that digest. May move the file. Idempotent and atomic.
+   * Stores a local file as the content with that digest. Idempotent and atomic.
    *
    * @throws when the stored bytes do not have the digest.
    */
@@ -38,7 +40,7 @@ export interface ArtifactStore {
    * Signs a request that stores the content until `expiresInMs` have passed; undefined for a store that takes none. The
    * store refuses another size, and other bytes if it checks digests.
    */
-  signPut(content: Required<NewContent>, expiresInMs: number): Promise<SignedPut | undefined>;
+  signPut(content: Required<Omit<NewContent, 'keepsFile'>>, expiresInMs: number): Promise<SignedPut | undefined>;
   close(): Promise<void>;
 }
 

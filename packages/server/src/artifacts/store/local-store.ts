@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -10,8 +10,8 @@ import { type ArtifactStore, ContentMissingError, type ContentName, type NewCont
 const NAME = /^[0-9a-f]{64}$/;
 
 /**
- * Stores contents in a local folder, as `<first two digits>/<name>`. `put` renames, so its file must be on the same
- * file system.
+ * Stores contents in a local folder, as `<first two digits>/<name>`. `put` moves or links a file, which must be on the
+ * same file system.
  */
 export class LocalStore implements ArtifactStore {
   readonly #folder: string;
@@ -20,12 +20,13 @@ export class LocalStore implements ArtifactStore {
     this.#folder = folder;
   }
 
-  async put(file: string, { sha256, name = sha256 }: NewContent): Promise<void> {
+  async put(file: string, { sha256, name = sha256, keepsFile = false }: NewContent): Promise<void> {
     const place = this.fileOf(name);
     await requireDigest(file, sha256);
     await mkdir(dirname(place), { recursive: true, mode: 0o700 });
     await flush(file);
-    await rename(file, place);
+    if (keepsFile) await link(file, place).catch(unlessStored);
+    else await rename(file, place);
     await flush(dirname(place));
   }
 
@@ -79,6 +80,10 @@ async function requireDigest(file: string, sha256: string): Promise<void> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(file, { highWaterMark: 1024 * 1024 }), hash);
   if (hash.digest('hex') !== sha256) throw new Error(`what was written is not ${sha256}`);
+}
+
+function unlessStored(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
 }
 
 async function flush(path: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -35,9 +35,18 @@ export class Staging {
     this.#space = space;
   }
 
-  /** Removes files left by a server that died. Call it before the first content is received. */
-  async clear(): Promise<void> {
-    for (const name of await readdir(this.#folder).catch(() => [])) await rm(join(this.#folder, name), { force: true });
+  /**
+   * Removes files left by a server that died. Call it before the first content is received.
+   *
+   * @param unchangedMs time since the last byte of a file, if other servers receive into the same folder
+   */
+  async clear(unchangedMs = 0): Promise<void> {
+    for (const name of await readdir(this.#folder).catch(() => [])) {
+      const file = join(this.#folder, name);
+      const changedAt = (await stat(file).catch(() => undefined))?.mtimeMs ?? 0;
+      // The clock of the host, as that of the file is.
+      if (Date.now() - changedAt >= unchangedMs) await rm(file, { force: true });
+    }
   }
 
   /** Receives a content. Leaves no file when it fails. @throws ContentTooLargeError, or the error of the source */

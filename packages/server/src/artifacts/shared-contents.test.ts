@@ -1,0 +1,144 @@
+/** One content in the hands of several servers, which have one database and one store. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync, utimesSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { FakeClock } from '@cloche/testkit';
+import { eventually } from '@cloche/testkit/eventually';
+import { sql } from 'kysely';
+import { DEFAULT_PROJECT, ORG, type SandboxesWorld, SILENT } from '../../testing/sandboxes.ts';
+import { NEEDS_POSTGRES, TestServers } from '../../testing/servers.ts';
+import { randomIds } from '../base/id-source.ts';
+import type { ArtifactRecord } from './artifact.ts';
+import { ArtifactContents } from './artifact-contents.ts';
+import { openContentLocks } from './content-locks.ts';
+import { KeepArtifact } from './keep-artifact.ts';
+import { LocalStore } from './store/local-store.ts';
+import { Staging } from './store/staging.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** A store that waits with its answer whether a content is there, except at first. */
+class HeldStore extends LocalStore {
+  readonly asked = Promise.withResolvers<void>();
+  readonly goOn = Promise.withResolvers<void>();
+  answersAtOnce = 0;
+
+  override async has(name: string): Promise<boolean> {
+    const isThere = await super.has(name);
+    this.answersAtOnce -= 1;
+    if (this.answersAtOnce >= 0) return isThere;
+    this.asked.resolve();
+    await this.goOn.promise;
+    return isThere;
+  }
+}
+
+describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
+  let folder: string;
+  let open: TestServers;
+  let sandboxId: ArtifactRecord['sandboxId'];
+  const clock = new FakeClock(Date.now());
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'cloche-contents-'));
+    open = await TestServers.open(2);
+    sandboxId = (await first().create()).id;
+  });
+  afterEach(async () => {
+    await open[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true });
+  });
+
+  const first = () => open.servers[0] ?? assert.fail();
+  const second = () => open.servers[1] ?? assert.fail();
+  const newStore = () => new LocalStore(join(folder, 'contents'));
+
+  /** What a server has of its own; `store` is a folder that all of them use. */
+  function artifactsOf(server: SandboxesWorld, store = newStore()) {
+    const { db, transactions, artifacts } = server;
+    const locks = openContentLocks(db, transactions);
+    const contents = new ArtifactContents({ store, artifacts, locks, clock, log: SILENT });
+    const stagingDir = join(folder, 'staging');
+    const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: undefined, publicUrl: undefined };
+    const staging = new Staging(stagingDir, randomIds);
+    const keeper = new KeepArtifact({ ...server, contents, staging, settings, clock, ids: randomIds });
+    const keep = (text: string) => {
+      const artifact = { orgId: ORG, projectId: DEFAULT_PROJECT, sandboxId, name: 'name', path: undefined };
+      const rest = { contentType: 'text/plain', metadata: {}, idempotencyRecordId: undefined };
+      return keeper.keep({ ...artifact, ...rest }, Readable.from([Buffer.from(text)]));
+    };
+    return { contents, keep, staging };
+  }
+
+  it('is stored again if another server removes it before the record is written', async () => {
+    const store = new HeldStore(join(folder, 'contents'));
+    const [one, other] = [artifactsOf(first()), artifactsOf(second(), store)];
+    const released = await one.keep('twins');
+    const keeping = other.keep('twins');
+    await store.asked.promise;
+    await one.contents.release(released);
+    store.goOn.resolve();
+    const { sha256 } = await keeping;
+    assert.equal(await newStore().has(sha256), true);
+  });
+
+  it('is not removed by another server between the look for it and its record', async () => {
+    const store = new HeldStore(join(folder, 'contents'));
+    store.answersAtOnce = 1;
+    const [one, other] = [artifactsOf(first()), artifactsOf(second(), store)];
+    const released = await one.keep('twins');
+    const keeping = other.keep('twins');
+    // The second look holds the content until the record is written.
+    await store.asked.promise;
+    let isReleased = false;
+    const releasing = one.contents.release(released).then(() => {
+      isReleased = true;
+    });
+    const waits = async () => {
+      const { rows } = await sql`
+        select from pg_locks join pg_database on oid = database
+        where datname = current_database() and locktype = 'advisory' and not granted`.execute(first().db);
+      return rows.length > 0;
+    };
+    await eventually(async () => isReleased || (await waits()), { because: 'the release waits' });
+    store.goOn.resolve();
+    const { sha256 } = await keeping;
+    await releasing;
+    assert.equal(await newStore().has(sha256), true);
+  });
+
+  it('is there as long as one of its artifacts, while both keep and delete it', async () => {
+    const servers = [artifactsOf(first()), artifactsOf(second())];
+    const live = new Set<ArtifactRecord>();
+    await Promise.all(
+      servers.flatMap(({ contents, keep }) =>
+        [0, 1, 2].map(async (worker) => {
+          for (let round = 0; round < 40; round += 1) {
+            const record = await keep(`text ${round % 3}`);
+            if (round === 39 && worker === 0) live.add(record);
+            else await contents.release(record);
+          }
+        }),
+      ),
+    );
+    const kept = new Set([...live].map(({ sha256 }) => sha256));
+    const stored = (await Array.fromAsync(newStore().list())).map(({ name }) => name);
+    assert.deepEqual(new Set(stored), kept);
+  });
+
+  it('is received beside what other servers receive, which stays when a server starts', async () => {
+    const { staging } = artifactsOf(first());
+    await using arriving = await staging.take(Readable.from([Buffer.from('arriving')]), 100);
+    const left = await staging.take(Readable.from([Buffer.from('left')]), 100);
+    const long = new Date(Date.now() - 2 * HOUR_MS);
+    utimesSync(left.file, long, long);
+    await staging.clear(HOUR_MS);
+    assert.deepEqual(
+      readdirSync(join(folder, 'staging')).map((name) => join(folder, 'staging', name)),
+      [arriving.file],
+    );
+  });
+});
