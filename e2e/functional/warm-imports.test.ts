@@ -17,8 +17,13 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Builds a template with a module that its kernels load ahead. */
-async function build(slug: string, module: string): Promise<void> {
+async function logOf(templateId: string, buildId: string): Promise<string> {
+  const { body } = await service.api.get(`/v1/templates/${templateId}/builds/${buildId}/logs?limit=1000`);
+  return body.data.map(({ data }: { data: string }) => data).join('');
+}
+
+/** Builds a template with a module that its kernels load ahead. Returns the log of the build. */
+async function build(slug: string, module: string): Promise<string> {
   const recipe: TemplateRecipe = {
     from: 'python-node',
     files: [{ path: `${MODULES}/loaded_ahead.py`, content: module, mode: '0644' }],
@@ -28,7 +33,10 @@ async function build(slug: string, module: string): Promise<void> {
   const { body } = await service.api.post('/v1/templates', { slug, ...recipe });
   const { templateId, id } = body.build;
   for (let build = body.build; ; ) {
-    if (build.finishedAt !== undefined) return assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    if (build.finishedAt !== undefined) {
+      assert.equal(build.status, 'succeeded', JSON.stringify(build));
+      return logOf(templateId, id);
+    }
     build = (await service.api.get(`/v1/templates/${templateId}/builds/${id}?waitMs=60000`)).body.build;
   }
 }
@@ -44,7 +52,8 @@ async function forkedAhead(sandboxId: SandboxId): Promise<void> {
 
 describe('warm imports of a template', () => {
   it('are loaded before code imports them', async () => {
-    await build('warm', `import time\ntime.sleep(${LOADING_S})\nVALUE = 42\n`);
+    const log = await build('warm', `import time\ntime.sleep(${LOADING_S})\nVALUE = 42\n`);
+    assert.doesNotMatch(log, /warm\.imports/);
     const { id } = await service.api.readySandbox({ template: 'warm' });
     await forkedAhead(id);
     const code =
@@ -57,7 +66,8 @@ describe('warm imports of a template', () => {
   });
 
   it('that cannot be loaded are left out, and kernels are forked without them', async () => {
-    await build('broken', 'raise ValueError("not today")\n');
+    const log = await build('broken', 'raise ValueError("not today")\n');
+    assert.match(log, /^warm\.imports have no effect.*: loaded_ahead: ValueError: not today$/m);
     const { id } = await service.api.readySandbox({ template: 'broken' });
     await forkedAhead(id);
     const { error } = await service.api.run(id, 'import loaded_ahead');

@@ -121,8 +121,6 @@ export const LIMITS = {
   /** An archive in one request, and one that is uploaded by a signed URL. */
   workspaceArchiveBytes: 100 * 1024 * 1024,
   workspaceArchiveTransferBytes: 5 * 1024 * 1024 * 1024,
-  /** Archives of an organization that are stored or are being uploaded. */
-  workspaceArchivesBytes: 100 * 1024 * 1024 * 1024,
   /** Files, directories and links in one archive. */
   workspaceArchiveEntries: 200_000,
   /** How long the URL of a transfer works. */

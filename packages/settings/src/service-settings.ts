@@ -34,6 +34,13 @@ export const SERVICE_SETTINGS = {
       'maximum size of all artifacts of one organization, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
     more: 'The disk reserve applies in any case.',
   },
+  CLOCHE_WORKSPACE_ARCHIVES_MAX_MB: {
+    value: mebibytes(1, MOST_MIB),
+    default: 102_400,
+    readBy: ['server'],
+    summary:
+      'maximum size of all archives of workspace runs of one organization, stored or announced; beyond it, uploads get `quota_exceeded`',
+  },
   CLOCHE_ARTIFACT_RETENTION_MS: {
     value: milliseconds(1000, Number.MAX_SAFE_INTEGER),
     defaultText: 'no limit',

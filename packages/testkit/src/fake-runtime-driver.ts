@@ -229,6 +229,11 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     const { files } = live.agent.disk;
     const contents = [...files].map(([path, { bytes }]) => [path, bytes.toString('base64')]);
     const layer = { digest: digestOf([below?.layers ?? [], contents]), bytes: JSON.stringify(contents).length };
+    if (layer.bytes > (request.maxBytes ?? Number.POSITIVE_INFINITY))
+      throw new CaptureError(
+        'refused',
+        `the sandbox has changed ${layer.bytes} bytes, and ${request.maxBytes} are allowed`,
+      );
     return this.#keep(live.agent.disk, request, {
       base: below?.base ?? live.instance.templateVersionId,
       layers: [layer, ...(below?.layers ?? [])],

@@ -36,6 +36,8 @@ export interface ArchiveStorage {
   readonly staging: Staging;
   /** Returns the base URL of signed links, without a trailing slash. */
   readonly publicUrl: () => string;
+  /** Most bytes of archives of an organization that are stored or are being uploaded. */
+  readonly maxArchivesBytes: number;
 }
 
 export interface ArchivesDeps extends ArchiveStorage {
@@ -58,7 +60,7 @@ export interface Archives {
 }
 
 export async function composeArchives({ archiveStore: store, metrics, ...deps }: ArchivesDeps): Promise<Archives> {
-  const { db, transactions, runs, runAccess, staging, publicUrl, clock, log } = deps;
+  const { db, transactions, runs, runAccess, staging, publicUrl, maxArchivesBytes, clock, log } = deps;
   const archives = new ArchiveRepository(db, transactions);
   const removeArchives = new RemoveArchives({ archives, store, clock, log });
   const storeArchive = new StoreArchive({
@@ -68,6 +70,7 @@ export async function composeArchives({ archiveStore: store, metrics, ...deps }:
     judge: new ArchiveJudge(),
     removeArchives,
     metrics: new ArchiveMetrics(metrics),
+    maxArchivesBytes,
     transactions,
     clock,
   });

@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Route } from '../http/route.ts';
+import { addRunQueueMetrics } from '../workspace-runs/execution/run-queue-metrics.ts';
 import { type ArchiveStorage, type Archives, composeArchives } from './compose-archives.ts';
 import {
   composeRunExecution,
@@ -22,6 +23,7 @@ export interface WorkspaceRuns {
 export async function composeWorkspaceRuns(deps: WorkspaceRunsDeps): Promise<WorkspaceRuns> {
   const records = composeRunRecords(deps);
   const archives = await composeArchives({ ...deps, ...records });
+  addRunQueueMetrics(deps);
   const execution = composeRunExecution({ ...deps, ...records, unpackArchive: archives.unpackArchive });
   return { routes: [...execution.routes, ...archives.routes], archives, execution };
 }

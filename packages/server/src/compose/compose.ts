@@ -213,6 +213,7 @@ export async function startServer(
     ...shared,
     ...artifacts,
     archiveStore: await openStore(config.artifacts.url, 'archives'),
+    maxArchivesBytes: config.maxArchivesBytes,
     metrics,
     projects: projects.access,
     quotas,

@@ -65,6 +65,8 @@ export interface Config {
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
+  /** Most bytes of archives of workspace runs of one organization. */
+  readonly maxArchivesBytes: number;
   readonly webhookTargets: TargetOptions;
   /** Limits of every organization whose operator sets no others. */
   readonly quotas: ProjectQuotas;
@@ -104,6 +106,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     answersE2b: settings.CLOCHE_E2B ? settings.CLOCHE_E2B === 'on' : isLoopback(settings.CLOCHE_HOST),
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
+    maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,
     webhookTargets: Object.freeze(webhookTargets(settings)),
     quotas: Object.freeze({
       liveSandboxes: settings.CLOCHE_MAX_SANDBOXES ?? null,

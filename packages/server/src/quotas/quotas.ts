@@ -87,6 +87,13 @@ export class Quotas {
     return uses;
   }
 
+  /** Returns how much more the scope may use at present; undefined without a limit. */
+  async room(quota: QuotaName, scope: QuotaScope): Promise<number | undefined> {
+    const { db, clock } = this.#deps;
+    const limit = (await this.limits.of(db, scope))[quota] ?? undefined;
+    return limit === undefined ? undefined : limit - (await this.#uses.count(quota, scope, clock.now()));
+  }
+
   async #requireWithin(
     tx: Transaction,
     limits: readonly Limit[],

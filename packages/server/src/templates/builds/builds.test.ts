@@ -177,6 +177,7 @@ describe('a build', () => {
     await world.limits.setOrganization(ORG, { templateBytes: 10 });
     const { build } = await built(world, { slug: 'a', ...containing('more than ten bytes') });
     assert.deepEqual([build.status, build.error?.code], ['failed', 'too_large']);
+    assert.deepEqual([...world.driver.versions], [], 'nothing that is too large was kept');
   });
 
   it('is begun again when the host has lost what a step has made', async () => {

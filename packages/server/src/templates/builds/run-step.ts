@@ -20,6 +20,7 @@ import {
 } from './installed-packages.ts';
 import { type StepCommand, stepCommand } from './step-command.ts';
 import { ARCHIVE, IMAGE_ROOT, parseUnpacked, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
+import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './warm-imports.ts';
 
 /** Share of the disk, or of its inodes, above which a failed step is explained by a full disk. */
 const FULL = 0.98;
@@ -69,15 +70,33 @@ export class RunStep {
   }
 
   /** Lists what the package managers of the sandbox have installed; undefined if that fails. */
-  async listPackages({ sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>): Promise<InstalledPackages | undefined> {
+  async listPackages(at: Pick<StepRun, 'sandbox' | 'signal'>): Promise<InstalledPackages | undefined> {
+    const { status, stdout } = await this.#ask(LIST_PACKAGES, { stdoutBytes: LISTED_BYTES, timeoutMs: LISTING_MS }, at);
+    return status === 'exited' ? parseInstalledPackages(stdout) : undefined;
+  }
+
+  /** Returns why modules cannot be loaded ahead in sandboxes of the version; undefined if they can. */
+  async importFailure(
+    imports: readonly string[],
+    at: Pick<StepRun, 'sandbox' | 'signal'>,
+  ): Promise<string | undefined> {
+    const bounds = { stdoutBytes: IMPORTS_BYTES, timeoutMs: IMPORTING_MS };
+    return importFailure(await this.#ask(importCommand(imports), bounds, at), imports);
+  }
+
+  /** Runs a program that tells about the sandbox. */
+  #ask(
+    argv: string[],
+    { stdoutBytes, timeoutMs }: { readonly stdoutBytes: number; readonly timeoutMs: number },
+    { sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>,
+  ): Promise<AgentCommand & { readonly stdout: string }> {
     return this.#deps.sandboxUse.act(sandbox, { signal }, async ({ commands }) => {
       const id = this.#deps.ids.next('cmd_');
-      const capture = { stdoutBytes: LISTED_BYTES, stderrBytes: 0 };
-      const command = { argv: LIST_PACKAGES, cwd: '/', env: {}, user: 'root' as const };
-      const bounds = { stdinOpen: false, logBytes: 0, timeoutMs: LISTING_MS, capture };
-      await commands.start(id, { ...command, ...bounds }, signal);
+      const capture = { stdoutBytes, stderrBytes: 0 };
+      const command = { argv, cwd: '/', env: {}, user: 'root' as const };
+      await commands.start(id, { ...command, stdinOpen: false, logBytes: 0, timeoutMs, capture }, signal);
       const { command: ended, stdout } = await commands.result(id, signal);
-      return ended.status === 'exited' ? parseInstalledPackages(stdout) : undefined;
+      return { ...ended, stdout };
     });
   }
 

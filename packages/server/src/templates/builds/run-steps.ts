@@ -4,6 +4,7 @@ import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { Quotas } from '../../quotas/quotas.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Plan, PlannedStep } from '../recipe/plan.ts';
 import { BuildFailedError, explain } from './build-failure.ts';
@@ -22,6 +23,7 @@ export interface RunStepsDeps {
   readonly sandboxUse: SandboxUse;
   readonly runStep: RunStep;
   readonly cache: StepCache;
+  readonly quotas: Pick<Quotas, 'room'>;
   readonly clock: Clock;
 }
 
@@ -70,7 +72,9 @@ export class RunSteps {
       await cache.save(orgId, keys[end - 1] ?? '', last, clock.now());
       next = end;
     }
-    return last.packages ? last : this.#withPackages(run, last);
+    const hasRun = next > (cached?.index ?? -1) + 1 && plan.steps.at(-1)?.kind !== 'image';
+    const isInspected = last.packages && (hasRun || plan.settings.imports.length === 0);
+    return isInspected ? last : this.#inspected(run, last);
   }
 
   /** Runs steps in one sandbox and captures it. */
@@ -97,12 +101,13 @@ export class RunSteps {
     }
     // The packages of the sandbox that unpacks an image are not those of the image.
     const packages = isImage ? undefined : await runStep.listPackages({ sandbox, signal });
+    if (!isImage && end === plan.steps.length) await this.#noteImports(run, sandbox);
     const manifest = withImage(run.manifest, imageEnv);
     let captured: CapturedVersion;
     try {
       captured = await driver.capture(
         { sandboxId: sandbox.id, generation: sandbox.generation },
-        { root: isImage ? 'image' : 'changes', purpose: 'snapshot', manifest },
+        { root: isImage ? 'image' : 'changes', purpose: 'snapshot', manifest, ...(await this.#bound(run.orgId)) },
         signal,
       );
     } catch (error) {
@@ -113,12 +118,29 @@ export class RunSteps {
     return { ...resultOf(captured, below.versionId), packages, imageEnv };
   }
 
-  /** Lists the packages of a version that no build has listed. */
-  async #withPackages(run: StepsRun, last: CachedStep): Promise<CachedStep> {
+  /** Bounds a layer by what the organization may store, so that nothing larger is copied. */
+  async #bound(orgId: OrgId): Promise<{ maxBytes?: number }> {
+    const room = await this.#deps.quotas.room('templateBytes', { orgId });
+    return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room)) };
+  }
+
+  /** Lists the packages of a version, and loads the modules that its sandboxes will load ahead. */
+  async #inspected(run: StepsRun, last: CachedStep): Promise<CachedStep> {
     const sandbox = await this.#launch(run, last, 0);
-    const packages = await this.#deps.runStep.listPackages({ sandbox, signal: run.signal });
+    const { signal } = run;
+    const packages = last.packages ?? (await this.#deps.runStep.listPackages({ sandbox, signal }));
+    await this.#noteImports(run, sandbox);
     await this.#deps.buildSandbox.destroy(run.progress.build);
     return { ...last, packages: packages ?? {} };
+  }
+
+  /** Says in the log of the build if the version will run without its warm imports. */
+  async #noteImports({ plan, output, signal }: StepsRun, sandbox: ReadySandbox): Promise<void> {
+    const { imports } = plan.settings;
+    const why = imports.length > 0 && (await this.#deps.runStep.importFailure(imports, { sandbox, signal }));
+    if (!why) return;
+    const note = `warm.imports have no effect, because they cannot be loaded ahead: ${why}\n`;
+    await output.note(plan.steps.length, note);
   }
 
   /** Creates a sandbox from a version. Waits while a quota has no room. */

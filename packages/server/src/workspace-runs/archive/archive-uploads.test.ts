@@ -237,3 +237,17 @@ describe('a body', () => {
     assert.equal((await uploads.run(id)).status, 'awaiting_archive');
   });
 });
+
+it('archives of an organization have together at most the size of the setting', async () => {
+  const small = await openTenants({ CLOCHE_WORKSPACE_ARCHIVES_MAX_MB: '1' });
+  try {
+    const limited = new ArchiveUploads(small);
+    const half = tarOf([{ name: 'a' }, 'x'.repeat(700_000)]);
+    assert.equal((await limited.upload(await limited.createRun(), half)).status, 200);
+    const { status, body } = await limited.upload(await limited.createRun(), half);
+    assert.deepEqual([status, body.error.code, body.error.details.limit], [429, 'quota_exceeded', 2 ** 20]);
+    assert.equal((await limited.upload(await limited.createRun(), GOOD)).status, 200);
+  } finally {
+    await small.close();
+  }
+});

@@ -25,6 +25,8 @@ export interface StoreArchiveDeps {
   readonly judge: ArchiveJudge;
   readonly removeArchives: RemoveArchives;
   readonly metrics: ArchiveMetrics;
+  /** Most bytes of archives of an organization that are stored or are being uploaded. */
+  readonly maxArchivesBytes: number;
   readonly transactions: Transactions;
   readonly clock: Clock;
 }
@@ -82,7 +84,7 @@ export class StoreArchive {
     const times = { createdAt, expiresAt: createdAt + forMs };
     const { id: runId, orgId } = run;
     const record = { id, orgId, runId, isTransfer, format, sizeBytes, sha256, ...times };
-    const limit = LIMITS.workspaceArchivesBytes;
+    const limit = this.#deps.maxArchivesBytes;
     const reserved = await archives.reserve(record, limit, (tx) => audit?.append(tx, run) ?? Promise.resolve());
     if (reserved.status === 'reserved') return record;
     const { used } = reserved;
