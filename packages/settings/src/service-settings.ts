@@ -101,6 +101,12 @@ export const SERVICE_SETTINGS = {
     readBy: ['hostd', 'egress', 'server'],
     summary: 'how long after its last request a service returns memory to the system',
   },
+  CLOCHE_DRAIN_MS: {
+    value: milliseconds(0, 3_600_000),
+    default: 10_000,
+    readBy: ['server'],
+    summary: 'how long requests in progress may go on when the server stops; afterwards they are ended',
+  },
   CLOCHE_LAUNCH_TIMEOUT_MS: {
     value: milliseconds(100, 600_000),
     default: 60_000,

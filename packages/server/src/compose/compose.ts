@@ -33,6 +33,7 @@ import { buildApp } from '../http/app.ts';
 import { isApiKey } from '../http/authorize.ts';
 import { firstOf } from '../http/host-router.ts';
 import { InFlight } from '../http/in-flight.ts';
+import { KeptSocket } from '../http/kept-socket.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
@@ -66,8 +67,6 @@ import type { Config } from './config.ts';
 import { keepApiKeys } from './keep-api-keys.ts';
 import { openRecordStore } from './open-record-store.ts';
 
-/** Time for active requests to finish when the server stops. */
-const DRAIN_MS = 10_000;
 /**
  * Interval of the event loop's delay measurements. Each measurement wakes the server: at the usual 100 a second, they
  * took most of an idle server's processor time.
@@ -305,7 +304,11 @@ export async function startServer(
   await templates.start();
   await workspaceRuns.execution.start();
   await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
-  const url = await app.listen({ host: config.host, port: config.port });
+  const { keptSocketFd: fd, host, port } = config;
+  // With `localhost` as the host, the framework would listen on further addresses.
+  const address = fd === undefined ? { host, port } : { fd, host: '127.0.0.1' };
+  const keptSocket = fd === undefined ? undefined : new KeptSocket(app.server);
+  const url = await app.listen(address);
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
   e2b?.servedAt(url);
@@ -314,7 +317,8 @@ export async function startServer(
   return {
     url,
     async stop() {
-      await inFlight.drain(DRAIN_MS);
+      using _ = await keptSocket?.leave();
+      await inFlight.drain(config.drainMs);
       previews.stop();
       await workspaceRuns.execution.stop();
       commands.stop();

@@ -9,6 +9,7 @@ import { dataPaths } from '@cloche/layout';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
+import { keptSocketFd } from '../http/kept-socket.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { parseRanges, type TargetOptions } from '../webhooks/target-guard.ts';
 
@@ -41,6 +42,10 @@ export function defaultMaxPids(pidMax = Number(readFileSync('/proc/sys/kernel/pi
 export interface Config {
   readonly port: number;
   readonly host: string;
+  /** Descriptor of a listening socket that the service manager keeps; it takes the place of `host` and `port`. */
+  readonly keptSocketFd: number | undefined;
+  /** Time for requests in progress when the server stops, in milliseconds. */
+  readonly drainMs: number;
   readonly dataDir: string;
   readonly runDir: string;
   readonly databaseUrl: string;
@@ -91,6 +96,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   return Object.freeze({
     port: settings.CLOCHE_PORT,
     host: settings.CLOCHE_HOST,
+    keptSocketFd: keptSocket(env),
+    drainMs: settings.CLOCHE_DRAIN_MS,
     dataDir,
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPaths(dataDir).sqliteFile}`,
@@ -125,6 +132,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
+}
+
+function keptSocket(env: Readonly<Record<string, string | undefined>>): number | undefined {
+  try {
+    return keptSocketFd(env, process.pid);
+  } catch (error) {
+    throw new ConfigError((error as Error).message);
+  }
 }
 
 function inBytes(mebibytes: number | undefined): number | undefined {

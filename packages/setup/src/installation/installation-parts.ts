@@ -11,6 +11,9 @@ import { PartsGroup } from './parts-group.ts';
 import { waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
+/** Time that a part needs to stop, besides what its requests in progress take. */
+const STOP_GRACE_MS = 10_000;
+
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   paths: InstallationPaths & { cacheDir: string };
@@ -74,12 +77,12 @@ export function logFileOf(name: PartName, { logsDir }: InstallationPaths): strin
 
 function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): Omit<PartOptions, 'onSpawn'> {
   const { prepared, paths: places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
+  const own = { ...environmentFor(name, prepared, places, servedAt, settings), ...overridesFor(name, env) };
   return {
     name,
-    command: {
-      command: commandFor(name, prepared, places, programs),
-      env: { ...environmentFor(name, prepared, places, servedAt, settings), ...overridesFor(name, env) },
-    },
+    command: { command: commandFor(name, prepared, places, programs), env: own },
+    // Only the server has this setting.
+    stopGraceMs: STOP_GRACE_MS + Number(own.CLOCHE_DRAIN_MS ?? 0),
     log: new RotatingLog(logFileOf(name, places)),
     ...{ ready, supervise, report, readyTimeoutMs },
   };

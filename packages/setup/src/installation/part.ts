@@ -4,7 +4,6 @@ import { type PartCommand, PartProcess } from './part-process.ts';
 import type { PartName } from './parts.ts';
 import type { RotatingLog } from './rotating-log.ts';
 
-const STOP_GRACE_MS = 15_000;
 const PAUSES = { firstMs: 100, longestMs: 10_000 };
 /** Lifetime after which the pause before a restart is the shortest again. */
 const STEADY_MS = 30_000;
@@ -16,6 +15,8 @@ export type PartOptions = {
   /** Resolves when the part answers. */
   ready: (signal: AbortSignal) => Promise<void>;
   readyTimeoutMs: number;
+  /** Time between SIGTERM and SIGKILL. */
+  stopGraceMs: number;
   /** Called with each new process of the part, right after its start. */
   onSpawn: (pid: number) => void;
   /** Whether to restart the part when it dies. */
@@ -56,7 +57,7 @@ export class Part {
   /** Stops the part. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#process?.stop(STOP_GRACE_MS);
+    await this.#process?.stop(this.#options.stopGraceMs);
   }
 
   #spawn(): PartProcess {
@@ -67,14 +68,14 @@ export class Part {
   }
 
   async #untilReady(process: PartProcess): Promise<void> {
-    const { name, ready, readyTimeoutMs, log } = this.#options;
+    const { name, ready, readyTimeoutMs, stopGraceMs, log } = this.#options;
     const waiting = new AbortController();
     const timeout = setTimeout(() => waiting.abort(), readyTimeoutMs);
     const died = process.ended.then((how) => Promise.reject(this.#failure(`${name} ${how} before it was ready.`)));
     try {
       await Promise.race([ready(waiting.signal), died]);
     } catch (error) {
-      await process.stop(STOP_GRACE_MS);
+      await process.stop(stopGraceMs);
       if (error instanceof SetupError) throw error;
       throw this.#failure(`${name} was not ready after ${readyTimeoutMs / 1000} s (log: ${log.file}).`);
     } finally {
