@@ -22,8 +22,8 @@ export class CommandsWorld extends SandboxesWorld {
 
   override async start(): Promise<void> {
     await super.start();
-    const { db, transactions, clock, ids, server } = this;
-    this.#commands?.stop();
+    const { db, transactions, clock, ids, server, liveServers } = this;
+    await this.#commands?.stop();
     this.#commands = composeCommands({
       db,
       transactions,
@@ -32,12 +32,18 @@ export class CommandsWorld extends SandboxesWorld {
       log: SILENT,
       sandboxes: server.core,
       terminalIdleMs: 60_000,
+      servers: liveServers,
     });
     await this.#commands.start();
   }
 
+  /** Stops what watches commands, as a server that stops does. */
+  async stopCommands(): Promise<void> {
+    await this.#commands?.stop();
+  }
+
   override async [Symbol.asyncDispose](): Promise<void> {
-    this.#commands?.stop();
+    await this.#commands?.stop();
     await super[Symbol.asyncDispose]();
   }
 

@@ -148,6 +148,7 @@ export class SandboxesWorld implements AsyncDisposable {
   metrics = new Registry();
   readonly settings: SandboxSettings;
   readonly serverId: string;
+  readonly liveServers: LiveServers;
   readonly notifications: Notifications;
   #usage!: Usage;
   #templates!: Templates;
@@ -174,6 +175,7 @@ export class SandboxesWorld implements AsyncDisposable {
     this.limits = this.quotas.limits;
     this.settings = settings;
     this.serverId = serverId;
+    this.liveServers = new LiveServers(db, serverId, clock);
     this.notifications = notifications;
     this.#server = this.#compose();
   }
@@ -309,7 +311,7 @@ export class SandboxesWorld implements AsyncDisposable {
       settings: this.settings,
       metrics: this.metrics,
       keepArtifact: this.#keep(),
-      servers: new LiveServers(this.db, this.serverId, this.clock),
+      servers: this.liveServers,
     });
     this.#templates = composeTemplates({
       ...this,

@@ -13,8 +13,15 @@ export interface CommandRepository {
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
   /** Returns all commands of a sandbox, oldest first. */
   list(sandboxId: SandboxId): Promise<CommandRecord[]>;
-  /** Returns the commands recorded as running, of all ready sandboxes. */
-  listRunning(): Promise<CommandRecord[]>;
+  /**
+   * Returns the commands recorded as running, of all ready sandboxes, for whose end no server waits that lives at `now`.
+   * Those of the server `earlier` count too, which are those of its previous process.
+   */
+  listUnwatched(now: number, earlier?: string): Promise<CommandRecord[]>;
+  /** Lets a server wait for the end of a running command. Returns false if another server does so since `record` was read. */
+  claimWatch(record: CommandRecord, serverId: string): Promise<boolean>;
+  /** Gives up the waits of a server, so that another server continues them. */
+  releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
   /** Removes the record of a command that was not started. */
@@ -42,6 +49,7 @@ export class SqlCommandRepository implements CommandRepository {
         status: record.status,
         started_at: record.startedAt,
         idempotency_record_id: record.idempotencyRecordId ?? null,
+        watched_by: record.watchedBy ?? null,
       })
       .onConflict((conflict) => conflict.doNothing())
       .returning('id')
@@ -63,15 +71,35 @@ export class SqlCommandRepository implements CommandRepository {
     return (await this.#of(sandboxId).orderBy('started_at').orderBy('id').execute()).map(toRecord);
   }
 
-  async listRunning(): Promise<CommandRecord[]> {
+  async listUnwatched(now: number, earlier?: string): Promise<CommandRecord[]> {
     const rows = await this.#db
       .selectFrom('commands')
       .innerJoin('sandboxes', 'sandboxes.id', 'commands.sandbox_id')
+      .leftJoin('server_leases', (join) =>
+        join.onRef('server_leases.id', '=', 'commands.watched_by').on('server_leases.lease_until', '>', now),
+      )
       .where('commands.status', '=', 'running')
       .where('sandboxes.status', '=', 'ready')
+      .where((eb) => eb.or([eb('server_leases.id', 'is', null), eb('commands.watched_by', '=', earlier ?? '')]))
       .selectAll('commands')
       .execute();
     return rows.map(toRecord);
+  }
+
+  async claimWatch({ id, watchedBy }: CommandRecord, serverId: string): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('commands')
+      .set({ watched_by: serverId })
+      .where('id', '=', id)
+      .where('status', '=', 'running')
+      .where('watched_by', watchedBy === undefined ? 'is' : '=', watchedBy ?? null)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async releaseWatches(serverId: string): Promise<void> {
+    const query = this.#db.updateTable('commands').set({ watched_by: null }).where('watched_by', '=', serverId);
+    await query.where('status', '=', 'running').execute();
   }
 
   async finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord> {
@@ -119,5 +147,6 @@ function toRecord(row: Selectable<CommandTable>): CommandRecord {
     finishedAt: row.finished_at ?? undefined,
     durationMs: row.duration_ms ?? undefined,
     idempotencyRecordId: row.idempotency_record_id ?? undefined,
+    watchedBy: row.watched_by ?? undefined,
   };
 }

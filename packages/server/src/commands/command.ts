@@ -22,6 +22,8 @@ export interface CommandRecord {
   readonly finishedAt: number | undefined;
   readonly durationMs: number | undefined;
   readonly idempotencyRecordId: string | undefined;
+  /** Id of the server that starts the command or waits for its end; undefined if that server has given it up. */
+  readonly watchedBy: string | undefined;
 }
 
 /** The fields that describe how a command ended. */

@@ -10,6 +10,7 @@ import { unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { LiveServers } from '../db/live-servers.ts';
 import type { Transactions } from '../db/transactions.ts';
 import { type AgentCommandResult, type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
@@ -32,6 +33,7 @@ export interface CreateCommandDeps {
   readonly executions: Executions;
   readonly transactions: Transactions;
   readonly startedWork: StartedWork;
+  readonly servers: LiveServers;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -170,7 +172,7 @@ export class CreateCommand {
   }
 
   async #insertOrAdopt(sandbox: SandboxRecord, request: CommandCreation, cwd: string): Promise<CommandRecord> {
-    const { commands, transactions, ids, clock } = this.#deps;
+    const { commands, transactions, servers, ids, clock } = this.#deps;
     const { command, user = 'user', background = false } = request.body;
     const ending = {
       exitCode: undefined,
@@ -191,6 +193,7 @@ export class CreateCommand {
       ...ending,
       startedAt: clock.now(),
       idempotencyRecordId: request.idempotencyRecordId,
+      watchedBy: servers.own,
     };
     const isNew = await transactions.run(async (tx) => {
       const inserted = await commands.insert(record, tx);

@@ -1,11 +1,12 @@
 import type { Command, CommandEvent, CommandId, CommandLogEntry, CommandLogPage, SandboxId } from '@cloche/contract';
-import { Deadline } from '@cloche/node-support';
+import { Deadline, pause } from '@cloche/node-support';
 import type { AgentLogEntry } from '@cloche/protocol';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
+import type { LiveServers } from '../db/live-servers.ts';
 import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -14,11 +15,15 @@ import { asSeenIn, type CommandRecord, endingOf, killedEnding, lostEnding, toCom
 import type { CommandRepository } from './command-repository.ts';
 import type { StartingCommands } from './starting-commands.ts';
 
+/** Interval of requests for a command that is about to start. */
+const STARTING_LOOK_MS = 250;
+
 export interface ReadCommandsDeps {
   readonly access: SandboxAccess;
   readonly commands: CommandRepository;
   readonly startingCommands: StartingCommands;
   readonly sandboxUse: SandboxUse;
+  readonly servers: LiveServers;
   readonly clock: Clock;
 }
 
@@ -114,6 +119,7 @@ export class ReadCommands {
     const { commands, clock } = this.#deps;
     try {
       const known = await this.act(sandbox, bounds, ask);
+      if (!known && (await this.#mayBeStarting(record))) return record;
       const ending = known
         ? endingOf(record, known, clock.now())
         : lostEnding(record, 'The sandbox no longer has the command.', clock.now());
@@ -125,23 +131,39 @@ export class ReadCommands {
     }
   }
 
-  async *#events({ sandbox, record }: FoundCommand, afterSeq: number, signal: AbortSignal) {
+  /** Returns whether another server may be about to start the command in the agent, which does not know it yet. */
+  async #mayBeStarting({ watchedBy, startedAt }: CommandRecord): Promise<boolean> {
+    const { servers, clock } = this.#deps;
+    if (watchedBy === undefined || watchedBy === servers.own) return false;
+    return clock.now() - startedAt < AGENT_LIMITS.startMs && (await servers.others()).has(watchedBy);
+  }
+
+  async *#events(found: FoundCommand, afterSeq: number, signal: AbortSignal) {
+    const { sandbox, record } = found;
     const { sandboxUse, commands, clock } = this.#deps;
-    try {
-      if (!sandbox.instance) return;
-      const agent = await sandboxUse.connect(sandbox, signal);
-      for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
-        if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
-        else {
-          const ending = endingOf(record, event.command, clock.now());
-          const ended = ending ? await commands.finish(record, ending) : record;
-          yield { type: 'exit', data: toCommand(ended) } as const;
+    while (sandbox.instance && !signal.aborted) {
+      try {
+        const agent = await sandboxUse.connect(sandbox, signal);
+        for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
+          if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
+          else {
+            const ending = endingOf(record, event.command, clock.now());
+            const ended = ending ? await commands.finish(record, ending) : record;
+            yield { type: 'exit', data: toCommand(ended) } as const;
+          }
         }
+        return;
+      } catch (error) {
+        const isUnknown = error instanceof AgentError && error.kind === 'not_found' && !signal.aborted;
+        if (!isUnknown) throw await sandboxUse.explain(sandbox, error, signal);
       }
-    } catch (error) {
-      const isUnknown = error instanceof AgentError && error.kind === 'not_found' && !signal.aborted;
-      if (!isUnknown) throw await sandboxUse.explain(sandbox, error, signal);
-      yield { type: 'exit', data: toCommand(await this.refresh({ sandbox, record })) } as const;
+      const now = await this.refresh(found);
+      if (now.status !== 'running') {
+        yield { type: 'exit', data: toCommand(now) } as const;
+        return;
+      }
+      // It is about to start.
+      await pause(STARTING_LOOK_MS, signal);
     }
   }
 }

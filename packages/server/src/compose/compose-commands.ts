@@ -10,6 +10,8 @@ import { OpenPty } from '../commands/open-pty.ts';
 import { ReadCommands } from '../commands/read-commands.ts';
 import { StartingCommands } from '../commands/starting-commands.ts';
 import type { Database } from '../db/database.ts';
+import { kindOf } from '../db/database-kind.ts';
+import type { LiveServers } from '../db/live-servers.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { Route } from '../http/route.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
@@ -20,6 +22,7 @@ export interface CommandsDeps {
   readonly sandboxes: SandboxCore;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
+  readonly servers: LiveServers;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -32,7 +35,7 @@ export interface Commands {
   /** Resumes watching the running commands. */
   start(): Promise<void>;
   /** Stops watching commands, which continue to run. */
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps): Commands {
@@ -50,7 +53,8 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
       new ChangeCommand({ ...shared, readCommands }),
       new OpenPty(shared),
     ),
-    start: () => commandWatches.start(),
+    // The server of a SQLite file is alone.
+    start: () => commandWatches.start(kindOf(db) === 'sqlite'),
     stop: () => commandWatches.stop(),
   };
 }

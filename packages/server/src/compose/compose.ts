@@ -158,6 +158,7 @@ export async function startServer(
   });
   const { keepArtifact } = artifacts;
   const usage = composeUsage({ ...shared, driver });
+  const servers = new LiveServers(db, serverId, clock);
   const sandboxes = composeSandboxes({
     ...shared,
     usage,
@@ -167,7 +168,7 @@ export async function startServer(
     settings: config.sandboxes,
     metrics,
     keepArtifact,
-    servers: new LiveServers(db, serverId, clock),
+    servers,
   });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);
@@ -187,6 +188,7 @@ export async function startServer(
     ...shared,
     sandboxes: sandboxes.core,
     terminalIdleMs: config.terminalIdleMs,
+    servers,
   });
   const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
   const webhooks = await composeWebhooks({
@@ -321,7 +323,7 @@ export async function startServer(
       await inFlight.drain(config.drainMs);
       previews.stop();
       await workspaceRuns.execution.stop();
-      commands.stop();
+      await commands.stop();
       await Promise.all([app.close(), operator.close(), secrets.app.close(), e2b?.close()]);
       tidying.stop();
       await templates.stop();

@@ -1,0 +1,101 @@
+/** Which of several servers of one database waits for the end of a command. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { SandboxId } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
+import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
+import { DATABASE_KIND } from '../../testing/test-database.ts';
+
+const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
+
+const watcherOf = async ({ db }: CommandsWorld, id: string) =>
+  (await db.selectFrom('commands').select('watched_by').where('id', '=', id).executeTakeFirst())?.watched_by;
+
+describe('a command in the background, with several servers', { skip }, () => {
+  it('is watched by another one when its server no longer lives, and its sandbox does not become idle', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady({ idleTimeoutMs: 60_000 });
+    const { id } = await a.runCommand(sandboxId, { command: 'hang', background: true });
+    assert.equal(await watcherOf(a, id), 'srv_1');
+    await a.loseLease();
+    await eventually(async () => (await watcherOf(b, id)) === 'srv_2', { because: 'the other server watches it' });
+    await eventually(async () => (await b.get(sandboxId)).status === 'running', { because: 'it counts there' });
+    const witness = await b.createReady({ idleTimeoutMs: 60_000 });
+    a.clock.advance(70_000);
+    await eventually(async () => (await b.get(witness)).status === 'destroyed', { because: 'idle sandboxes end' });
+    assert.equal((await b.get(sandboxId)).status, 'running');
+    await b.agent(sandboxId).kill(id, 'SIGTERM');
+    await eventually(async () => (await b.get(sandboxId)).status === 'idle', { because: 'the command has ended' });
+    assert.equal((await b.getCommand(sandboxId, id)).status, 'killed');
+  });
+
+  it('is watched by another one at once when its server stops', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const { id } = await a.runCommand(sandboxId, { command: 'hang', background: true });
+    await a.stopCommands();
+    await eventually(async () => (await watcherOf(b, id)) === 'srv_2', { because: 'the other server watches it' });
+    await b.agent(sandboxId).kill(id, 'SIGTERM');
+    const row = b.db.selectFrom('commands').select('status').where('id', '=', id);
+    await eventually(async () => (await row.executeTakeFirst())?.status === 'killed', {
+      because: 'its end is written',
+    });
+  });
+});
+
+describe('a command that another server is about to start', () => {
+  /** Inserts the record of a command that the agent does not know. */
+  async function insertStarting(world: CommandsWorld, sandboxId: SandboxId, server: string): Promise<string> {
+    const command = { command: '"x"', cwd: '/workspace', user: 'user', background: 1, status: 'running' as const };
+    const id = world.ids.next('cmd_');
+    const row = { id, sandbox_id: sandboxId, generation: 1, ...command, started_at: world.clock.now() };
+    await world.db
+      .insertInto('commands')
+      .values({ ...row, watched_by: server })
+      .execute();
+    return id;
+  }
+
+  it('is not lost until that server has had time to start it', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const id = await insertStarting(a, sandboxId, 'srv_1');
+    b.clock.advance(29_999);
+    assert.equal((await b.getCommand(sandboxId, id)).status, 'running');
+    assert.deepEqual(
+      (await b.listCommands(sandboxId)).map(({ status }) => status),
+      ['running'],
+    );
+    b.clock.advance(1);
+    assert.equal((await b.getCommand(sandboxId, id)).status, 'failed');
+  });
+
+  it('is lost if that server no longer lives', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const id = await insertStarting(a, sandboxId, 'srv_1');
+    await a.loseLease();
+    await eventually(async () => (await b.getCommand(sandboxId, id)).status === 'failed', { because: 'it is lost' });
+  });
+
+  it('is followed once it has started', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const id = await insertStarting(a, sandboxId, 'srv_1');
+    const events: string[] = [];
+    const following = (async () => {
+      for await (const event of await b.follow(sandboxId, id)) {
+        events.push(event.type === 'log' ? event.data.data : event.data.status);
+      }
+    })();
+    const request = { argv: ['print out'], cwd: '/workspace', env: {}, user: 'user', stdinOpen: false } as const;
+    await a.agent(sandboxId).start(id, { ...request, argv: [...request.argv], logBytes: 1000 });
+    await following;
+    assert.deepEqual(events, ['out\n', 'exited']);
+  });
+});
