@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { build, transform } from 'esbuild';
+import { execa } from 'execa';
+import { launchChromium } from '../support/chromium.ts';
+import { programsOf, stepsOf } from '../support/guide.ts';
+import { cleanEnvironment, machineNode, otherRuntimes } from '../support/js-runtimes.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+
+const NODE = resolve('node_modules/.bin/node');
+const [README_PROGRAM = ''] = programsOf(readFileSync('README.md', 'utf8'));
+const README_PRINTS = /mean +2\.0.*0\n1\n2$/s;
+/** Processor time, in seconds, by which `cloche --version` may exceed `node -e 0`. */
+const MAX_START_SECONDS = 0.08;
+
+let service: TestService;
+/** An empty folder that the packed packages were installed in, as a stranger has it. */
+let app: string;
+let env: Record<string, string>;
+before(async () => {
+  service = await sharedService();
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-npm-'));
+  app = join(folder, 'app');
+  mkdirSync(app);
+  env = { ...cleanEnvironment(), HOME: app, CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  await execa(NODE, ['scripts/pack.ts', '--out', folder]);
+  writeFileSync(join(app, 'package.json'), '{"type":"module"}');
+  // The packages have no dependencies, so npm needs no registry.
+  const install = ['install', '--offline', '--no-audit', '--no-fund'];
+  await execa('npm', [...install, '../cloche-sdk-0.1.0.tgz', '../cloche-0.1.0.tgz'], {
+    cwd: app,
+    env: cleanEnvironment(),
+  });
+});
+after(async () => {
+  if (app !== undefined) rmSync(dirname(app), { recursive: true });
+  await service?.close();
+});
+
+/** Writes a TypeScript program to the folder as JavaScript of Node 20. */
+async function written(name: string, program: string): Promise<string> {
+  const { code } = await transform(program, { loader: 'ts', target: 'node20.11', format: 'esm' });
+  writeFileSync(join(app, name), code);
+  return name;
+}
+
+/** Runs the installed `cloche` on one of the Nodes. */
+function cloche(node: string, args: readonly string[], input = '') {
+  const path = [dirname(node), env.PATH].join(delimiter);
+  return execa(node, ['node_modules/.bin/cloche', ...args], {
+    cwd: app,
+    env: { ...env, PATH: path },
+    extendEnv: false,
+    input,
+    reject: false,
+  });
+}
+
+const NODES = { 'the Node of the machine': machineNode(), 'the Node of this repository': NODE };
+for (const [name, node] of Object.entries(NODES)) {
+  describe(`on ${name}, the packages for npm`, () => {
+    it('run the first program of the README', async () => {
+      const file = await written('first.js', README_PROGRAM);
+      const { stdout } = await execa(node, [file], { cwd: app, env, extendEnv: false });
+      assert.match(stdout, README_PRINTS);
+    });
+
+    it('move files and directories of the disk', async () => {
+      const file = await written('disk.js', DISK_PROGRAM);
+      const { stdout } = await execa(node, [file], { cwd: app, env, extendEnv: false });
+      assert.equal(stdout, 'from the disk\npacked\nsucceeded packed');
+    });
+
+    it('run code, commands, copies and shells from the command line', async () => {
+      const run = await cloche(node, ['run', '-c', 'print("hello from a sandbox")']);
+      assert.deepEqual([run.exitCode, run.stdout], [0, 'hello from a sandbox'], run.stderr);
+      const { stdout: id } = await cloche(node, ['sandbox', 'create', '--ttl', '5m']);
+      await cloche(node, ['exec', id, '--', 'sh', '-c', 'echo copied > file']);
+      assert.equal((await cloche(node, ['cp', `${id}:file`, '-'])).stdout, 'copied');
+      const shell = await cloche(node, ['shell', id], 'echo "from $((40 + 2))"; exit 7\n');
+      assert.equal(shell.exitCode, 7, shell.stderr);
+      assert.match(shell.stdout, /from 42/);
+      await cloche(node, ['sandbox', 'kill', id]);
+    });
+
+    it('have help for every command, and say where to run those for a host', async () => {
+      const help = await cloche(node, ['--help']);
+      assert.match(help.stdout, /^ {2}run .*^ {2}admin .*^ {2}start /ms);
+      for (const args of [['doctor'], ['start'], ['migrate'], ['admin', 'key', 'create', '--scopes', '*']]) {
+        const { exitCode, stderr } = await cloche(node, args);
+        assert.equal(exitCode, 1);
+        assert.match(stderr, new RegExp(`\`npx cloche ${args[0]}\` in the checkout of Cloche`));
+      }
+      const { stdout } = await cloche(node, ['config', '--json']);
+      assert.deepEqual(
+        JSON.parse(stdout).data.map(({ name, value }: Record<string, string>) => [name, value]),
+        [
+          ['CLOCHE_URL', service.url],
+          ['CLOCHE_API_KEY', '(redacted)'],
+        ],
+      );
+    });
+  });
+}
+
+const DISK_PROGRAM = `
+import { writeFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { Cloche, fileBytes, packDirectory, saveFile } from '@cloche/sdk/node';
+const cloche = new Cloche();
+const sandbox = await cloche.sandboxes.create({ ttlMs: 600_000 });
+writeFileSync('data.txt', 'from the disk');
+await sandbox.files.write('data.txt', fileBytes('data.txt'));
+await saveFile('downloads/data.txt', (await sandbox.files.stream('data.txt')).body);
+console.log(readFileSync('downloads/data.txt', 'utf8'));
+mkdirSync('site', { recursive: true });
+writeFileSync('site/page', 'packed');
+await using archive = await packDirectory('site');
+await sandbox.files.unpack('/workspace/site', archive.bytes);
+console.log(await sandbox.files.readText('site/page'));
+await sandbox.kill();
+const run = await cloche.workspaceRuns.run({ directory: 'site', command: 'cat page' });
+console.log(run.info.status, (await run.output()).stdout);
+`;
+
+describe('the packages for npm', () => {
+  const others = otherRuntimes();
+  for (const name of ['bun', 'deno'] as const) {
+    it(`run the first program of the README on ${name}`, { skip: 'missing' in others && others.missing }, async () => {
+      assert.ok('bin' in others);
+      const file = await written(`first-${name}.js`, README_PROGRAM);
+      const args = name === 'deno' ? ['run', '--allow-all', '--no-prompt', file] : ['run', file];
+      const { stdout } = await execa(join(others.bin, name), args, { cwd: app, env, extendEnv: false });
+      assert.match(stdout, README_PRINTS);
+    });
+  }
+
+  it('have types that a stranger’s compiler takes, in Node and with a bundler', async () => {
+    const folder = join(app, 'typed');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'first.ts'), README_PROGRAM);
+    writeFileSync(join(folder, 'disk.ts'), DISK_PROGRAM);
+    writeFileSync(join(folder, 'wrong.ts'), WRONG_PROGRAM);
+    const shared = {
+      target: 'es2022',
+      strict: true,
+      noEmit: true,
+      skipLibCheck: false,
+      typeRoots: [resolve('node_modules/@types')],
+      types: ['node'],
+    };
+    for (const how of [{ module: 'nodenext' }, { module: 'esnext', moduleResolution: 'bundler' }]) {
+      const config = { compilerOptions: { ...shared, ...how, lib: ['es2022', 'dom', 'dom.asynciterable'] } };
+      writeFileSync(
+        join(folder, 'tsconfig.json'),
+        JSON.stringify({ ...config, files: ['first.ts', 'disk.ts', 'wrong.ts'] }),
+      );
+      const { stdout } = await execa(resolve('node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false'], {
+        cwd: folder,
+        reject: false,
+      });
+      const problems = stdout.split('\n').filter((line) => /^\S.*error TS/.test(line));
+      // Only the lines that are wrong on purpose, each marked by its number.
+      assert.deepEqual(
+        problems.map((line) => /^(\S+?\.ts\(\d+)/.exec(line)?.[1]),
+        ['wrong.ts(3', 'wrong.ts(5'],
+        stdout,
+      );
+    }
+  });
+
+  it('run in a page, whose bundle has nothing of Node', async () => {
+    const { outputFiles } = await build({
+      stdin: { contents: PAGE_PROGRAM, resolveDir: app, loader: 'ts' },
+      bundle: true,
+      format: 'esm',
+      platform: 'browser',
+      target: 'es2022',
+      write: false,
+      logLevel: 'error',
+    });
+    const script = outputFiles[0]?.text ?? '';
+    assert.doesNotMatch(script, /["']node:|\brequire\(/);
+    const browser = await launchChromium();
+    try {
+      const page = await browser.newPage();
+      // On the service's own address, so that the page needs no permission of it to send requests.
+      await page.route('**/first-page', (route) =>
+        route.fulfill({ contentType: 'text/html', body: '<title>page</title>' }),
+      );
+      await page.goto(new URL('/first-page', service.url).href);
+      await page.evaluate(`globalThis.options = ${JSON.stringify({ url: service.url, apiKey: service.apiKey })}`);
+      await page.addScriptTag({ content: script, type: 'module' });
+      await page.waitForFunction('globalThis.seen');
+      assert.deepEqual(await page.evaluate('globalThis.seen'), [
+        '42\n',
+        '0\n1\n',
+        'sandbox_ttl_exceeded',
+        'invalid_options',
+      ]);
+    } finally {
+      await browser.close();
+    }
+  });
+
+  it('are what the first run of the README installs and uses, line by line', async () => {
+    const checkout = join(dirname(app), 'checkout');
+    mkdirSync(checkout);
+    symlinkSync(resolve('node_modules'), join(checkout, 'node_modules'));
+    const [, firstRun = ''] = readFileSync('README.md', 'utf8').split(/^## (?:A first run|The parts)$/m);
+    const lines = stepsOf(firstRun).map(({ script }) => script.replaceAll('localhost:4680', new URL(service.url).host));
+    const end = `curl -s -X DELETE ${service.url}/v1/sandboxes/$ID -H "Authorization: Bearer $CLOCHE_API_KEY" > /dev/null`;
+    const script = ['set -e', ...lines, end].join('\n');
+    // It has run already, for all tests of this file.
+    const packing = 'npm run pack\n';
+    assert.equal(script.split(packing).length, 2);
+    assert.equal(JSON.parse(readFileSync('package.json', 'utf8')).scripts.pack, 'node scripts/pack.ts');
+    const { stdout } = await execa('bash', ['-c', script.replace(packing, 'mkdir dist && cp ../*.tgz dist\n')], {
+      cwd: checkout,
+      env: {
+        ...env,
+        HOME: dirname(app),
+        CLOCHE_API_KEY: '',
+        CLOCHE_RUN_DIR: service.runDir,
+        npm_config_offline: 'true',
+      },
+      extendEnv: false,
+    });
+    // Of curl, TypeScript and the command line, in this order.
+    assert.match(stdout, /"value":"2".*mean +2\.0.*^0\n1\n2\nhello from a sandbox$/ms);
+  });
+
+  it('start the command line in little more processor time than Node itself', async () => {
+    const version = JSON.parse(readFileSync(join(app, 'node_modules/cloche/package.json'), 'utf8')).version;
+    assert.equal((await cloche(NODE, ['--version'])).stdout, version);
+    const own = await leastProcessorSeconds(['-e', '0']);
+    const started = await leastProcessorSeconds(['node_modules/.bin/cloche', '--version']);
+    assert.ok(started - own <= MAX_START_SECONDS, `${started} s, of which ${own} s are Node's`);
+  });
+});
+
+const WRONG_PROGRAM = `import { Cloche, isClocheError } from '@cloche/sdk';
+const cloche = new Cloche();
+await cloche.sandboxes.create({ ttlMs: 'long' });
+const error: unknown = undefined;
+if (isClocheError(error, 'sandbox_ttl_exceeded')) console.log(error.details?.maxTtlMs, error.details?.colour);
+`;
+
+const PAGE_PROGRAM = `
+import { Cloche, isClocheError } from '@cloche/sdk';
+const codeOf = (promise: Promise<unknown>) => promise.then(() => 'none', (error) => (isClocheError(error) ? error.code : String(error)));
+const cloche = new Cloche((globalThis as any).options);
+const sandbox = await cloche.sandboxes.create({ ttlMs: 600_000 });
+const run = await sandbox.run('print(6 * 7)');
+let streamed = '';
+for await (const event of sandbox.stream('for i in range(2): print(i)')) if (event.type === 'stdout') streamed += event.data;
+await sandbox.kill();
+const refused = await codeOf(cloche.sandboxes.create({ ttlMs: 7_200_000 }));
+const packed = await codeOf(cloche.workspaceRuns.run({ directory: '.', command: 'true' }));
+(globalThis as any).seen = [run.stdout, streamed, refused, packed];
+`;
+
+/** Runs Node five times and returns the least processor time, which other load of the machine changes little. */
+async function leastProcessorSeconds(args: readonly string[]): Promise<number> {
+  const node = machineNode();
+  const command = `TIMEFORMAT='%3U %3S'; for i in 1 2 3 4 5; do time "$0" "$@" > /dev/null; done`;
+  const { stderr } = await execa('bash', ['-c', command, node, ...args], { cwd: app, env, extendEnv: false });
+  const times = stderr
+    .trim()
+    .split('\n')
+    .map((line) => line.split(' ').reduce((sum, part) => sum + Number(part), 0));
+  assert.equal(times.length, 5, stderr);
+  return Math.min(...times);
+}
