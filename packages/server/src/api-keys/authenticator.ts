@@ -10,31 +10,42 @@ import { KeyUses } from './key-uses.ts';
 
 /** Most credentials kept, enough for a busy installation. Beyond this, the cache is cleared. */
 const CREDENTIALS_KEPT = 10_000;
-/** Longest time for which a server uses a credential without another look, when another server changes the key. */
+/** Longest time for which a server uses a credential without another look. */
 const KEPT_MS = 30_000;
 
 interface Remembered {
   readonly credential: Credential;
   readonly expiresAt: number | undefined;
-  readonly readAt: number;
+  /** Time until which the credential may be used without another look. */
+  readonly usableUntil: number;
+}
+
+/** The caches of keys of the other servers. */
+export interface OtherKeyCaches {
+  /** Time until which this server may use what it reads from now on; 0 for not at all. */
+  readonly usableUntil: number;
+  /** Resolves when no server uses what it read before the call, or when `signal` aborts. */
+  outdate(signal?: AbortSignal): Promise<void>;
 }
 
 /**
  * Finds the credential of a key. Caches known keys by their hashes, never by the keys. Code that revokes or changes
- * keys must call `forget`, so that a revocation holds for the next request. A change by another server holds after
- * `KEPT_MS` at the latest.
+ * keys must call `forgetEverywhere`, so that a revocation holds for the next request to any server.
  */
 export class Authenticator {
   readonly #keys: ApiKeyRepository;
   readonly #clock: Clock;
+  readonly #others: OtherKeyCaches | undefined;
   readonly #remembered = new Map<string, Remembered>();
   readonly uses: KeyUses;
   #chosen: { readonly digest: string; readonly hash: ChosenKeyHash } | undefined;
   #changes = 0;
 
-  constructor(keys: ApiKeyRepository, clock: Clock) {
+  /** @param others undefined if the database has one server */
+  constructor(keys: ApiKeyRepository, clock: Clock, others?: OtherKeyCaches) {
     this.#keys = keys;
     this.#clock = clock;
+    this.#others = others;
     this.uses = new KeyUses(keys);
   }
 
@@ -52,7 +63,7 @@ export class Authenticator {
     const secretHash = hashApiKey(key);
     const now = this.#clock.now();
     const known = this.#remembered.get(secretHash);
-    const remembered = known && now - known.readAt < KEPT_MS ? known : await this.#read(key, secretHash);
+    const remembered = known && now < known.usableUntil ? known : await this.#read(key, secretHash);
     if (remembered.expiresAt !== undefined && remembered.expiresAt <= now) throw expired();
     this.uses.note(remembered.credential.apiKeyId, now);
     return remembered.credential;
@@ -70,19 +81,26 @@ export class Authenticator {
     return this.#chosen && sameHash(this.#chosen.digest, hashApiKey(key)) ? this.#chosen.hash.sealingSecret : key;
   }
 
-  /** Clears the cache. Call it after any change of keys. */
+  /** Clears the cache of this server. */
   forget(): void {
     this.#changes++;
     this.#remembered.clear();
   }
 
+  /** Clears the caches of all servers. Call it after the commit of any change of keys. */
+  async forgetEverywhere(signal?: AbortSignal): Promise<void> {
+    this.forget();
+    await this.#others?.outdate(signal);
+  }
+
   async #read(key: string, secretHash: string): Promise<Remembered> {
     const before = this.#changes;
-    const readAt = this.#clock.now();
+    // Read before the key, so that it counts from a time at which the key was as it is read.
+    const usableUntil = Math.min(this.#clock.now() + KEPT_MS, this.#others?.usableUntil ?? Number.POSITIVE_INFINITY);
     this.#remembered.delete(secretHash);
     const found = await this.#find(key, secretHash);
     if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
-    const remembered = { credential: toCredential(found), expiresAt: found.expiresAt, readAt };
+    const remembered = { credential: toCredential(found), expiresAt: found.expiresAt, usableUntil };
     // A key read before a change may be outdated.
     if (before === this.#changes) {
       if (this.#remembered.size >= CREDENTIALS_KEPT) this.#remembered.clear();

@@ -12,6 +12,7 @@ import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { EndKeyWork } from '../api-keys/end-key-work.ts';
+import { KeyCaches } from '../api-keys/key-caches.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
@@ -110,7 +111,10 @@ export async function startServer(
   const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
   const { auditLog, refusals } = audit;
   const keys = new SqlApiKeyRepository(db);
-  const authenticator = new Authenticator(keys, clock);
+  const keyCaches = notifications.isShared
+    ? new KeyCaches({ ...shared, processId: ids.next('srv_') }, () => authenticator.forget())
+    : undefined;
+  const authenticator = new Authenticator(keys, clock, keyCaches);
   const apiKeys = new ApiKeyService({ ...shared, keys, projects: projectRecords, authenticator, auditLog });
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
@@ -293,7 +297,7 @@ export async function startServer(
   // A newer version may have removed what this one uses before it saw the lease.
   if (kindOf(db) === 'postgresql') await migrate(db);
   const { recordRetentionMs } = config.sandboxes;
-  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, recordRetentionMs });
+  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, keyCaches, recordRetentionMs });
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
@@ -335,6 +339,7 @@ export async function startServer(
       await counts.stop();
       await lease.release();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
+      await keyCaches?.stop();
       await authenticator.uses.write();
       await auditUpkeep.stop();
       await recordStore.close();

@@ -20,6 +20,7 @@ import { workspaceArchives } from './migrations/019-workspace-archives.ts';
 import { customTemplates } from './migrations/020-custom-templates.ts';
 import { claims } from './migrations/021-claims-expand.ts';
 import { owners } from './migrations/022-owners-expand.ts';
+import { keyCaches } from './migrations/023-key-caches-expand.ts';
 import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
@@ -48,6 +49,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '020-custom-templates': customTemplates,
   '021-claims-expand': claims,
   '022-owners-expand': owners,
+  '023-key-caches-expand': keyCaches,
   '025-server-schemas-expand': serverSchemas,
 };
 

@@ -5,8 +5,8 @@ import { postgresPool } from './postgres-database.ts';
 /** Longest time until a waiter finds what another server changed, if it missed the notification. */
 export const LOOK_AGAIN_MS = 1_000;
 
-/** Kinds of what servers tell each other. The id of an API key or a preview says that it has ended. */
-export type Topic = 'event' | 'log' | 'sandbox' | 'template_build' | 'workspace_run';
+/** Kinds of what servers tell each other. */
+export type Topic = 'api_keys' | 'event' | 'log' | 'sandbox' | 'template_build' | 'workspace_run';
 
 export interface NotificationListener {
   /** Called for each resource that another server changed. */

@@ -101,9 +101,8 @@ export class ApiKeyService {
     const live = await keys.listLive(BOOTSTRAP_PREFIX);
     const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
     const kept = chosen !== undefined || key === undefined ? known?.stored : hashApiKey(key);
-    for (const { id, secretHash } of live) {
-      if (secretHash !== kept) await this.#revoke(id);
-    }
+    const outdated = live.filter(({ secretHash }) => secretHash !== kept);
+    for (const { id } of outdated) await this.#revoke(id);
     await keys.forgetChosenKeys();
     if (chosen !== undefined) {
       const hash = known ?? (await hashChosenKey(chosen));
@@ -113,7 +112,8 @@ export class ApiKeyService {
       authenticator.acceptChosen(undefined);
       if (key !== undefined) await this.#ensureGenerated(orgId, key);
     }
-    authenticator.forget();
+    if (outdated.length > 0) await authenticator.forgetEverywhere();
+    else authenticator.forget();
   }
 
   /**
@@ -125,7 +125,7 @@ export class ApiKeyService {
   async revoke(id: ApiKeyId, requestId?: string): Promise<void> {
     const { keys, clock, authenticator } = this.#deps;
     const revokedNow = await this.#revoke(id, requestId);
-    authenticator.forget();
+    await authenticator.forgetEverywhere();
     if (revokedNow || (await keys.listEnded([id], clock.now())).length > 0) return;
     throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }

@@ -172,6 +172,7 @@ export class ManageApiKeys {
     });
     authenticator.forget();
     if (graceMs === 0) endKeyWork.end(old.id, signal);
+    await authenticator.forgetEverywhere(signal);
     return { apiKey, secret: key };
   }
 
@@ -180,9 +181,13 @@ export class ManageApiKeys {
     { credential, signal, audit }: Omit<KeyRequest, 'idempotencyRecordId'>,
     id: ApiKeyId,
   ): Promise<ApiKeyRecord> {
-    const { keys, transactions, endKeyWork, clock } = this.#deps;
+    const { keys, transactions, authenticator, endKeyWork, clock } = this.#deps;
     const key = await this.get(credential, id);
-    if (key.revokedAt !== undefined) return key;
+    if (key.revokedAt !== undefined) {
+      // An attempt that was cut off may not have told the other servers.
+      await authenticator.forgetEverywhere(signal);
+      return key;
+    }
     if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
     await transactions.run(async (tx) => {
       const revoked = await keys.revoke(id, clock.now(), tx);
@@ -191,6 +196,7 @@ export class ManageApiKeys {
       await audit?.append(tx, { id });
     });
     endKeyWork.end(id, signal);
+    await authenticator.forgetEverywhere(signal);
     return this.get(credential, id);
   }
 

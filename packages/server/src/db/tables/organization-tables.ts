@@ -4,6 +4,8 @@ export interface OrganizationTables {
   orgs: OrgTable;
   projects: ProjectTable;
   api_keys: ApiKeyTable;
+  key_epochs: KeyEpochTable;
+  key_caches: KeyCacheTable;
 }
 
 export interface OrgTable {
@@ -56,4 +58,19 @@ export interface ApiKeyTable {
   /** Id of the key that it replaces. */
   rotated_from: string | null;
   idempotency_record_id: string | null;
+}
+
+/** One row. */
+export interface KeyEpochTable {
+  id: number;
+  /** Number of the latest change of keys that outdates what servers have cached. */
+  epoch: number;
+}
+
+/** Servers that cache keys, which each of them may do until a time. SQLite, which has one server, has no rows. */
+export interface KeyCacheTable {
+  server_id: string;
+  /** Latest change that the server has heard of. */
+  epoch: number;
+  valid_until: number;
 }

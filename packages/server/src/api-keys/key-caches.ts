@@ -1,0 +1,123 @@
+import { BackOff } from '@cloche/node-support';
+import { sql } from 'kysely';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../db/database.ts';
+import type { Notifications } from '../db/notifications.ts';
+import type { OtherKeyCaches } from './authenticator.ts';
+
+/** Time for which a server may use its cache after it has said so. A server that stands still delays revocations by it. */
+const VALID_MS = 10_000;
+/** Time left at which a server says so again. */
+const RENEW_MS = 6_000;
+/** What the clocks of two servers may differ by. */
+const CLOCKS_MS = 1_000;
+const PAUSES: ConstructorParameters<typeof BackOff>[0] = { firstMs: 5, longestMs: 200 };
+/** The one row of the epoch. */
+const ROW = 1;
+/** Time after which the row of a server that has ended is removed. */
+const FORGOTTEN_MS = 86_400_000;
+
+export interface KeyCachesDeps {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly notifications: Notifications;
+  /** Unique for each process. */
+  readonly processId: string;
+}
+
+/**
+ * Lets servers cache keys although another server may revoke them. Each change that outdates caches has a number, the
+ * epoch. A server says up to which epoch its cache is right, and until when it uses it at most; so a revocation waits
+ * until every server has heard of it, or does not use its cache any more.
+ */
+export class KeyCaches implements OtherKeyCaches {
+  readonly #deps: KeyCachesDeps;
+  readonly #onOutdated: () => void;
+  #epoch: number | undefined;
+  #validUntil = 0;
+  #isStopped = false;
+  #looking: Promise<void> = Promise.resolve();
+
+  /** @param onOutdated clears the cache of this server */
+  constructor(deps: KeyCachesDeps, onOutdated: () => void) {
+    this.#deps = deps;
+    this.#onOutdated = onOutdated;
+    const look = () => {
+      // A failure leaves the cache as it is; the next look, or its end, corrects it.
+      this.look().catch(() => undefined);
+    };
+    deps.notifications.subscribe('api_keys', { heard: look, missed: look });
+  }
+
+  get usableUntil(): number {
+    return Math.max(0, this.#validUntil - CLOCKS_MS);
+  }
+
+  /** Clears the cache if keys have changed, and says that it is right. Call it several times a second. */
+  look(): Promise<void> {
+    this.#looking = this.#looking.catch(() => undefined).then(() => this.#look());
+    return this.#looking;
+  }
+
+  async outdate(signal?: AbortSignal): Promise<void> {
+    const { db, notifications } = this.#deps;
+    const next = sql<number>`key_epochs.epoch + 1`;
+    const { epoch } = await db
+      .insertInto('key_epochs')
+      .values({ id: ROW, epoch: 1 })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ epoch: next }))
+      .returning('epoch')
+      .executeTakeFirstOrThrow();
+    notifications.send('api_keys', String(epoch));
+    const pauses = new BackOff(PAUSES);
+    while (!signal?.aborted && (await this.#isUsedBefore(epoch))) await pauses.pause(signal ?? NEVER);
+  }
+
+  /** Ends the use of the cache, so that revocations of other servers need not wait for this one. */
+  async stop(): Promise<void> {
+    const { db, processId } = this.#deps;
+    this.#isStopped = true;
+    await this.#looking.catch(() => undefined);
+    this.#validUntil = 0;
+    this.#onOutdated();
+    await db.deleteFrom('key_caches').where('server_id', '=', processId).execute();
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isStopped) return;
+    const { db, clock, processId } = this.#deps;
+    const row = await db.selectFrom('key_epochs').select('epoch').where('id', '=', ROW).executeTakeFirst();
+    const epoch = row?.epoch ?? 0;
+    const now = clock.now();
+    if (epoch === this.#epoch && this.#validUntil - now > RENEW_MS) return;
+    if (epoch !== this.#epoch) this.#onOutdated();
+    const said = { epoch, valid_until: now + VALID_MS };
+    await db
+      .insertInto('key_caches')
+      .values({ server_id: processId, ...said })
+      .onConflict((conflict) => conflict.column('server_id').doUpdateSet(said))
+      .execute();
+    await db
+      .deleteFrom('key_caches')
+      .where('valid_until', '<', now - FORGOTTEN_MS)
+      .execute();
+    this.#epoch = epoch;
+    this.#validUntil = said.valid_until;
+  }
+
+  /** Returns whether another server may use what it cached before `epoch`. */
+  async #isUsedBefore(epoch: number): Promise<boolean> {
+    const { db, clock, processId } = this.#deps;
+    const row = await db
+      .selectFrom('key_caches')
+      .select('server_id')
+      .where('server_id', '!=', processId)
+      .where('epoch', '<', epoch)
+      .where('valid_until', '>', clock.now())
+      .limit(1)
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+}
+
+const NEVER = new AbortController().signal;
