@@ -11,7 +11,7 @@
  * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
  * | `GET /contexts` | → `AgentContextList` |
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
- * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError` |
+ * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError`; the id is not opened again |
  * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state is kept |
  * | `POST /contexts/:contextId/restart` | → 204; starts a new kernel; the current run ends with `CanceledError` |
  * | `GET /runs` with `Upgrade: cloche-runs` | → 101; afterwards the connection carries runs |
@@ -51,11 +51,17 @@ export const AgentContext = Type.Object({ contextId: Type.String(), language: La
 export type AgentContext = Static<typeof AgentContext>;
 export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext) });
 
+/** Which claim of which idempotency record a run belongs to. A higher claim of a record ends the run of a lower one. */
+export const RunOperation = Type.Object({ recordId: Type.String(), claim: Type.Integer({ minimum: 1 }) });
+export type RunOperation = Static<typeof RunOperation>;
+
 export const StartRun = Type.Object({
   contextId: Type.String(),
   /** Opens the context first if it is not open, as a separate request would. */
   open: Type.Optional(OpenContext),
   runId: Type.String(),
+  /** Absent if the request has no `Idempotency-Key`. Agents of earlier releases ignore it. */
+  operation: Type.Optional(RunOperation),
   code: Type.String(),
   /** Limit from the arrival of this request, including the wait in the context's queue. */
   timeoutMs: Type.Integer({ minimum: 1 }),
@@ -156,7 +162,7 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
  * Error codes of the agent, with their HTTP status.
  *
  * `invalid_cwd` 400: `cwd` does not exist, is not a folder or is outside the workspace; `not_found` 404: no such
- * context; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed` 500: the kernel did
+ * context, or it was closed; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed` 500: the kernel did
  * not start; `process_limit` 429: the sandbox had no process left for the kernel; `timeout` 504: the kernel did not
  * start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409: no process listens
  * on the port; `conflict` 409: the current state does not allow the operation; `bad_request` 400: the message does not

@@ -34,6 +34,7 @@ import { LiveServers } from '../src/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/db/notifications.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
+import type { ClaimedRecord } from '../src/idempotency/idempotency-repository.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
@@ -75,6 +76,7 @@ export interface Call {
   body?: unknown;
   credential?: Credential;
   idempotencyRecordId?: string;
+  claimedRecord?: ClaimedRecord;
   lastEventId?: string;
   signal?: AbortSignal;
   reportRates?: ReportRates;
@@ -354,6 +356,7 @@ export class SandboxesWorld implements AsyncDisposable {
       receivedAt: this.clock.now() - (call.waitedMs ?? 0),
       signal: call.signal ?? new AbortController().signal,
       idempotencyRecordId: call.idempotencyRecordId,
+      claimedRecord: call.claimedRecord,
       lastEventId: call.lastEventId,
       reportRates: call.reportRates ?? (() => undefined),
       log: SILENT,

@@ -1,5 +1,5 @@
 import { onAbort, orAbort } from '@cloche/node-support';
-import type { AgentRunEvent, Language, OpenContext, RunDone, RunError } from '@cloche/protocol';
+import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, RunOperation } from '@cloche/protocol';
 import { type AgentClient, AgentError, type RunCell } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
 import { FakeCommands } from './fake-commands.ts';
@@ -55,6 +55,8 @@ export class FakeAgent {
   claim: boolean | Error | undefined;
   /** How often the agent was asked whether anything runs. */
   asked = 0;
+  readonly #closed = new Set<string>();
+  readonly #claims = new Map<string, { readonly claim: number; readonly run: FakeRun }>();
   readonly #onVanish: () => void;
   readonly #watchers = new Set<() => void>();
   #alive = true;
@@ -102,6 +104,7 @@ export class FakeAgent {
         this.#requireAlive();
         this.#cancelRuns(id);
         this.contexts.delete(id);
+        this.#closed.add(id);
       },
       interrupt: async (id) => {
         const [current] = this.#get(id).runs;
@@ -133,6 +136,7 @@ export class FakeAgent {
     this.opened += 1;
     if (this.openGate) await orAbort(this.openGate, signal);
     this.#requireAlive();
+    if (this.#closed.has(id)) throw new AgentError('not_found', `${id} was closed`);
     if (!this.languages.includes(language)) throw new AgentError('language_unavailable', `no ${language} here`);
     if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentError('invalid_cwd', 'outside');
     const fresh = {
@@ -149,13 +153,14 @@ export class FakeAgent {
 
   async *#run(
     id: string,
-    { runId, code, timeoutMs, open }: RunCell,
+    { runId, code, timeoutMs, open, operation }: RunCell,
     signal: AbortSignal,
   ): AsyncGenerator<AgentRunEvent, void> {
     if (open) await this.#open(id, open, signal);
     const context = this.#get(id);
     signal.throwIfAborted();
     const run = new FakeRun(() => run.end(CANCELED));
+    if (operation) this.#enter(operation, run);
     using _ = onAbort(signal, () => run.queue.fail(signal.reason));
     context.runs.add(run);
     const timer = setTimeout(() => {
@@ -168,6 +173,14 @@ export class FakeAgent {
       clearTimeout(timer);
       context.runs.delete(run);
     }
+  }
+
+  /** Ends the run of a lower claim; refuses one that is lower itself. */
+  #enter({ recordId, claim }: RunOperation, run: FakeRun): void {
+    const latest = this.#claims.get(recordId);
+    if (latest && latest.claim > claim) throw new AgentError('conflict', 'a later claim executes the request');
+    this.#claims.set(recordId, { claim, run });
+    if (latest && latest.claim < claim) latest.run.end(CANCELED);
   }
 
   async #execute(context: FakeContext, run: FakeRun, runId: string, code: string): Promise<void> {

@@ -238,6 +238,33 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       }
     });
 
+    it('does not open a closed context again for a run that was decided before its end', async () => {
+      await openContext('cctx_closed');
+      await agent.closeContext('cctx_closed', patience());
+      const open = { language: subject.language, cwd: '/workspace', timeoutMs: PATIENCE_MS };
+      const late = agent.run('cctx_closed', { ...start(subject.programs.print('late')), open }, patience());
+      await assert.rejects(Array.fromAsync(late), { kind: 'not_found' });
+      await assert.rejects(openContext('cctx_closed'), { kind: 'not_found' });
+    });
+
+    it('executes the run of the highest claim of a request: ends a lower one, and refuses one that comes late', async () => {
+      await openContext('cctx_claims');
+      const claimed = (claim: number, code: string) => {
+        const operation = { recordId: 'idem_suite', claim };
+        return agent.run('cctx_claims', { ...start(code), operation }, patience());
+      };
+      let first: AgentRunEvent | undefined;
+      let second: Promise<AgentRunEvent[]> | undefined;
+      for await (const event of claimed(1, subject.programs.printAndHang('begun'))) {
+        first = event;
+        if (event.type === 'stdout') second ??= Array.fromAsync(claimed(2, subject.programs.print('again')));
+      }
+      assert.ok(first?.type === 'done' && first.data.error?.name === 'CanceledError');
+      assert.equal(printed((await second) ?? []), 'again\n');
+      const late = Array.fromAsync(claimed(1, subject.programs.print('late')));
+      await assert.rejects(late, { kind: 'conflict' });
+    });
+
     it('carries the bytes of a connection to a port of its loopback, both ways and to their ends', async () => {
       await openContext('cctx_port');
       assert.equal((await run('cctx_port', subject.programs.echo(7000))).done.error, undefined);

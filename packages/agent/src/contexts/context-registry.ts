@@ -5,10 +5,14 @@ import type { KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import { Context } from './context.ts';
 import { resolveCwd } from './workspace-path.ts';
 
+/** Closed contexts whose ids are remembered. A run that was decided before the end of its context arrives soon after it. */
+const CLOSED_REMEMBERED = 1000;
+
 /** The contexts of this sandbox and the environment that they share. */
 export class ContextRegistry {
   readonly #config: AgentConfig;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
+  readonly #closed = new Set<string>();
   readonly #kernels: KernelProvisioner;
   /** Contexts that are being opened, most of them for a run. */
   #opening = 0;
@@ -43,8 +47,12 @@ export class ContextRegistry {
     return entry.context;
   }
 
-  /** Opens a context. Idempotent by id: concurrent calls wait for the same kernel. */
+  /**
+   * Opens a context. Idempotent by id: concurrent calls wait for the same kernel. Throws `not_found` for a context that was
+   * closed: a server that has not seen its end may still send a run.
+   */
   async open(contextId: string, request: OpenContext): Promise<Context> {
+    if (this.#closed.has(contextId)) throw new AgentError('not_found', `The context ${contextId} was closed.`);
     const existing = this.#contexts.get(contextId);
     if (existing !== undefined) {
       await existing.ready;
@@ -61,7 +69,7 @@ export class ContextRegistry {
       await entry.ready;
     } catch (error) {
       // If this context was closed meanwhile, the id can belong to another context by now.
-      if (this.#contexts.get(contextId) === entry) await this.close(contextId);
+      if (this.#contexts.get(contextId) === entry) await this.#remove(contextId);
       throw error;
     } finally {
       this.#opening -= 1;
@@ -70,8 +78,15 @@ export class ContextRegistry {
     return context;
   }
 
-  /** Closes a context. Idempotent. */
+  /** Closes a context for good. Idempotent. */
   async close(contextId: string): Promise<void> {
+    this.#closed.add(contextId);
+    const [oldest = ''] = this.#closed;
+    if (this.#closed.size > CLOSED_REMEMBERED) this.#closed.delete(oldest);
+    await this.#remove(contextId);
+  }
+
+  async #remove(contextId: string): Promise<void> {
     const entry = this.#contexts.get(contextId);
     if (entry === undefined) return;
     this.#contexts.delete(contextId);
@@ -79,6 +94,9 @@ export class ContextRegistry {
   }
 
   async closeAll(): Promise<void> {
-    await Promise.all([this.#kernels.close(), ...[...this.#contexts.keys()].map((contextId) => this.close(contextId))]);
+    await Promise.all([
+      this.#kernels.close(),
+      ...[...this.#contexts.keys()].map((contextId) => this.#remove(contextId)),
+    ]);
   }
 }

@@ -1,38 +1,48 @@
 import type { Duplex } from 'node:stream';
 import type { ActivitySink } from '@cloche/node-support';
-import { RUNS_UPGRADE } from '@cloche/protocol';
+import { RUNS_UPGRADE, type RunOperation } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
 import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
 import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import { Run } from './run.ts';
+import { RunClaims } from './run-claims.ts';
 
 /** Unsent bytes from which a reader counts as slow and the kernel is paused. */
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
 export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Upgrade {
+  const claims = new RunClaims();
   return async ({ url }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     switchProtocols(socket, RUNS_UPGRADE);
-    new RunConnection(contexts, activity, socket, head);
+    new RunConnection({ contexts, activity, claims }, socket, head);
   };
+}
+
+interface RunConnectionDeps {
+  readonly contexts: ContextRegistry;
+  readonly activity: ActivitySink;
+  readonly claims: RunClaims;
 }
 
 /** Runs on one connection, one after the other. A line from the server starts a run; the run's events are sent back. */
 class RunConnection {
   readonly #contexts: ContextRegistry;
   readonly #activity: ActivitySink;
+  readonly #claims: RunClaims;
   readonly #socket: Duplex;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #run: Run | undefined;
 
   /** @param head bytes that arrived together with the upgrade request. */
-  constructor(contexts: ContextRegistry, activity: ActivitySink, socket: Duplex, head: Buffer) {
+  constructor({ contexts, activity, claims }: RunConnectionDeps, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
     this.#activity = activity;
+    this.#claims = claims;
     this.#socket = socket;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('drain', () => this.#run?.relieve());
@@ -71,21 +81,23 @@ class RunConnection {
     try {
       const start = readStartRun(parseJson(String(line)));
       const run = new Run(start, this, arrivedAt);
+      this.#claims.enter(start.operation, run);
       this.#run = run;
       const context = start.open
         ? await this.#contexts.open(start.contextId, start.open)
         : this.#contexts.get(start.contextId);
       // Deferred, so that output that the kernel has printed so far is read first. It does not belong to this run.
-      setImmediate(() => this.#submit(run, context));
+      setImmediate(() => this.#submit(run, context, start.operation));
     } catch (error) {
       this.#refuse(error);
     }
   }
 
-  #submit(run: Run, context: Context): void {
+  #submit(run: Run, context: Context, operation: RunOperation | undefined): void {
     // The server may have disconnected meanwhile.
     if (this.#socket.destroyed) return;
     try {
+      this.#claims.require(operation);
       context.submit(run);
     } catch (error) {
       this.#refuse(error);

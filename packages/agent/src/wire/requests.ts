@@ -1,6 +1,6 @@
 /** Reads the server's requests. Checks them by hand, because the schema library would cost each idle sandbox 5 MB. */
 import type { IncomingMessage } from 'node:http';
-import type { Language, OpenContext, StartRun } from '@cloche/protocol';
+import type { Language, OpenContext, RunOperation, StartRun } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 
 /** Most bytes of a request body: the 4 MiB that the server accepts from its client, and room for what it adds. */
@@ -54,6 +54,7 @@ export function readStartRun(body: unknown): StartRun {
     contextId: textIn(fields, 'contextId'),
     ...(fields.open !== undefined && { open: readOpenContext(fields.open) }),
     runId: textIn(fields, 'runId'),
+    ...(fields.operation !== undefined && { operation: readOperation(objectIn(fields, 'operation')) }),
     code: textIn(fields, 'code'),
     timeoutMs: integerIn(fields, 'timeoutMs', 1),
     limits: {
@@ -63,6 +64,10 @@ export function readStartRun(body: unknown): StartRun {
       outputsBytes: integerIn(limits, 'outputsBytes', 0),
     },
   };
+}
+
+function readOperation(fields: Fields): RunOperation {
+  return { recordId: textIn(fields, 'recordId'), claim: integerIn(fields, 'claim', 1) };
 }
 
 function isLanguage(text: string): text is Language {

@@ -68,7 +68,7 @@ describe('an error code of the agent', () => {
   const expected: Record<AgentErrorCode, Partial<Record<RequestGroup, Kind>>> = {
     invalid_cwd: { contexts: 'invalid_cwd', commands: 'invalid_cwd' },
     not_found: { contexts: 'not_found', commands: 'not_found', upgrades: 'not_found' },
-    conflict: { commands: 'conflict' },
+    conflict: { contexts: 'conflict', commands: 'conflict' },
     language_unavailable: { contexts: 'language_unavailable' },
     kernel_failed: { contexts: 'kernel_failed' },
     process_limit: { contexts: 'process_limit' },

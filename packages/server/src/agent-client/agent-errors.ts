@@ -21,7 +21,7 @@ const MAX_MESSAGE_CHARACTERS = 500;
 const REFUSALS: readonly [AgentErrorCode, Kind, ...RequestGroup[]][] = [
   ['invalid_cwd', 'invalid_cwd', 'contexts', 'commands'],
   ['not_found', 'not_found', 'contexts', 'commands', 'upgrades'],
-  ['conflict', 'conflict', 'commands'],
+  ['conflict', 'conflict', 'contexts', 'commands'],
   ['language_unavailable', 'language_unavailable', 'contexts'],
   ['kernel_failed', 'kernel_failed', 'contexts'],
   ['process_limit', 'process_limit', 'contexts'],

@@ -194,6 +194,7 @@ function contextOf(
     body: valid.body as RequestContext['body'],
     receivedAt: request.state.receivedAt,
     idempotencyRecordId: claim?.recordId,
+    claimedRecord: claim?.record,
     lastEventId: firstOf(request.headers['last-event-id']),
     // Sound: Fastify's logger is the pino instance that it was given.
     log: request.log as Logger,

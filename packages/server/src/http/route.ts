@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { RateFields } from './request-limit.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
@@ -19,6 +20,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly signal: AbortSignal;
   /** Id of the idempotency record, if the request has an Idempotency-Key; equal for every attempt with that key. */
   readonly idempotencyRecordId: string | undefined;
+  /** The record with its claim, for work that a later claim must end. */
+  readonly claimedRecord: ClaimedRecord | undefined;
   /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */

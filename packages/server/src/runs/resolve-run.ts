@@ -5,6 +5,7 @@ import type { ResultMemory } from '../base/result-memory.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
@@ -14,6 +15,7 @@ export interface RunRequest {
   readonly body: RunCodeBody;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
+  readonly claimedRecord?: ClaimedRecord | undefined;
   readonly resultMemory: ResultMemory;
 }
 
@@ -27,6 +29,7 @@ export interface ResolvedRun {
   readonly timeoutMs: number;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
+  readonly claimedRecord: ClaimedRecord | undefined;
   readonly resultMemory: ResultMemory;
 }
 
@@ -43,7 +46,7 @@ export class ResolveRun {
   }
 
   /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
-  async resolve({ credential, params, body, receivedAt, signal, resultMemory }: RunRequest): Promise<ResolvedRun> {
+  async resolve({ credential, params, body, ...request }: RunRequest): Promise<ResolvedRun> {
     checkCodeSize(body.code);
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const context =
@@ -53,7 +56,18 @@ export class ResolveRun {
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
     const isPromoting = body.artifactPolicy === 'promote';
-    return { sandbox, context, code: body.code, isPromoting, timeoutMs, receivedAt, signal, resultMemory };
+    const { receivedAt, signal, claimedRecord, resultMemory } = request;
+    return {
+      sandbox,
+      context,
+      code: body.code,
+      isPromoting,
+      timeoutMs,
+      receivedAt,
+      signal,
+      claimedRecord,
+      resultMemory,
+    };
   }
 
   async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {

@@ -148,6 +148,29 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
+  it('answers CanceledError when its context was deleted by way of another server, and does not open it again', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    const { contextId } = await world.run(id, 'print x');
+    const agent = world.driver.agentOf(id);
+    await agent.client().closeContext(contextId, AbortSignal.timeout(10_000));
+    assert.equal((await world.run(id, 'print late')).error?.name, 'CanceledError');
+    assert.equal(agent.contexts.size, 0);
+  });
+
+  it('ends when a later claim of its request runs, and is refused if that came first', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    const claimed = (claim: number, code: string) =>
+      world.run(id, code, {}, { claimedRecord: { id: 'idem_1', claim } });
+    const first = claimed(1, 'hang');
+    const agent = world.driver.agentOf(id);
+    await world.until(() => [...agent.contexts.values()].some(({ runs }) => runs.size > 0));
+    assert.equal((await claimed(2, 'print second')).stdout, 'second\n');
+    assert.equal((await first).error?.name, 'CanceledError');
+    await assert.rejects(claimed(1, 'print late'), { code: 'unavailable' });
+  });
+
   it('answers CanceledError when the sandbox is killed while the run waits for it', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();

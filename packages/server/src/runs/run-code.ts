@@ -180,7 +180,9 @@ export class RunCode {
     limit.signal.throwIfAborted();
     const limits = run.isPromoting ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
-    return { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
+    const { claimedRecord } = run;
+    const operation = claimedRecord && { recordId: claimedRecord.id, claim: claimedRecord.claim };
+    return { runId, code: run.code, timeoutMs, limits, ...(open && { open }), ...(operation && { operation }) };
   }
 
   /** Returns the run's own error (timeout or cancellation). Throws if the request failed. */
@@ -194,6 +196,10 @@ export class RunCode {
       case 'caller':
         throw unavailable('The run was canceled: the client disconnected, or the service is stopping.');
     }
+    // The agent does not open the context again: it was deleted by way of another server.
+    if (error instanceof AgentError && error.kind === 'not_found') return CANCELED;
+    if (error instanceof AgentError && error.kind === 'conflict')
+      throw unavailable('Another server executes this request now; send it again to get its result.', error);
     const explained = await errorTranslator.translate(run.sandbox, error);
     if (explained.code === 'sandbox_destroyed' || explained.code === 'sandbox_failed')
       executions.forget(run.sandbox.id);
