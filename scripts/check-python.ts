@@ -2,24 +2,18 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../packages/agent/src/testing/test-cache.ts';
 import { WebhookSecrets } from '../packages/server/src/webhooks/webhook-secrets.ts';
+import { generatePythonSdk, SDK_PYTHON } from './python-sdk.ts';
+import { describePythonTests, runPythonTests } from './python-tests.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const KERNEL_PYTHON = join(ROOT, 'packages/kernel-python');
-
-/** A test in the report that `packages/kernel-python/tests/report.py` writes. */
-interface PythonTest {
-  readonly group: string;
-  readonly title: string;
-  readonly status: 'passed' | 'failed' | 'skipped';
-  readonly details: string;
-}
 
 const packages = findPythonPackages();
 const skip = packages === undefined && 'no python-node template is built: run `npm test -- prepare python`';
@@ -31,6 +25,7 @@ const env = {
 };
 
 const tools = skip ? '' : ensurePythonTools(CACHE_DIR, packages ?? '');
+const sdkEnv = { ...env, PYTHONPATH: `${tools}:${join(SDK_PYTHON, 'src')}` };
 
 describe('the Python of the project', { skip }, () => {
   const ruff = join(tools, 'bin/ruff');
@@ -38,59 +33,62 @@ describe('the Python of the project', { skip }, () => {
   it('has no problems that Ruff knows', () => succeeds(ruff, ['check', '--no-cache', '--output-format=concise', '.']));
   it('is formatted', () => succeeds(ruff, ['format', '--no-cache', '--check', '.']));
   it('has types that agree', () =>
-    succeeds(process.execPath, ['node_modules/pyright/index.js', '--pythonpath', PYTHON]));
+    succeeds(process.execPath, ['node_modules/pyright/index.js', '--pythonpath', PYTHON], {
+      ...env,
+      PYTHONPATH: `${env.PYTHONPATH}:${tools}`,
+    }));
+
+  it('has an SDK whose generated parts are those of the contract and of its asynchronous client', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-python-sdk-'));
+    try {
+      generatePythonSdk(PYTHON, sdkEnv, folder);
+      for (const file of globSync('**/*.py', { cwd: folder })) {
+        const committed = readFileSync(join(SDK_PYTHON, 'src/cloche', file), 'utf8');
+        const remedy = `${file} is not current: run \`node_modules/.bin/node scripts/python-sdk.ts\``;
+        assert.equal(committed, readFileSync(join(folder, file), 'utf8'), remedy);
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
 });
 
-describe('the library of the Standard Webhooks specification for Python', { skip }, () => {
-  const secrets = new WebhookSecrets(randomBytes(32));
-  const body = JSON.stringify({ type: 'sandbox.ready', data: 'ünïcode ☃' });
-  const secret = secrets.make();
-  const webhook = { id: 'whk_1', secret: secrets.seal(secret, 'whk_1'), previousSecret: undefined } as const;
-  const headers = secrets.sign({ ...webhook, previousSecretUntil: undefined }, { id: 'evt_1', body }, Date.now());
-  const program =
-    'import json, sys; from standardwebhooks import Webhook; given = json.load(sys.stdin); ' +
-    'assert Webhook(given["secret"]).verify(given["body"], given["headers"])["type"] == "sandbox.ready"';
-  const verify = (message: object) =>
-    spawnSync(PYTHON, ['-c', program], {
-      env: { ...env, PYTHONPATH: tools },
-      encoding: 'utf8',
-      input: JSON.stringify({ secret, headers, body, ...message }),
-    });
+const VERIFIERS = {
+  'the library of the Standard Webhooks specification for Python':
+    'from standardwebhooks import Webhook; given = json.load(sys.stdin); ' +
+    'assert Webhook(given["secret"]).verify(given["body"], given["headers"])["type"] == "sandbox.ready"',
+  'the SDK for Python, given a message of a webhook,':
+    'from cloche import verify_webhook; given = json.load(sys.stdin); ' +
+    'assert verify_webhook(given["body"], given["headers"], given["secret"])["type"] == "webhook.test"',
+};
 
-  it('verifies what the server signs', () => assert.equal(verify({}).stderr, ''));
-  it('refuses another secret', () =>
-    assert.match(verify({ secret: secrets.make() }).stderr, /WebhookVerificationError: No matching signature/));
-});
+for (const [name, verifier] of Object.entries(VERIFIERS))
+  describe(name, { skip }, () => {
+    const secrets = new WebhookSecrets(randomBytes(32));
+    const type = /"type"\] == "(.+)"/.exec(verifier)?.[1];
+    const body = JSON.stringify({ type, data: 'ünïcode ☃' });
+    const secret = secrets.make();
+    const webhook = { id: 'whk_1', secret: secrets.seal(secret, 'whk_1'), previousSecret: undefined } as const;
+    const headers = secrets.sign({ ...webhook, previousSecretUntil: undefined }, { id: 'evt_1', body }, Date.now());
+    const verify = (message: object) =>
+      spawnSync(PYTHON, ['-c', `import json, sys; ${verifier}`], {
+        env: sdkEnv,
+        encoding: 'utf8',
+        input: JSON.stringify({ secret, headers, body, ...message }),
+      });
+
+    it('verifies what the server signs', () => assert.equal(verify({}).stderr, ''));
+    it('refuses another secret', () =>
+      assert.match(verify({ secret: secrets.make() }).stderr, /WebhookVerificationError: No (matching )?signature/));
+  });
 
 if (!skip) {
-  const { tests, output } = runPythonTests();
-  it('has unit tests that run to their end', () => assert.ok(tests.length > 0, output));
-  for (const [group, ofGroup] of Map.groupBy(tests, (each) => each.group)) {
-    describe(group, () => {
-      for (const { title, status, details } of ofGroup)
-        it(title, { skip: status === 'skipped' && details }, () => assert.equal(status, 'passed', details));
-    });
-  }
+  describePythonTests('the kernel', await runPythonTests(join(KERNEL_PYTHON, 'tests'), env));
+  describePythonTests('the SDK', await runPythonTests(join(SDK_PYTHON, 'tests/unit'), sdkEnv));
 }
 
-function succeeds(command: string, args: readonly string[]): void {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd: ROOT, env, encoding: 'utf8' });
+function succeeds(command: string, args: readonly string[], environment: NodeJS.ProcessEnv = env): void {
+  const options = { cwd: ROOT, env: environment, encoding: 'utf8' } as const;
+  const { status, stdout, stderr, error } = spawnSync(command, args, options);
   assert.equal(status, 0, error?.message ?? `${stdout}${stderr}`);
-}
-
-function runPythonTests(): { tests: PythonTest[]; output: string } {
-  const folder = mkdtempSync(join(tmpdir(), 'cloche-python-tests-'));
-  try {
-    const file = join(folder, 'report.json');
-    const command = [join(KERNEL_PYTHON, 'tests/report.py'), file];
-    const { stdout, stderr } = spawnSync(PYTHON, command, { cwd: folder, env, encoding: 'utf8', timeout: 120_000 });
-    const output = `${stdout}${stderr}`;
-    try {
-      return { tests: JSON.parse(readFileSync(file, 'utf8')) as PythonTest[], output };
-    } catch {
-      return { tests: [], output };
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
 }

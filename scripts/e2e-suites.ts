@@ -20,6 +20,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/jobs': 'tests SDK and command line; functional/workspace-runs tests the requests that they send',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
+  'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
   'functional/runtimes': 'starts a service with each runtime itself',
   'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of this folder and writes a JSON list of their results to the file that its argument names."""
+"""
+Runs the tests of a folder and writes a JSON list of their results.
+
+Arguments: the file to write, and the folder, by default this one.
+"""
 
 import json
 import os
@@ -53,6 +57,7 @@ class Report(unittest.TestResult):
 
 
 report = Report()
-unittest.defaultTestLoader.discover(os.path.dirname(os.path.abspath(__file__))).run(report)
+folder = sys.argv[2] if len(sys.argv) > 2 else os.path.dirname(os.path.abspath(__file__))
+unittest.defaultTestLoader.discover(folder).run(report)
 with open(sys.argv[1], "w") as file:
     json.dump(list(report.entries.values()), file)

@@ -1,0 +1,1 @@
+"""The synchronous client. `_sync` is generated from it."""

@@ -1,0 +1,216 @@
+"""The commands of a sandbox."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloche._core.event_reading import EventReader
+from cloche._core.kept_text import KeptText
+from cloche._generated.models import CodeRunTruncated, CommandEvent, CommandLogEntry, CommandLogPage
+from cloche._generated.models import Command as CommandInfo
+from cloche._generated.operations import COMMAND_TIMEOUT_DEFAULT_MS
+from cloche._sync.client import ApiClient
+from cloche._sync.runtime import Callback, deliver, finish
+from cloche._sync.streams import stream_resumed
+from cloche._sync.waiting import wait_for_end
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from cloche._core.options import CallOptions, RetryOptions
+
+    class CommandOptions(RetryOptions, total=False):
+        """Options of a command."""
+
+        cwd: str | None
+        """Default: `/workspace`."""
+        env: Mapping[str, str] | None
+        """Environment variables; they override those of the sandbox."""
+        stdin: str | None
+        """Text for standard input, which is then closed."""
+        user: Literal["user", "root"] | None
+        """`root` is root only inside the sandbox. Default: `user`."""
+        timeout_ms: float | None
+        """Milliseconds after which all its processes are ended. Default: 60000 for `run`, none for `start`."""
+
+
+# Bytes of one write. Divisible by three, so that only the last piece has base64 padding.
+_STDIN_BYTES = 384 * 1024
+
+
+class Command:
+    """A command in a sandbox."""
+
+    def __init__(self, client: ApiClient, info: CommandInfo) -> None:
+        self._client = client
+        self._info = info
+        self._params = {"sandboxId": info.sandbox_id, "commandId": info.id}
+
+    @property
+    def id(self) -> str:
+        """Id of the command."""
+        return self._info.id
+
+    @property
+    def info(self) -> CommandInfo:
+        """The last known state; `refresh` updates it."""
+        return self._info
+
+    def refresh(self, **call: Unpack[CallOptions]) -> Self:
+        """Updates `info`."""
+        return self._take("getCommand", **call)
+
+    def wait(self, *, timeout_ms: float | None = None, max_retries: int | None = None) -> CommandInfo:
+        """
+        Waits for the end of the command, without a limit unless `timeout_ms` sets one.
+
+        Raises `DeadlineExceededError`: the command is still running.
+        """
+
+        def refresh(wait_ms: int) -> None:
+            self._take("getCommand", query={"wait_ms": wait_ms}, max_retries=max_retries)
+
+        def has_ended() -> bool:
+            return self._info.status != "running"
+
+        wait_for_end(self._client, f"Command {self.id}", has_ended, refresh, timeout_ms, max_retries)
+        return self._info
+
+    def logs(self, *, after_seq: int = 0, **call: Unpack[CallOptions]) -> Generator[CommandLogEntry, None]:
+        """Yields the output so far and the output to come, in order, until the command ends. Reconnects."""
+        with closing(self.events(after_seq=after_seq, **call)) as events:
+            for event in events:
+                if event.type == "log":
+                    yield event.data
+
+    def events(self, *, after_seq: int = 0, **call: Unpack[CallOptions]) -> Generator[CommandEvent, None]:
+        """Yields the output as `logs` does, then `exit` with the ended command. Leaving the loop does not end it."""
+        events: Generator[CommandEvent, None] = stream_resumed(
+            self._client,
+            "streamCommand",
+            lambda: EventReader[CommandEvent](CommandEvent),
+            lambda event: event.data.seq if event.type == "log" else None,
+            lambda event: event.type == "exit",
+            after_seq=after_seq,
+            params=self._params,
+            **call,
+        )
+        with closing(events):
+            for event in events:
+                if event.type == "exit":
+                    self._info = event.data
+                yield event
+
+    def list_logs(self, *, after_seq: int = 0, limit: int | None = None, **call: Unpack[CallOptions]) -> CommandLogPage:
+        """Returns a page of the output, oldest first. Continue with `next_seq` as `after_seq` while `has_more`."""
+        query = {"after_seq": after_seq, "limit": limit}
+        return self._client.whole(CommandLogPage, "listCommandLogs", params=self._params, query=query, **call)
+
+    def send_stdin(self, data: str | bytes, *, close: bool = False, **call: Unpack[CallOptions]) -> None:
+        """Writes to standard input; requires `stdin_open`. Returns when all data is written."""
+        rest = data.encode() if isinstance(data, str) else data
+        while True:
+            piece, rest = rest[:_STDIN_BYTES], rest[_STDIN_BYTES:]
+            body = {"data": base64.b64encode(piece).decode(), "encoding": "base64", "close": close and not rest}
+            self._take("writeCommandStdin", body=body, **call)
+            if not rest:
+                return
+
+    def close_stdin(self, **call: Unpack[CallOptions]) -> None:
+        """Closes standard input."""
+        self.send_stdin(b"", close=True, **call)
+
+    def kill(self, signal: str = "SIGKILL", **call: Unpack[CallOptions]) -> Self:
+        """Sends a signal to the command and all processes that it started. Idempotent."""
+        return self._take("killCommand", body={"signal": signal}, **call)
+
+    def _take(self, operation_id: str, **request: Any) -> Self:
+        self._info = self._client.one(CommandInfo, "command", operation_id, params=self._params, **request)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self._info.status}>"
+
+
+class Commands:
+    """The commands of a sandbox."""
+
+    def __init__(self, client: ApiClient, sandbox_id: str) -> None:
+        self._client = client
+        self._params = {"sandboxId": sandbox_id}
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        on_stdout: Callback[str] | None = None,
+        on_stderr: Callback[str] | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> CommandInfo:
+        """
+        Runs a shell line, or a program with its arguments, to its end. A failing command does not raise: see `status`
+        and `exit_code`. With a callback, output arrives while the command runs, and an exception kills it.
+
+        >>> (sandbox.commands.run("echo hi; exit 3")).exit_code
+        3
+        >>> _ = sandbox.commands.run(["printf", "%s", "a b"], on_stdout=print)
+        a b
+        """
+        if on_stdout is None and on_stderr is None:
+            request = _request(command, dict(options))
+            return self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
+        options.setdefault("timeout_ms", COMMAND_TIMEOUT_DEFAULT_MS)
+        started = self.start(command, **options)
+        return _follow(started, on_stdout, on_stderr)
+
+    def start(
+        self, command: str | Sequence[str], *, stdin_open: bool = False, **options: Unpack[CommandOptions]
+    ) -> Command:
+        """Starts a command and returns while it runs. `stdin_open` keeps its standard input open for `send_stdin`."""
+        request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None})
+        info = self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
+        return Command(self._client, info)
+
+    def list(self, **call: Unpack[CallOptions]) -> list[Command]:
+        """Lists all commands, oldest first, including ended ones."""
+        found = self._client.many(CommandInfo, "listCommands", params=self._params, **call)
+        return [Command(self._client, info) for info in found]
+
+    def get(self, command_id: str, **call: Unpack[CallOptions]) -> Command:
+        """Returns a command. Raises `NotFoundError`."""
+        params = {**self._params, "commandId": command_id}
+        return Command(self._client, self._client.one(CommandInfo, "command", "getCommand", params=params, **call))
+
+    def kill(self, command_id: str, signal: str = "SIGKILL", **call: Unpack[CallOptions]) -> CommandInfo:
+        """Sends a signal to a command and all processes that it started. Idempotent. Raises `NotFoundError`."""
+        params = {**self._params, "commandId": command_id}
+        body = {"signal": signal}
+        return self._client.one(CommandInfo, "command", "killCommand", params=params, body=body, **call)
+
+
+def _request(command: str | Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    calls = {name: options.pop(name) for name in ("idempotency_key", "max_retries") if name in options}
+    body = {"command": command if isinstance(command, str) else list(command), **options}
+    return {"body": body, **calls}
+
+
+def _follow(command: Command, on_stdout: Callback[str] | None, on_stderr: Callback[str] | None) -> CommandInfo:
+    kept = {"stdout": KeptText(), "stderr": KeptText()}
+    try:
+        with closing(command.logs()) as entries:
+            for entry in entries:
+                if entry.stream in kept:
+                    kept[entry.stream].push(entry.data)
+                deliver(on_stdout if entry.stream == "stdout" else on_stderr, entry.data)
+    except BaseException:
+        # Nothing reads the output any more.
+        finish(command.kill)
+        raise
+    outputs: dict[str, Any] = {stream: text.text for stream, text in kept.items()}
+    cut = {stream: text.cut_bytes for stream, text in kept.items() if text.cut_bytes > 0}
+    if cut:
+        outputs["truncated"] = CodeRunTruncated(**cut)
+    return command.info.replaced(**outputs)

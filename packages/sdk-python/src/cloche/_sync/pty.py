@@ -1,0 +1,162 @@
+"""Terminals of a sandbox."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import urlsplit
+
+from cloche._core.failures import error_of, error_of_response
+from cloche._core.request import PreparedRequest
+from cloche._sync.client import ApiClient
+from cloche._sync.runtime import Opened, opened
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+    from websockets.sync.client import ClientConnection
+
+_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+
+class Pty:
+    """
+    A connection to a terminal: yields what it shows, until the shell or the connection ends. Closing it does not end
+    the shell, which ends after some time without clients.
+    """
+
+    def __init__(self, socket: ClientConnection, pty_id: str) -> None:
+        self._socket = socket
+        self._id = pty_id
+        self._exit_code: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the terminal, for joining it later."""
+        return self._id
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the shell; `None` while it runs, or if the connection ended first."""
+        return self._exit_code
+
+    def write(self, data: str | bytes) -> None:
+        """Sends input to the terminal."""
+        self._socket.send(data.encode() if isinstance(data, str) else data)
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Sets the size of the terminal, in characters."""
+        self._socket.send(json.dumps({"type": "resize", "cols": cols, "rows": rows}))
+
+    def read(self) -> bytes:
+        """Returns the next part of the output; empty at the end."""
+        for data in self:
+            return data
+        return b""
+
+    def close(self) -> None:
+        """Closes the connection. Idempotent."""
+        self._socket.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        from websockets.exceptions import ConnectionClosed
+
+        while self._exit_code is None:
+            try:
+                data = self._socket.recv()
+            except ConnectionClosed:
+                return
+            if isinstance(data, bytes):
+                yield data
+                continue
+            message = _message(data)
+            if message.get("type") == "exit":
+                self._exit_code = int(message.get("exitCode") or 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Ptys:
+    """The terminals of a sandbox."""
+
+    def __init__(self, client: ApiClient, sandbox_id: str) -> None:
+        self._client = client
+        self._sandbox_id = sandbox_id
+
+    def open(
+        self,
+        *,
+        id: str | None = None,
+        cols: int | None = None,
+        rows: int | None = None,
+        user: Literal["user", "root"] | None = None,
+        timeout_ms: float = 60_000,
+    ) -> Opened[Pty]:
+        r"""
+        Opens a terminal with a login shell, or joins the one with this `id`, whose last output is sent first.
+
+        `cols`, `rows`: size in characters, default 80 and 24. `user`: of a new terminal, default `user`.
+        `timeout_ms`: milliseconds to wait for the connection.
+
+        Raises `NotFoundError`, `SandboxDestroyedError`, `UnavailableError` if too many are open.
+
+        >>> with sandbox.pty.open() as pty:
+        ...     pty.write("echo $((6 * 7)); exit 5\n")
+        ...     screen = b"".join([data for data in pty])
+        >>> b"42" in screen, pty.exit_code
+        (True, 5)
+        """
+        query = {"pty_id": id, "cols": cols, "rows": rows, "user": user}
+        prepared = self._client.prepare(
+            "openPty", params={"sandboxId": self._sandbox_id}, query=query, timeout_ms=timeout_ms
+        )
+        return opened(_open(prepared))
+
+
+def _open(request: PreparedRequest) -> Pty:
+    # Imported here, because most programs open no terminal.
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.sync.client import connect
+
+    # The two libraries type their options differently.
+    open_socket: Any = connect
+    timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1000
+    options: dict[str, Any] = {"max_size": _MAX_MESSAGE_BYTES, "open_timeout": timeout_s, "compression": None}
+    headers = {"authorization": request.headers["authorization"]}
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(request.url))
+    try:
+        url = "ws" + request.url.removeprefix("http")
+        socket: ClientConnection = open_socket(url, additional_headers=headers, **options)
+    except InvalidStatus as refused:
+        response = refused.response
+        fields = {name.lower(): value for name, value in response.headers.raw_items()}
+        raise error_of_response(origin, response.status_code, fields, bytes(response.body), None) from refused
+    except TimeoutError as cause:
+        raise error_of("deadline_exceeded", "The terminal did not open in time.") from cause
+    except (OSError, WebSocketException) as cause:
+        raise error_of("unreachable", f"Cloche cannot be reached at {origin} ({cause}).") from cause
+    try:
+        ready = _message(socket.recv())
+        return Pty(socket, str(ready.get("ptyId", "")))
+    except WebSocketException as cause:
+        raise error_of("unreachable", f"{origin} closed the terminal ({cause}).") from cause
+    except BaseException:
+        socket.close()
+        raise
+
+
+def _message(data: str | bytes) -> dict[str, Any]:
+    try:
+        message: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise error_of("unexpected_response", "A message of the terminal is not JSON.")
+    return cast("dict[str, Any]", message)

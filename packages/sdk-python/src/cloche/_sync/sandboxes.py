@@ -1,0 +1,72 @@
+"""The sandboxes that a key can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloche._core.labels import label_query
+from cloche._generated.models import CurrentSandboxMetrics
+from cloche._generated.models import Sandbox as SandboxInfo
+from cloche._sync.client import ApiClient
+from cloche._sync.runtime import Opened
+from cloche._sync.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cloche._core.options import CallOptions
+    from cloche._sync.sandbox import CreateSandboxOptions
+
+
+class Sandboxes:
+    """The sandboxes that the key can see."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    def create(self, **options: Unpack[CreateSandboxOptions]) -> Opened[Sandbox]:
+        """
+        Creates a sandbox, and returns while it is still `creating`; operations sent at once wait until it is ready.
+        `with` destroys it at the end of the block.
+
+        `ttl_ms`: lifetime in milliseconds, default and at most an hour.
+
+        Raises `InvalidRequestError`, `SandboxTtlExceededError`, `QuotaExceededError`.
+
+        >>> with cloche.sandboxes.create(network_policy={"mode": "deny-all"}) as offline:
+        ...     offline.info.network_policy.mode
+        'deny-all'
+        """
+        return Sandbox.create(client=self._client, **options)
+
+    def list(
+        self,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        project_id: str | None = None,
+        status: str | None = None,
+        include: Literal["historical"] | None = None,
+        **call: Unpack[CallOptions],
+    ) -> list[Sandbox]:
+        """
+        Lists sandboxes, newest first. `metadata`: labels that they must have, all of them. `include="historical"` also
+        lists destroyed and failed ones.
+        """
+        query: dict[str, Any] = {"project_id": project_id, "status": status, "include": include}
+        query |= label_query(metadata)
+        found = self._client.many(SandboxInfo, "listSandboxes", query=query, **call)
+        return [Sandbox(self._client, info) for info in found]
+
+    def get(self, sandbox_id: str, **call: Unpack[CallOptions]) -> Sandbox:
+        """Returns a sandbox, also a destroyed one. Raises `NotFoundError`."""
+        params = {"sandboxId": sandbox_id}
+        info = self._client.one(SandboxInfo, "sandbox", "getSandbox", params=params, **call)
+        return Sandbox(self._client, info)
+
+    def metrics(
+        self, *, project_id: str | None = None, limit: int | None = None, **call: Unpack[CallOptions]
+    ) -> list[CurrentSandboxMetrics]:
+        """Measures the newest sandboxes that are ready, in one request. `limit`: at most 500, default 100."""
+        query = {"project_id": project_id, "limit": limit}
+        return self._client.many(CurrentSandboxMetrics, "listSandboxMetrics", query=query, **call)

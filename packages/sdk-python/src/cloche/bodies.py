@@ -1,0 +1,3 @@
+"""Types of the dictionaries that requests take."""
+
+from cloche._generated.bodies import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What the service responds with."""
+
+from cloche._generated.models import *  # noqa: F403
