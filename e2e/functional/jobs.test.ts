@@ -25,11 +25,23 @@ after(async () => {
   await service?.close();
 });
 
-const job = (...args: string[]) =>
-  execa('packages/cli/bin/cloche.mjs', ['job', ...args], {
+const cli = (...args: string[]) =>
+  execa('packages/cli/bin/cloche.mjs', args, {
     env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
     reject: false,
   });
+const job = (...args: string[]) => cli('job', ...args);
+
+/** A Dockerfile for the project: what its tests need is in the template, and the job has only the project itself. */
+const DOCKERFILE = `FROM node
+ENV NODE_ENV=test CHECKED=/opt/checked
+WORKDIR /opt/checked
+COPY package.json .
+RUN node -p "require('./package.json').name" > name && chown user:user .
+RUN printf '#!/bin/sh\\ncat $CHECKED/name\\nexec node --test --test-reporter=tap "$@"\\n' > /usr/local/bin/check && chmod 755 /usr/local/bin/check
+USER user
+RUN id -un >> /opt/checked/user
+`;
 
 describe('the tests of a project of other authors', () => {
   let project: string;
@@ -47,6 +59,18 @@ describe('the tests of a project of other authors', () => {
     if (missing !== undefined) return t.skip(missing);
     const passed = await job('run', '--dir', project, '--', 'node', '--test', '--test-reporter=tap');
     assert.equal(passed.exitCode, 0, passed.stderr);
+    assert.match(passed.stdout, /^# pass 29$/m);
+    assert.match(passed.stdout, /^# fail 0$/m);
+  });
+
+  it('run as a job in a template that its Dockerfile makes', async (t) => {
+    if (missing !== undefined) return t.skip(missing);
+    writeFileSync(join(project, 'Dockerfile'), DOCKERFILE);
+    const built = await cli('template', 'build', '--slug', 'error-tests', project);
+    assert.equal(built.exitCode, 0, built.stderr);
+    const passed = await job('run', '--dir', project, '--template', 'error-tests', '--', 'check');
+    assert.equal(passed.exitCode, 0, passed.stderr);
+    assert.match(passed.stdout, /^@fastify\/error$/m);
     assert.match(passed.stdout, /^# pass 29$/m);
     assert.match(passed.stdout, /^# fail 0$/m);
   });
