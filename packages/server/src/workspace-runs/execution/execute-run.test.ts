@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { operations, type ResourceEvent } from '@cloche/contract';
+import { LIMITS, operations, type ResourceEvent } from '@cloche/contract';
 import { openRuns, type RunsWorld } from '../../../testing/workspace-runs.ts';
 import { AppError } from '../../base/app-error.ts';
+import { SequenceLog } from '../../sequence-log/sequence-log.ts';
 
 let world: RunsWorld;
 beforeEach(async () => {
@@ -196,5 +197,34 @@ describe('the artifacts of a workspace run', () => {
     const filter = { orgId: run.orgId, projectIds: undefined, sandboxId: undefined, name: undefined };
     const kept = await world.artifacts.list({ ...filter, workspaceRunId: id }, world.clock.now());
     assert.deepEqual(kept.map(({ path }) => path).sort(), ['dist/a.js', 'dist/deep/b.js']);
+  });
+
+  it('are at most a thousand; an event says that there were more', async () => {
+    write('', ['out/a', 'out/b']);
+    const { unpack } = world;
+    world.unpack = async (runId, ...more) => {
+      // As a server has written that died before the last two, because a thousand exports take many seconds.
+      const log = new SequenceLog(world, { keptBytes: 1_000_000 });
+      const data = (index: number) => ({ path: `earlier/${index}`, artifactId: `art_earlier${index}` });
+      const earlier = Array.from({ length: LIMITS.workspaceRunArtifacts - 1 }, (_, index) => data(index));
+      await log.append(
+        runId,
+        earlier.map((each) => ({ type: 'artifact', data: each })),
+      );
+      return unpack(runId, ...more);
+    };
+    const id = await world.startRun('exit 0', { artifacts: ['out/*'] });
+    const { status, artifactIds } = await world.finished(id);
+    assert.deepEqual([status, new Set(artifactIds).size], ['succeeded', LIMITS.workspaceRunArtifacts]);
+    const query = { afterSeq: LIMITS.workspaceRunArtifacts - 1, limit: 1000 };
+    const { data } = await world.call(operations.listWorkspaceRunEvents, { params: { workspaceRunId: id }, query });
+    const reported = data.flatMap((event) => (event.type === 'artifact' ? [event.data] : []));
+    assert.deepEqual(
+      reported.slice(-2).map(({ path, error }) => [path, error?.code]),
+      [
+        ['out/a', undefined],
+        ['out/*', 'payload_too_large'],
+      ],
+    );
   });
 });
