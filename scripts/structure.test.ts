@@ -297,6 +297,19 @@ function documentedFolders(name: string): string[][] {
   );
 }
 
+describe('the server', () => {
+  it('names hostd only where it speaks to it', () => {
+    // The last one passes metrics on, whose names begin with the process that has them.
+    const speaks = /^packages\/server\/src\/(driver\/|compose\/|http\/host-metrics\.ts)/;
+    const others = sources.filter((file) => file.startsWith('packages/server/src/') && !speaks.test(file));
+    assert.ok(others.length > 100);
+    assert.deepEqual(
+      others.filter((file) => /hostd/i.test(readFileSync(file, 'utf8'))),
+      [],
+    );
+  });
+});
+
 describe('a folder', () => {
   for (const [name, layers] of Object.entries(LAYERS)) {
     const root = `packages/${name}/src/`;

@@ -214,7 +214,7 @@ export function tooSlow(ms: number | undefined, cause: unknown): AppError {
   return unavailable(`The sandbox did not respond within ${Number(ms) / 1000} seconds; try again.`, cause);
 }
 
-/** Returns the error for a host daemon that failed. */
+/** Returns the error for a runtime that failed. */
 export function hostError(error: LaunchError): AppError {
   return unavailable('The host of the sandbox does not respond; try again.', error);
 }

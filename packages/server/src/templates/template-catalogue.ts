@@ -113,7 +113,7 @@ export function versionOfAnother({ slug }: Named, wanted: Named): AppError {
 function toVersion(manifest: TemplateVersionManifest): TemplateVersionRecord {
   const { version, digest, packages } = manifest;
   return {
-    // The runtime assigns ids; hostd's protocol checks their prefix.
+    // The runtime assigns ids; its driver checks their prefix.
     id: manifest.id as TemplateVersionRecord['id'],
     templateId: templateIdOf(manifest.slug),
     version,

@@ -3,6 +3,7 @@ import {
   AGENT_PROTOCOL_VERSION,
   AgentActivity,
   AgentContext,
+  AgentContextList,
   AgentHealth,
   AgentRunEvent,
   accepts,
@@ -26,8 +27,11 @@ import { RunConnections } from './run-connections.ts';
 const health = Compile(AgentHealth);
 const activity = Compile(AgentActivity);
 const openedContext = Compile(AgentContext);
+const contextList = Compile(AgentContextList);
 const runEvent = Compile(AgentRunEvent);
 
+/** Largest list of open contexts. */
+const MAX_CONTEXTS_BYTES = 1024 * 1024;
 /** Most JSON values in an event. The largest number occurs in the lines of a traceback. */
 const MAX_EVENT_VALUES = 10_000;
 /**
@@ -106,6 +110,17 @@ export class AgentHttpClient implements AgentClient {
   async isRunning(signal: AbortSignal): Promise<boolean> {
     const asked = { method: 'GET', path: '/activity' } as const;
     return (await this.#transport.ask('contexts', asked, activity, signal)).running;
+  }
+
+  /**
+   * Asks for the contexts that are open, so that the host is asked for no kernel for them. A failure is ignored: knowing
+   * less costs only a kernel.
+   */
+  async learnContexts(signal: AbortSignal): Promise<void> {
+    const asked = { method: 'GET', path: '/contexts' } as const;
+    const list = this.#transport.ask('contexts', asked, contextList, signal, MAX_CONTEXTS_BYTES);
+    const { contexts } = await list.catch(() => ({ contexts: [] }));
+    for (const { contextId } of contexts) this.#askedFor.add(contextId);
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {

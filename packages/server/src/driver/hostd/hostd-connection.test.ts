@@ -36,6 +36,7 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
     else if (request.method === 'DELETE') response.end('{}');
     else if (request.method === 'PUT')
       response.end(JSON.stringify({ ...INSTANCE, agentAnswers: true, kernelReady: false }));
+    else if (request.url?.endsWith('/kernels')) response.writeHead(204).end();
     else response.writeHead(404).end(JSON.stringify({ error: { code: 'bad_request', message: 'no such operation' } }));
   };
   const server = createServer(answer).listen(socketPath);
@@ -117,5 +118,47 @@ describe('a driver', () => {
     const { place: _, ...stored } = instance;
     const client = await hostd.driver.connect(stored as typeof instance, never);
     await client.close();
+  });
+
+  it('asks hostd for a kernel of a context only if the agent does not have it open', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    const opened: unknown[] = [];
+    const agent = createServer(async (request, response) => {
+      const sent = (await request.toArray()).join('');
+      if (request.url === '/health')
+        response.end(JSON.stringify({ status: 'ready', protocolVersion: AGENT_PROTOCOL_VERSION }));
+      else if (request.url === '/contexts') {
+        response.end(JSON.stringify({ contexts: [{ contextId: 'cctx_open', language: 'python', cwd: '/' }] }));
+      } else {
+        opened.push([request.url, 'kernelWaitMs' in JSON.parse(sent)]);
+        response.end(JSON.stringify({ contextId: 'x', language: 'python', cwd: '/' }));
+      }
+    });
+    const folder = mkdtempSync(join(tmpdir(), 'agent-'));
+    const unix = join(folder, 'agent.sock');
+    await once(agent.listen(unix), 'listening');
+    try {
+      const stored = {
+        sandboxId: 'sbx_1',
+        generation: 1,
+        templateVersionId: 'tplv_1',
+        startedAt: '2026-01-01T00:00:00Z',
+      };
+      const client = await hostd.driver.connect({ ...stored, place: { unix } }, never);
+      const request = { language: 'python', cwd: '/', timeoutMs: 1000 } as const;
+      for (const id of ['cctx_open', 'cctx_new']) await client.openContext(id, request, never);
+      assert.deepEqual(opened, [
+        ['/contexts/cctx_open', false],
+        ['/contexts/cctx_new', true],
+      ]);
+      const kernels = () => hostd.asked.filter((asked) => asked.endsWith('/kernels')).length;
+      await eventually(() => kernels() === 1, { because: 'hostd is asked for a kernel' });
+      await client.close();
+      assert.equal(kernels(), 1);
+    } finally {
+      agent.closeAllConnections();
+      agent.close();
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 });

@@ -75,11 +75,8 @@ export class HostdDriver implements RuntimeDriver {
   readonly #hostd: HostdConnection;
   readonly #lineMemory = new ServerLineMemory();
   readonly #events = new SharedBudget();
-  /**
-   * Paths of instances whose agents hostd found ready, until `connect`. The value says whether a Python kernel waits
-   * there.
-   */
-  readonly #answering = new Map<string, boolean>();
+  /** What hostd said of each instance that was launched here, by its path, until `connect`. */
+  readonly #launched = new Map<string, { readonly agentAnswers: boolean; readonly kernelReady: boolean }>();
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
@@ -97,21 +94,23 @@ export class HostdDriver implements RuntimeDriver {
     requireAgents(await this.#hostd.peer(signal));
     const answer = await this.#hostd.ask(launched, 'PUT', path, signal, spec);
     const { agentAnswers, kernelReady, ...instance } = answer;
-    if (agentAnswers) this.#answering.set(path, kernelReady);
+    this.#launched.set(path, { agentAnswers, kernelReady });
     return { instance: located(instance), agentAnswers };
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const path = instancePath(live.sandboxId, live.generation);
+    const fresh = this.#launched.get(path);
+    this.#launched.delete(path);
     const client = new AgentHttpClient(dialer({ unix: socketPathOf(live) }), {
-      kernelReady: this.#answering.get(path) ?? false,
+      kernelReady: fresh?.kernelReady ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
       noteLanguage: (language) => this.#noteLanguage(language),
       serverLineMemory: this.#lineMemory,
       events: this.#events,
       ...(onBroken && { onBroken }),
     });
-    if (this.#answering.delete(path)) {
+    if (fresh?.agentAnswers) {
       // The health check opens a connection whose end shows that the agent is gone. It is delayed to let a run go
       // first.
       setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
@@ -119,6 +118,8 @@ export class HostdDriver implements RuntimeDriver {
     }
     try {
       await this.#waitForAgent(client, live, signal);
+      // An earlier server, or another one, may have opened contexts.
+      if (!fresh) await client.learnContexts(signal);
       return client;
     } catch (error) {
       await client.close();
@@ -128,7 +129,7 @@ export class HostdDriver implements RuntimeDriver {
 
   async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
     const path = instancePath(sandboxId, generation);
-    this.#answering.delete(path);
+    this.#launched.delete(path);
     return (await this.#hostd.ask(stoppedInstance, 'DELETE', path, AbortSignal.timeout(STOP_MS))).use;
   }
 

@@ -186,7 +186,7 @@ export function resultOf(
   fromVersionId: TemplateVersionId,
 ): Omit<CachedStep, 'packages' | 'imageEnv'> {
   return {
-    // The runtime assigns ids; hostd's protocol checks their prefix.
+    // The runtime assigns ids; its driver checks their prefix.
     versionId: captured.id as TemplateVersionId,
     fromVersionId,
     layers: captured.layers.length,
