@@ -75,6 +75,12 @@ const ALONE: Readonly<Record<string, string>> = {
   'security/socket-buffers': 'fills buffers of the kernel',
 };
 
+/** Suites that run once more with three servers of one database: what one server writes, the others must see. */
+const OF_SERVERS: readonly string[] = [
+  ...['artifacts', 'bad-input', 'command-requests', 'commands', 'events', 'file-contents', 'files', 'idempotency'],
+  ...['previews', 'quotas', 'sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
+].map((name) => `functional/${name}`);
+
 /** Throws if there is no such suite, so that no table names one that was renamed. */
 function fileOf(name: string): string {
   const file = `e2e/${name}.test.ts`;
@@ -94,6 +100,10 @@ export function suites(): string[] {
 
 export function suitesOfRunc(): string[] {
   return suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
+}
+
+export function suitesOfServers(): string[] {
+  return OF_SERVERS.map(fileOf);
 }
 
 /** Returns the suites for gVisor if `prepare` found a Go toolchain to build it with. */

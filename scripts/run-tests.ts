@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
-import { runsAlone, suites, suitesIfRunsc, suitesOfRunc } from './e2e-suites.ts';
+import { runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
 import { installPostgres, postgresTests } from './postgres-tests.ts';
 import { SecondTry } from './second-try.ts';
 import type { StageReport } from './stage-report.ts';
@@ -69,6 +69,13 @@ const stages: Stage[] = [
   { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 2 },
   { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1 },
   { name: 'e2e', files: suites, ...E2E },
+  {
+    name: 'e2e-servers',
+    files: suitesOfServers,
+    ...E2E,
+    globalSetup: 'e2e/support/shared-servers.ts',
+    install: installPostgres,
+  },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
   { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E },

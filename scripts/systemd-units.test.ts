@@ -11,8 +11,9 @@ import { after, describe, it } from 'node:test';
 import { affordableFraction } from '../packages/egress/src/shares/egress-shares.ts';
 import { dataPaths, runPaths } from '../packages/layout/src/index.ts';
 import { egressPaths } from '../packages/protocol/src/index.ts';
-import { OPERATOR_SETTINGS } from '../packages/settings/src/index.ts';
+import { SETTINGS } from '../packages/settings/src/index.ts';
 import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
+import { BALANCER_PROGRAM } from '../packages/setup/src/installation/balancer-config.ts';
 import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
 import { UNIT_PATHS } from '../packages/setup/src/installation/unit-environments.ts';
 
@@ -69,6 +70,24 @@ describe('the systemd units', () => {
     assert.deepEqual(words('server', 'ReadWritePaths'), [run.secretsDir]);
   });
 
+  it('start one of several servers as the only one, but for its name', () => {
+    const name = 'Environment=CLOCHE_SERVER_NAME=%i\n';
+    const several = textOf('cloche-server@.service');
+    assert.ok(several.includes(name));
+    const withoutDescription = (text: string) => text.replace(/^Description=.*$/m, '');
+    assert.equal(withoutDescription(several.replace(name, '')), withoutDescription(textOf('cloche-server.service')));
+  });
+
+  it('start the load balancer as npm start does, with the user of the servers', () => {
+    const text = textOf('cloche-balancer.service');
+    const entryOf = (key: string) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1];
+    assert.equal(entryOf('ExecStart'), `${BALANCER_PROGRAM} -db -f ${join(UNIT_PATHS.runDir, 'balancer.cfg')}`);
+    assert.deepEqual([entryOf('User'), entryOf('Group')], [SERVICE_USERS.server, SERVICE_USERS.server]);
+    assert.equal(entryOf('RuntimeDirectory'), 'cloche/main/server');
+    assert.equal(entryOf('ReadWritePaths'), run.secretsDir);
+    assert.deepEqual([entryOf('CapabilityBoundingSet'), entryOf('NoNewPrivileges')], ['', 'yes']);
+  });
+
   it('let egress open all that it shares out', () => {
     assert.equal(affordableFraction(Number(words('egress', 'LimitNOFILE')[0])), 1);
   });
@@ -79,7 +98,7 @@ describe('the systemd units', () => {
   });
 
   it('name no setting that does not exist', () => {
-    const known = OPERATOR_SETTINGS.map(({ name }) => name);
+    const known = Object.keys(SETTINGS);
     const named = files.flatMap((file) => readFileSync(file, 'utf8').match(/CLOCHE_\w+/g) ?? []);
     assert.ok(named.length > 0);
     assert.deepEqual(
@@ -96,7 +115,11 @@ describe('systemd', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-units-'));
   after(() => rmSync(folder, { recursive: true }));
   for (const file of files) {
-    writeFileSync(join(folder, basename(file)), readFileSync(file, 'utf8').replaceAll(INSTALLED_AT, CHECKOUT));
+    writeFileSync(join(folder, basename(file)), installedHere(readFileSync(file, 'utf8')));
+  }
+  function installedHere(text: string): string {
+    // The load balancer is installed only where there are several servers.
+    return text.replaceAll(INSTALLED_AT, CHECKOUT).replaceAll(BALANCER_PROGRAM, '/usr/bin/true');
   }
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8', cwd: folder });
 
@@ -109,6 +132,7 @@ describe('systemd', () => {
   for (const [part, most] of [
     ['server', 2],
     ['egress', 2],
+    ['balancer', 2],
     ['hostd', 6.5],
   ] as const) {
     it(`judges ${part} to be exposed by at most ${most} of 10`, { skip }, () => {

@@ -3,8 +3,8 @@
 /** Stages of `npm test -- quick`, which need neither root nor sandboxes. */
 export const QUICK_STAGES: readonly string[] = ['types', 'lint', 'unit'];
 
-/** Stages that run only when they are named: some tests of `postgres` still depend on the order of simultaneous work. */
-export const NAMED_STAGES: readonly string[] = ['postgres'];
+/** Stages that run only when they are named, because some of their tests still depend on the order of simultaneous work. */
+export const NAMED_STAGES: readonly string[] = ['postgres', 'e2e-servers'];
 
 export type TestArguments =
   | {

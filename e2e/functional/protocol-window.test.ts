@@ -18,7 +18,7 @@ before(async () => {
   const { PROGRAMS } = await import('@cloche/setup');
   const announcing = { server: 'e2e/support/announcing-server.ts', hostd: 'e2e/support/announcing-hostd.ts' };
   const programs = { ...PROGRAMS, ...announcing };
-  service = await testService({ ANNOUNCED_PROTOCOLS: file, CLOCHE_POOL_SIZE: '0' }, undefined, programs);
+  service = await testService({ ANNOUNCED_PROTOCOLS: file, CLOCHE_POOL_SIZE: '0' }, undefined, { programs });
 });
 after(async () => {
   await service?.close();

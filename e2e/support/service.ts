@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
-import type { Installation, PartName, Programs } from '@cloche/setup';
+import type { Installation, ProcessName, Programs } from '@cloche/setup';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';
@@ -23,7 +23,7 @@ export interface TestService {
   readonly installationId: string;
   readonly runDir: string;
   readonly dataDir: string;
-  pid(part: PartName): number;
+  pid(part: ProcessName): number;
   /** Returns the name of a sandbox's instance on the host: in its folders, control groups and containers. */
   instanceKey(sandboxId: string): string;
   /** Kills an instance's processes without telling the service, as a crash would. */
@@ -38,8 +38,10 @@ export interface TestService {
 /** Service that no other file uses, so a test may end its processes. */
 export interface OwnService extends TestService {
   /** Sends SIGKILL, and resolves when the process is gone. The process is not started again. */
-  kill(part: PartName): Promise<void>;
-  restart(part: PartName): Promise<void>;
+  kill(part: ProcessName): Promise<void>;
+  restart(part: ProcessName): Promise<void>;
+  /** Ends the processes, and leaves the data folder and the sandboxes. Only `close` may follow. */
+  stop(): Promise<void>;
 }
 
 /** Addresses and folders of a service that a test may use. */
@@ -53,39 +55,57 @@ interface Whereabouts {
 
 /** Description of a shared service that test files receive. */
 interface SharedPlace extends Whereabouts {
-  readonly pids: Readonly<Record<PartName, number>>;
+  readonly pids: Readonly<Partial<Record<ProcessName, number>>>;
 }
 
 /** Environment variable of test files whose stage has a shared service. */
 const SHARED_PLACE = 'E2E_SHARED_SERVICE';
+/** Environment variable of test files whose services have several servers: the folder of the socket of PostgreSQL. */
+export const SHARED_POSTGRES = 'E2E_POSTGRES';
+/** Servers of a service in the stage that tests several. */
+const SERVERS = 3;
 /** Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
 
-/**
- * Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one.
- * `programs` replace those of its processes.
- */
+export interface ServiceOptions {
+  readonly servers?: number;
+  readonly apiKey?: string;
+  /** Programs in place of those of the processes. */
+  readonly programs?: Programs;
+}
+
+/** Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. */
 export async function testService(
   env: Record<string, string> = {},
   dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
-  programs?: Programs,
+  { apiKey = `e2e-${randomBytes(16).toString('hex')}`, programs, ...options }: ServiceOptions = {},
 ): Promise<OwnService> {
   seedInstallationId(dataDir);
   // The server's user must be able to traverse the folder to reach its own.
   chmodSync(dataDir, 0o711);
-  const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   // Imported only here: files that share a service do not need the module.
+  const database = options.servers === undefined ? await sharedDatabase(dataDir) : undefined;
+  const servers = options.servers ?? (database === undefined ? 1 : SERVERS);
+
   const { startInstallation } = await import('@cloche/setup');
   const installation = await startInstallation({
     dataDir,
-    env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...SMALL_POOL, ...ociRuntime(), ...compileCache(), ...env },
+    servers,
+    env: {
+      CLOCHE_BOOTSTRAP_API_KEY: apiKey,
+      ...SMALL_POOL,
+      ...ociRuntime(),
+      ...compileCache(),
+      ...(database !== undefined && { CLOCHE_DATABASE_URL: database }),
+      ...env,
+    },
     supervise: false,
     ...(programs && { programs }),
   });
   let closed: Promise<void> | undefined;
   const close = async () => {
-    for (const part of ['hostd', 'server'] as const)
-      if (installation.pid(part) === undefined) await installation.restart(part);
+    const needed: ProcessName[] = servers === 1 ? ['hostd', 'server'] : ['hostd', 'server-1', 'balancer'];
+    for (const part of needed) if (installation.pid(part) === undefined) await installation.restart(part);
     await installation.stop({ destroyAll: true });
     for (const folder of [dataDir, installation.runDir]) rmSync(folder, { recursive: true, force: true });
   };
@@ -102,6 +122,7 @@ export async function testService(
       await eventually(() => installation.pid(part) === undefined);
     },
     restart: (part) => installation.restart(part),
+    stop: () => installation.stop(),
     close() {
       closed ??= close();
       return closed;
@@ -129,17 +150,30 @@ export async function sharedService(): Promise<TestService> {
   const org = await createOrg(`e2e-${process.pid}-${randomBytes(4).toString('hex')}`);
   const apiKey = await createKey({ org, scopes: ['*'] });
   const service = describe({ ...place, apiKey }, operator, org);
-  return { ...service, pid: (part) => pids[part], close: () => destroyAll(service.api) };
+  return { ...service, pid: (part) => pidIn(pids, part), close: () => destroyAll(service.api) };
 }
 
-/** Starts a service and passes it to test files that start from now on. The caller closes it. */
-export async function shareService(): Promise<TestService> {
-  const service = await testService();
+/** Passes a service to test files that start from now on. The caller closes it. */
+export function shareService(service: TestService): void {
   const { url, apiKey, installationId, runDir, dataDir } = service;
   const pids = { hostd: service.pid('hostd'), egress: service.pid('egress'), server: service.pid('server') };
   const place: SharedPlace = { url, apiKey, installationId, runDir, dataDir, pids };
   process.env[SHARED_PLACE] = JSON.stringify(place);
-  return service;
+}
+
+/** Returns the URL of the database for a data folder, if the services of this test file have several servers. */
+async function sharedDatabase(dataDir: string): Promise<string | undefined> {
+  const sockets = process.env[SHARED_POSTGRES];
+  if (sockets === undefined) return undefined;
+  // Imported only here, because it loads the database of the server.
+  const { databaseFor } = await import('./postgres.ts');
+  return databaseFor(dataDir, sockets);
+}
+
+function pidIn(pids: SharedPlace['pids'], part: ProcessName): number {
+  const pid = pids[part];
+  if (pid === undefined) throw new Error(`the shared service has no ${part}`);
+  return pid;
 }
 
 type Operator = Installation['operator'];

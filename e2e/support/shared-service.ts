@@ -1,10 +1,11 @@
 /** Global setup of a stage (`--test-global-setup`): Node's runner calls it before the test files and after them. */
-import { shareService, type TestService } from './service.ts';
+import { shareService, type TestService, testService } from './service.ts';
 
 let service: TestService | undefined;
 
 export async function globalSetup(): Promise<void> {
-  service = await shareService();
+  service = await testService();
+  shareService(service);
 }
 
 export async function globalTeardown(): Promise<void> {

@@ -4,17 +4,24 @@
  */
 import { join } from 'node:path';
 
-/** Returns the paths of an installation's sockets, in a folder that a reboot empties. */
-export function runPaths(runDir: string) {
+/**
+ * Returns the paths of an installation's sockets, in a folder that a reboot empties.
+ *
+ * @param serverName name of one of several servers behind a load balancer, for the sockets of this server alone
+ */
+export function runPaths(runDir: string, serverName?: string) {
+  const socketOf = (name: string) => (serverName === undefined ? `${name}.sock` : `${name}-${serverName}.sock`);
   return {
     /** Only the server's user can connect. */
     hostdSocket: join(runDir, 'hostd', 'hostd.sock'),
     /** Only root can connect. */
-    operatorSocket: join(runDir, 'server', 'operator.sock'),
+    operatorSocket: join(runDir, 'server', socketOf('operator')),
+    /** Serves the API of one of several servers; only the load balancer and root can connect. */
+    apiSocket: join(runDir, 'server', socketOf('api')),
     /** Folder with one folder for each instance, which holds `agent.sock`; readable by the server's user. */
     instancesDir: join(runDir, 'instances'),
     /** Only the users of egress and of the server can connect. */
-    secretsSocket: join(runDir, 'secrets', 'secrets.sock'),
+    secretsSocket: join(runDir, 'secrets', socketOf('secrets')),
     secretsDir: join(runDir, 'secrets'),
     hostdDir: join(runDir, 'hostd'),
     serverDir: join(runDir, 'server'),

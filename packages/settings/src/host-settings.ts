@@ -62,6 +62,13 @@ export const HOST_SETTINGS = {
     summary: '`sqlite:/path`, or `postgres://user:password@host:5432/database` for PostgreSQL 15 or newer',
     more: 'See [PostgreSQL](#postgresql).',
   },
+  CLOCHE_SERVERS: {
+    value: integer(1, 16),
+    default: 1,
+    readBy: ['setup'],
+    summary: 'number of servers on this host, behind a load balancer that `npm start` installs (HAProxy)',
+    more: 'More than one requires PostgreSQL. See [several servers](#several-servers-on-one-host).',
+  },
   CLOCHE_RUNTIME: {
     value: oneOf('hostd'),
     default: 'hostd',

@@ -25,6 +25,14 @@ export const SETTINGS = {
     secret: true,
     summary: 'API key of the command line',
   },
+  CLOCHE_SERVER_NAME: {
+    value: text('^[a-z0-9]{1,16}$', 'up to 16 characters of a-z and 0-9'),
+    readBy: ['server'],
+    isInternal: true,
+    isResolvedBySetup: true,
+    summary:
+      'name of one of several servers of an installation; it serves sockets, to which the load balancer connects',
+  },
   CLOCHE_GUEST_DIR: {
     value: folder(),
     required: true,

@@ -4,12 +4,13 @@ import { effectiveSettings, SettingsError, settingsFor } from '@cloche/settings'
 import { canBuildGoPrograms } from './host/build-go-program.ts';
 import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
+import { databaseUrlOf, requireSharedDatabase } from './installation/start-installation.ts';
 import { writeUnitEnvironments } from './installation/unit-environments.ts';
 import { createProgress, describeFailure, type Progress, SetupError } from './progress.ts';
-import { start } from './start.ts';
+import { type StartOptions, start } from './start.ts';
 
-const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
-  start: (progress) => start(process.env, progress),
+const COMMANDS: Record<string, (progress: Progress, options: StartOptions) => Promise<unknown>> = {
+  start: (progress, options) => start(process.env, progress, options),
   /** Prepares everything that tests need of the host, without serving. */
   prepare: async (progress) => {
     const { cacheDir, retentionMs } = cacheOf(process.env);
@@ -24,21 +25,23 @@ const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   units: async (progress) => {
     const settings = effectiveSettings(process.env);
     const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
-    const prepared = await prepareHost({ ...cacheOf(process.env), progress, gvisor });
+    const balancer = Number(settingsFor('setup', settings).CLOCHE_SERVERS) > 1;
+    if (balancer) requireSharedDatabase(databaseUrlOf(settings));
+    const prepared = await prepareHost({ ...cacheOf(process.env), progress, gvisor, balancer });
     await writeUnitEnvironments(prepared, settings);
   },
 };
 
-const { positionals } = parseArgs({ allowPositionals: true });
 try {
+  const { positionals, values } = parseArgs({ allowPositionals: true, options: { servers: { type: 'string' } } });
   const command = COMMANDS[positionals[0] ?? ''];
   if (positionals.length !== 1 || !command) {
     throw new SetupError(
       `There is no command \`${positionals.join(' ')}\`.`,
-      'Run `npm start`; it takes no arguments.',
+      'Run `npm start`, or `npm start -- --servers 3` with PostgreSQL.',
     );
   }
-  await command(createProgress(process.stdout));
+  await command(createProgress(process.stdout), values);
   process.exit(0);
 } catch (error) {
   process.stderr.write(`\n${error instanceof SettingsError ? error.message : describeFailure(error)}\n`);

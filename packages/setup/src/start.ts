@@ -5,29 +5,49 @@ import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
-import { type Installation, startInstallation } from './installation/start-installation.ts';
+import {
+  databaseUrlOf,
+  type Installation,
+  requireSharedDatabase,
+  startInstallation,
+} from './installation/start-installation.ts';
 import { type Progress, SetupError } from './progress.ts';
 import { type Welcome, welcomeLines } from './welcome.ts';
 
 const PORT_WAIT_MS = 3000;
 
+export interface StartOptions {
+  /** Takes precedence over `CLOCHE_SERVERS`. */
+  readonly servers?: string | undefined;
+}
+
 /** Runs `npm start`: prepares the host, serves until interrupted, and leaves the sandboxes running. */
-export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise<void> {
+export async function start(given: NodeJS.ProcessEnv, progress: Progress, options: StartOptions = {}): Promise<void> {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM'), once(process, 'SIGHUP')]);
   // Further signals change nothing: the parts stop in order, each within its grace period.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
 
+  const env = options.servers === undefined ? given : { ...given, CLOCHE_SERVERS: options.servers };
   const settings = effectiveSettings(env);
   const own = settingsFor('setup', settings);
   const { CLOCHE_CACHE_DIR: cacheDir = '', CLOCHE_DATA_DIR: dataDir = '', CLOCHE_HOST: host = '' } = own;
   const runDir = own.CLOCHE_RUN_DIR;
-  const port = portOf(own.CLOCHE_PORT);
+  const port = numberOf('CLOCHE_PORT', own.CLOCHE_PORT);
+  const servers = numberOf('CLOCHE_SERVERS', own.CLOCHE_SERVERS);
+  if (servers > 1) requireSharedDatabase(databaseUrlOf(settings));
   const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
   await requireFreePort(host, port);
-  const prepared = await prepareHost({ cacheDir, retentionMs: cacheRetentionOf(own), progress, gvisor });
-  const installation = await progress.step('hostd, egress, server', 'See the logs above.', () =>
+  const prepared = await prepareHost({
+    cacheDir,
+    retentionMs: cacheRetentionOf(own),
+    progress,
+    gvisor,
+    balancer: servers > 1,
+  });
+  const title = servers === 1 ? 'hostd, egress, server' : `hostd, egress, ${servers} servers, load balancer`;
+  const installation = await progress.step(title, 'See the logs above.', () =>
     startInstallation({
-      ...{ dataDir, cacheDir, host, port, settings, prepared },
+      ...{ dataDir, cacheDir, host, port, servers, settings, prepared },
       ...(runDir !== undefined && { runDir }),
       report: progress.line,
     }),
@@ -60,10 +80,10 @@ async function farewell(installation: Installation, progress: Progress): Promise
   );
 }
 
-function portOf(text = ''): number {
-  const problem = problemWith('CLOCHE_PORT', text);
+function numberOf(name: 'CLOCHE_PORT' | 'CLOCHE_SERVERS', text = ''): number {
+  const problem = problemWith(name, text);
   if (problem === undefined) return Number(text);
-  throw new SetupError(`CLOCHE_PORT is ${JSON.stringify(text)}.`, `${problem}.`);
+  throw new SetupError(`${name} is ${JSON.stringify(text)}.`, `${problem}.`);
 }
 
 /** Waits for the port, because a process killed a moment ago may still hold it. */

@@ -28,6 +28,8 @@ export interface PreviewsDeps {
   readonly sandboxes: SandboxCore;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
+  /** Whether the load balancer of this host appends the client's address to `X-Forwarded-For`. */
+  readonly isBalanced: boolean;
   /** Whether an Authorization header holds an API key of this service. */
   readonly isApiKey: (authorization: string) => Promise<boolean>;
   readonly clock: Clock;

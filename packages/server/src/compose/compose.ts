@@ -66,6 +66,7 @@ import { composeWebhooks } from './compose-webhooks.ts';
 import { composeWorkspaceRuns } from './compose-workspace-runs.ts';
 import type { Config } from './config.ts';
 import { keepApiKeys } from './keep-api-keys.ts';
+import { listenForClients } from './listen-for-clients.ts';
 import { openRecordStore } from './open-record-store.ts';
 
 /**
@@ -91,6 +92,8 @@ export async function startServer(
   driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
 ): Promise<Server> {
   const ids = randomIds;
+  const sockets = runPaths(config.runDir, config.serverName);
+  const isBalanced = config.serverName !== undefined;
   // Closes what is open when a later step fails.
   await using opened = new AsyncDisposableStack();
   const db = await openDatabase(config.databaseUrl);
@@ -186,6 +189,7 @@ export async function startServer(
     metrics,
     sandboxes: sandboxes.core,
     previewUrl: config.previewUrl,
+    isBalanced,
     isApiKey: (header) => isApiKey(header, authenticator),
   });
   const commands = composeCommands({
@@ -261,6 +265,7 @@ export async function startServer(
   const { signedUploads } = workspaceRuns.archives;
   const app = await buildApp({
     ...shared,
+    isBalanced,
     hostRouter,
     signedDownloads,
     signedUploads,
@@ -302,19 +307,16 @@ export async function startServer(
   void learnQuota();
   await artifacts.start();
   workspaceRuns.archives.start();
-  await listenForEgress(secrets.app, runPaths(config.runDir).secretsSocket);
+  await listenForEgress(secrets.app, sockets.secretsSocket);
   await sandboxes.start();
   await commands.start();
   usage.start();
   await webhooks.start();
   await templates.start();
   await workspaceRuns.execution.start();
-  await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
-  const { keptSocketFd: fd, host, port } = config;
-  // With `localhost` as the host, the framework would listen on further addresses.
-  const address = fd === undefined ? { host, port } : { fd, host: '127.0.0.1' };
-  const keptSocket = fd === undefined ? undefined : new KeptSocket(app.server);
-  const url = await app.listen(address);
+  await listenForOperator(operator, sockets.operatorSocket);
+  const keptSocket = config.keptSocketFd === undefined ? undefined : new KeptSocket(app.server);
+  const url = await listenForClients(app, config, sockets.apiSocket);
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
   e2b?.servedAt(url);

@@ -49,6 +49,8 @@ export interface Config {
   readonly dataDir: string;
   readonly runDir: string;
   readonly databaseUrl: string;
+  /** Name of one of several servers behind a load balancer on this host. */
+  readonly serverName: string | undefined;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
   /** Longest time without a byte in an upload or a download, in milliseconds. */
@@ -100,6 +102,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     drainMs: settings.CLOCHE_DRAIN_MS,
     dataDir,
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
+    serverName: settings.CLOCHE_SERVER_NAME,
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPaths(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     secretsKey: settings.CLOCHE_SECRETS_KEY,

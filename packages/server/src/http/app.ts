@@ -36,6 +36,7 @@ import { WrongKeyDelay } from './wrong-key-delay.ts';
 const LATE_BODY_MS = 1_000;
 
 export interface AppDeps {
+  readonly isBalanced?: boolean;
   readonly hostRouter?: HostRouter;
   readonly signedDownloads?: SignedDownloads;
   readonly signedUploads?: SignedUploads;

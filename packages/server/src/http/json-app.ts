@@ -45,6 +45,8 @@ export interface JsonAppDeps {
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
   readonly hostRouter?: HostRouter;
+  /** Whether every request comes from the load balancer of this host, which appends the client's address to `X-Forwarded-For`. */
+  readonly isBalanced?: boolean;
   /** Rejects for a request that may not learn the methods of the path. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
@@ -67,11 +69,13 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids, hostRouter }: JsonAppDeps): FastifyInstance {
+function createApp({ log, ids, hostRouter, isBalanced = false }: JsonAppDeps): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: (request) => requestIdOf(request.headers[REQUEST_ID_HEADER], ids),
+    // Trusts what the load balancer appended, and nothing that the client sent.
+    ...(isBalanced && { trustProxy: (_address: string, hop: number) => hop === 0 }),
     bodyLimit: LIMITS.bodyBytes,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -85,6 +85,16 @@ export function urlOf(sockets: string, database: string, user = OWNER): string {
   return `postgres://${user}@/${database}?host=${encodeURIComponent(sockets)}`;
 }
 
+/** Creates a database without tables, unless there is one of this name, and returns its URL. */
+export async function createEmptyDatabase(sockets: string, name: string): Promise<string> {
+  const client = new Client({ connectionString: urlOf(sockets, 'postgres') });
+  await client.connect();
+  const { rowCount } = await client.query('select from pg_database where datname = $1', [name]);
+  if (rowCount === 0) await client.query(`create database ${name} template template0 owner ${OWNER}`);
+  await client.end();
+  return urlOf(sockets, name);
+}
+
 /** Returns how to start a program as a user without rights, who also owns the folder: PostgreSQL refuses root. */
 async function unprivileged(folder: string): Promise<string[]> {
   const deathSignal = ['setpriv', '--pdeathsig=QUIT'];

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { CommandFailedError, runLogged } from '../run-logged.ts';
 
@@ -48,4 +49,13 @@ export async function installAptPackages(packages: readonly string[], logFile: s
     await runLogged('apt-get', [...patient, 'update'], options);
     await install();
   }
+}
+
+/**
+ * Masks the service that systemd would start for a package that is about to be installed: only Cloche uses its program. Does
+ * nothing without systemd.
+ */
+export async function withoutOwnService(name: string): Promise<void> {
+  if (!existsSync('/run/systemd/system')) return;
+  await run('systemctl', ['mask', `${name}.service`]);
 }

@@ -17,7 +17,7 @@ import { type Progress, SetupError, silentProgress } from '../progress.ts';
 import { settleAll } from '../settle-all.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
-import { installAptPackages, missingAptPackages } from './apt-packages.ts';
+import { APT_PACKAGES, installAptPackages, missingAptPackages, withoutOwnService } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
 
@@ -39,7 +39,12 @@ export type PrepareOptions = {
   progress?: Progress;
   /** Whether to build gVisor's runtime too; Debian has no package of it. */
   gvisor?: boolean;
+  /** Whether to install the load balancer of several servers. */
+  balancer?: boolean;
 };
+
+/** Debian's package of HAProxy. */
+export const BALANCER_PACKAGE = 'haproxy';
 
 const ONLINE = 'Check that this machine can reach its package registries, then start again.';
 
@@ -54,6 +59,7 @@ export async function prepareHost({
   retentionMs,
   progress = silentProgress,
   gvisor = false,
+  balancer = false,
 }: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
@@ -62,7 +68,8 @@ export async function prepareHost({
   );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
-      const missing = await missingAptPackages();
+      const missing = await missingAptPackages([...APT_PACKAGES, ...(balancer ? [BALANCER_PACKAGE] : [])]);
+      if (missing.includes(BALANCER_PACKAGE)) await withoutOwnService(BALANCER_PACKAGE);
       if (missing.length > 0) {
         note(missing.join(', '));
         await installAptPackages(missing, logFile);

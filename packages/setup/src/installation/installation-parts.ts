@@ -3,12 +3,14 @@ import { runPaths } from '@cloche/layout';
 import { egressPaths } from '@cloche/protocol';
 import type { EffectiveSetting } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
+import { serverNames, writeBalancerConfig } from './balancer-config.ts';
 import type { InstallationPaths } from './installation-paths.ts';
 import { Part, type PartOptions } from './part.ts';
 import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';
-import { commandFor, PART_NAMES, type PartName, type Programs } from './parts.ts';
+import type { PartCommand } from './part-process.ts';
+import { balancerCommand, commandFor, type ProcessName, type Programs, partOf } from './parts.ts';
 import { PartsGroup } from './parts-group.ts';
-import { waitUntilReady } from './readiness.ts';
+import { type Address, waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
 /** Time that a part needs to stop, besides what its requests in progress take. */
@@ -18,6 +20,8 @@ export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTime
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   paths: InstallationPaths & { cacheDir: string };
   servedAt: ServedAt;
+  /** Number of servers. Several have a load balancer. */
+  servers: number;
   settings: readonly EffectiveSetting[];
   env: Record<string, string>;
   programs: Programs;
@@ -25,33 +29,42 @@ export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTime
 
 /** The parts of one installation, which start and stop together. */
 export class InstallationParts {
+  readonly #options: PartsOptions;
   readonly #group: PartsGroup;
-  readonly #parts: Record<PartName, Part>;
+  /** In the order of their start. */
+  readonly #parts: ReadonlyMap<ProcessName, Part>;
+  readonly #serverNames: readonly ProcessName[];
 
   constructor(options: PartsOptions) {
-    const { runDir, dataDir } = options.paths;
-    const { hostdSocket } = runPaths(runDir);
-    const { controlSocket } = egressPaths(runDir, dataDir);
-    const ready: Record<PartName, PartOptions['ready']> = {
-      hostd: (signal) => waitUntilReady({ socketPath: hostdSocket }, '/health', signal),
-      egress: (signal) => waitUntilReady({ socketPath: controlSocket }, '/health', signal),
-      server: (signal) => waitUntilReady(options.servedAt, '/readyz', signal),
-    };
+    this.#options = options;
     this.#group = new PartsGroup(options.paths.installationId);
-    const onSpawn = (pid: number) => this.#group.join(pid);
-    const part = (name: PartName) => new Part({ ...partOptions(name, ready[name], options), onSpawn });
-    this.#parts = { hostd: part('hostd'), egress: part('egress'), server: part('server') };
+    const names = serverNames(options.servers).map((name): ProcessName => `server-${name}`);
+    this.#serverNames = options.servers === 1 ? ['server'] : names;
+    const all: ProcessName[] = ['hostd', 'egress', ...this.#serverNames];
+    if (options.servers > 1) all.push('balancer');
+    this.#parts = new Map(all.map((name) => [name, this.#part(name)]));
   }
 
-  get(name: PartName): Part {
-    return this.#parts[name];
+  /** @param name `server` is the first one of several */
+  get(name: ProcessName): Part {
+    const found = this.#parts.get(name) ?? (name === 'server' ? this.#parts.get('server-1') : undefined);
+    if (!found) throw new Error(`this installation has no ${name}`);
+    return found;
+  }
+
+  get names(): ProcessName[] {
+    return [...this.#parts.keys()];
   }
 
   /** Resolves when the API answers. When a part fails, stops all parts and throws the reason. */
   async start(): Promise<void> {
-    const { hostd, egress, server } = this.#parts;
-    // The server loads at the same time as hostd; it is ready only once hostd answers.
-    const starting = [hostd.start().then(() => egress.start()), server.start()];
+    const hostd = this.get('hostd')
+      .start()
+      .then(() => this.get('egress').start());
+    // Servers load at the same time as hostd; they are ready only once hostd answers.
+    const servers = Promise.all(this.#serverNames.map((name) => this.get(name).start()));
+    const balancer = servers.then(() => this.#parts.get('balancer')?.start());
+    const starting = [hostd, servers, balancer];
     try {
       await Promise.all(starting);
     } catch (error) {
@@ -63,27 +76,63 @@ export class InstallationParts {
     }
   }
 
-  /** Stops the parts in reverse order of their start. Idempotent. */
+  /** Stops the load balancer last of those that serve clients, who thus get the answers of requests in progress. Idempotent. */
   async stop(): Promise<void> {
-    for (const name of PART_NAMES.toReversed()) await this.#parts[name].stop();
+    await Promise.all(this.#serverNames.map((name) => this.get(name).stop()));
+    for (const name of ['balancer', 'egress', 'hostd'] as const) await this.#parts.get(name)?.stop();
     await this.#group.remove();
+  }
+
+  #part(name: ProcessName): Part {
+    const { paths, supervise, report, readyTimeoutMs } = this.#options;
+    const [address, path] = this.#healthOf(name);
+    const command = this.#commandOf(name);
+    return new Part({
+      name,
+      command,
+      // Only servers have this setting.
+      stopGraceMs: STOP_GRACE_MS + Number(command.env.CLOCHE_DRAIN_MS ?? 0),
+      log: new RotatingLog(logFileOf(name, paths)),
+      ready: (signal) => waitUntilReady(address, path, signal),
+      onSpawn: (pid) => this.#group.join(pid),
+      ...{ supervise, report, readyTimeoutMs },
+    });
+  }
+
+  #healthOf(name: ProcessName): [Address, string] {
+    const { paths, servedAt } = this.#options;
+    const { runDir, dataDir } = paths;
+    if (name === 'hostd') return [{ socketPath: runPaths(runDir).hostdSocket }, '/health'];
+    if (name === 'egress') return [{ socketPath: egressPaths(runDir, dataDir).controlSocket }, '/health'];
+    const serverName = serverNameOf(name);
+    return [serverName === undefined ? servedAt : { socketPath: runPaths(runDir, serverName).apiSocket }, '/readyz'];
+  }
+
+  #commandOf(name: ProcessName): PartCommand {
+    const { prepared, paths, servedAt, servers, settings, env, programs } = this.#options;
+    if (name === 'balancer') {
+      const file = writeBalancerConfig({ runDir: paths.runDir, servedAt, servers });
+      return { command: balancerCommand(prepared.accounts, file), env: {} };
+    }
+    const part = partOf(name);
+    const serverName = serverNameOf(name);
+    return {
+      command: commandFor(part, prepared, paths, programs),
+      env: {
+        ...environmentFor(part, prepared, paths, servedAt, settings),
+        ...overridesFor(part, env),
+        ...(serverName !== undefined && { CLOCHE_SERVER_NAME: serverName }),
+      },
+    };
   }
 }
 
-/** Returns the path of a part's log. */
-export function logFileOf(name: PartName, { logsDir }: InstallationPaths): string {
-  return join(logsDir, `${name}.log`);
+/** Returns the name of one of several servers. */
+function serverNameOf(name: ProcessName): string | undefined {
+  return name.startsWith('server-') ? name.slice('server-'.length) : undefined;
 }
 
-function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): Omit<PartOptions, 'onSpawn'> {
-  const { prepared, paths: places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
-  const own = { ...environmentFor(name, prepared, places, servedAt, settings), ...overridesFor(name, env) };
-  return {
-    name,
-    command: { command: commandFor(name, prepared, places, programs), env: own },
-    // Only the server has this setting.
-    stopGraceMs: STOP_GRACE_MS + Number(own.CLOCHE_DRAIN_MS ?? 0),
-    log: new RotatingLog(logFileOf(name, places)),
-    ...{ ready, supervise, report, readyTimeoutMs },
-  };
+/** Returns the path of a part's log. */
+export function logFileOf(name: ProcessName, { logsDir }: InstallationPaths): string {
+  return join(logsDir, `${name}.log`);
 }

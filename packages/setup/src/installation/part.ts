@@ -1,7 +1,7 @@
 import { BackOff, pause } from '@cloche/node-support';
 import { SetupError } from '../progress.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
-import type { PartName } from './parts.ts';
+import type { ProcessName } from './parts.ts';
 import type { RotatingLog } from './rotating-log.ts';
 
 const PAUSES = { firstMs: 100, longestMs: 10_000 };
@@ -9,7 +9,7 @@ const PAUSES = { firstMs: 100, longestMs: 10_000 };
 const STEADY_MS = 30_000;
 
 export type PartOptions = {
-  name: PartName;
+  name: ProcessName;
   command: PartCommand;
   log: RotatingLog;
   /** Resolves when the part answers. */

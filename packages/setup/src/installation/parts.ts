@@ -2,11 +2,20 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import type { ServiceAccount } from '../host/service-account.ts';
+import { BALANCER_PROGRAM } from './balancer-config.ts';
 import type { InstallationPaths } from './installation-paths.ts';
 
 /** The processes of an installation, in the order of their start. */
 export const PART_NAMES = ['hostd', 'egress', 'server'] as const;
 export type PartName = (typeof PART_NAMES)[number];
+
+/** Name of a process: of several servers, each has its own, and they have a load balancer. */
+export type ProcessName = PartName | `server-${string}` | 'balancer';
+
+/** Returns the part whose settings and rights a process has. The load balancer has no settings. */
+export function partOf(name: ProcessName): PartName {
+  return name === 'hostd' || name === 'egress' ? name : 'server';
+}
 
 export const CHECKOUT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
@@ -18,6 +27,16 @@ export const PROGRAMS: Programs = {
   egress: 'packages/egress/src/main.ts',
   server: 'packages/server/src/main.ts',
 };
+
+/**
+ * Returns the command of the load balancer.
+ *
+ * SECURITY: it has the user of the servers, because it speaks for their clients, and no capability (e2e/servers).
+ */
+export function balancerCommand({ server }: PreparedHost['accounts'], configFile: string): [string, string[]] {
+  const [file = '', ...args] = withoutPrivileges(server, [BALANCER_PROGRAM, '-db', '-f', configFile]);
+  return [file, args];
+}
 
 /** Returns the command that starts a part. Each step replaces itself with the next, so the pid is the part's. */
 export function commandFor(
@@ -45,6 +64,12 @@ const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev
 
 function unprivileged(account: ServiceAccount, { codeDir }: InstallationPaths, program: string): [string, string[]] {
   const node = join(codeDir, 'node_modules', 'node', 'bin', 'node');
+  const namespaces = ['--mount', '--propagation', 'private'];
+  const command = withoutPrivileges(account, [node, program]);
+  return ['unshare', [...namespaces, '--', 'sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command]];
+}
+
+function withoutPrivileges(account: ServiceAccount, command: readonly string[]): string[] {
   const drop = [
     'setpriv',
     `--reuid=${account.uid}`,
@@ -54,9 +79,7 @@ function unprivileged(account: ServiceAccount, { codeDir }: InstallationPaths, p
     '--inh-caps=-all',
     '--no-new-privs',
   ];
-  const command = [...drop, ...endsWithUs([node, program])];
-  const namespaces = ['--mount', '--propagation', 'private'];
-  return ['unshare', [...namespaces, '--', 'sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command]];
+  return [...drop, ...endsWithUs(command)];
 }
 
 /**

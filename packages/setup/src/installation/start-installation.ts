@@ -9,7 +9,7 @@ import { SetupError } from '../progress.ts';
 import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPaths, preparePaths } from './installation-paths.ts';
-import { type PartName, PROGRAMS, type Programs } from './parts.ts';
+import { type PartName, PROGRAMS, type ProcessName, type Programs } from './parts.ts';
 import { callSocket } from './socket-client.ts';
 
 export type InstallationOptions = {
@@ -22,6 +22,8 @@ export type InstallationOptions = {
   port?: number;
   /** Default 127.0.0.1. */
   host?: string;
+  /** Number of servers. Several share one PostgreSQL database behind a load balancer. Default: 1. */
+  servers?: number;
   /** Further variables; a setting reaches only the parts that read it. */
   env?: Record<string, string>;
   /** Settings in force; the defaults when left out. */
@@ -47,10 +49,10 @@ export type Installation = {
   /** Log files, by part. */
   readonly logs: Record<PartName, string>;
   /** Undefined while the part does not run. */
-  pid(part: PartName): number | undefined;
-  kill(part: PartName, signal: NodeJS.Signals): void;
+  pid(part: ProcessName): number | undefined;
+  kill(part: ProcessName, signal: NodeJS.Signals): void;
   /** Stops the part as `stop` does, starts it and waits until it answers. */
-  restart(part: PartName): Promise<void>;
+  restart(part: ProcessName): Promise<void>;
   /** Sends one request to the operator's socket. */
   operator(method: 'GET' | 'POST', path: string, message?: unknown): ReturnType<typeof callSocket>;
   /** Number of live instances according to hostd. */
@@ -68,7 +70,10 @@ export type Installation = {
 export async function startInstallation(options: InstallationOptions): Promise<Installation> {
   const cacheDir = resolve(options.cacheDir ?? '/var/cache/cloche');
   const host = options.host ?? '127.0.0.1';
-  const prepared = options.prepared ?? (await prepareHost({ cacheDir }));
+  const servers = options.servers ?? 1;
+  const settings = options.settings ?? effectiveSettings({});
+  if (servers > 1) requireSharedDatabase(options.env?.CLOCHE_DATABASE_URL ?? databaseUrlOf(settings));
+  const prepared = options.prepared ?? (await prepareHost({ cacheDir, balancer: servers > 1 }));
   const runDir = options.runDir && resolve(options.runDir);
   const places = await preparePaths(resolve(options.dataDir), runDir, prepared.accounts);
   const lock = await lockData(places);
@@ -77,7 +82,8 @@ export async function startInstallation(options: InstallationOptions): Promise<I
     prepared,
     paths: { ...places, cacheDir },
     servedAt,
-    settings: options.settings ?? effectiveSettings({}),
+    servers,
+    settings,
     env: options.env ?? {},
     programs: options.programs ?? PROGRAMS,
     supervise: options.supervise ?? true,
@@ -91,6 +97,19 @@ export async function startInstallation(options: InstallationOptions): Promise<I
     throw error;
   }
   return describe(places, servedAt, parts, lock);
+}
+
+/** @throws {SetupError} for a database that only one server can use */
+export function requireSharedDatabase(url: string | undefined): void {
+  if (url !== undefined && /^postgres(ql)?:/.test(url)) return;
+  throw new SetupError(
+    'Several servers need one PostgreSQL database, because a SQLite database has one server.',
+    'Set CLOCHE_DATABASE_URL to postgres://user:password@host/database, or start one server. `npx cloche admin copy-database` moves the records.',
+  );
+}
+
+export function databaseUrlOf(settings: readonly EffectiveSetting[]): string | undefined {
+  return settings.find(({ name }) => name === 'CLOCHE_DATABASE_URL')?.value;
 }
 
 /** Locks the data folder: two hostds on the same one would each remove the other's launches. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
+import { writeBalancerConfig } from './balancer-config.ts';
 import { preparePaths } from './installation-paths.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';
@@ -37,6 +38,8 @@ export async function writeUnitEnvironments(
     const text = environmentFile(environmentFor(part, prepared, places, servedAt, settings));
     await writeFile(join(environments, `${part}.env`), text, { mode: 0o600 });
   }
+  const servers = Number(own.CLOCHE_SERVERS);
+  if (servers > 1) writeBalancerConfig({ runDir: places.runDir, servedAt, servers });
 }
 
 function requireFolder(name: string, given: string | undefined, ofUnits: string): void {

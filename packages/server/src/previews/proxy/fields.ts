@@ -40,7 +40,8 @@ export interface RequestFields {
   /** The host of the preview. */
   readonly host: string;
   readonly protocol: 'http' | 'https';
-  readonly clientAddress: string;
+  /** Undefined if `X-Forwarded-For` ends with it. */
+  readonly clientAddress: string | undefined;
   /** Name of the cookie that gives access to the preview. */
   readonly tokenCookie: string;
   /** Whether the Authorization header is an API key of this service, which the app must not get. */
@@ -67,7 +68,8 @@ export function requestFields(request: RequestFields): string[] {
     else fields.push(name, value);
   }
   if (cookies.length > 0) fields.push('Cookie', cookies.join('; '));
-  fields.push('X-Forwarded-For', [...forwardedFor, request.clientAddress].join(', '));
+  if (request.clientAddress !== undefined) forwardedFor.push(request.clientAddress);
+  fields.push('X-Forwarded-For', forwardedFor.join(', '));
   fields.push('X-Forwarded-Host', request.host, 'X-Forwarded-Proto', request.protocol);
   return fields;
 }

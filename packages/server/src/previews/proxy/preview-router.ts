@@ -28,6 +28,8 @@ export interface PreviewRouterDeps {
   readonly exchanges: ExchangeRegistry;
   readonly reachPort: ReachPort;
   readonly executions: Executions;
+  /** Whether the load balancer of this host appends the client's address to `X-Forwarded-For`. */
+  readonly isBalanced: boolean;
   /** Whether an Authorization header is an API key of this service. */
   readonly isApiKey: (authorization: string) => Promise<boolean>;
   readonly clock: Clock;
@@ -158,7 +160,7 @@ export class PreviewRouter implements HostRouter {
       raw: request.rawHeaders,
       host,
       protocol: hosts.isSecure ? 'https' : 'http',
-      clientAddress: request.socket.remoteAddress ?? 'unknown',
+      clientAddress: this.#deps.isBalanced ? undefined : (request.socket.remoteAddress ?? 'unknown'),
       tokenCookie,
       dropsAuthorization: authorization !== undefined && (await isApiKey(authorization)),
     });

@@ -1,0 +1,21 @@
+/**
+ * Global setup of the stage `e2e-servers`: each service of its test files has three servers of one PostgreSQL database, behind
+ * the load balancer.
+ */
+import { type TestPostgres, testPostgres } from './postgres.ts';
+import { type OwnService, SHARED_POSTGRES, shareService, testService } from './service.ts';
+
+let postgres: TestPostgres | undefined;
+let service: OwnService | undefined;
+
+export async function globalSetup(): Promise<void> {
+  postgres = await testPostgres();
+  process.env[SHARED_POSTGRES] = postgres.sockets;
+  service = await testService();
+  shareService(service);
+}
+
+export async function globalTeardown(): Promise<void> {
+  await service?.close();
+  await postgres?.close();
+}

@@ -1,0 +1,100 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runPaths } from '@cloche/layout';
+import type { ServedAt } from './part-environment.ts';
+
+/** Program of the load balancer. */
+export const BALANCER_PROGRAM = '/usr/sbin/haproxy';
+
+/** Names of the servers behind the load balancer. */
+export function serverNames(servers: number): string[] {
+  return Array.from({ length: servers }, (_, index) => String(index + 1));
+}
+
+export interface BalancerOptions {
+  readonly runDir: string;
+  readonly servedAt: ServedAt;
+  readonly servers: number;
+}
+
+/** Answers in the form of the API while no server is ready, or when the one that had the request has ended. */
+const UNAVAILABLE =
+  '{"error":{"code":"unavailable","message":"No server is ready at the moment; try again.","requestId":"%[var(txn.id)]"}}';
+
+/** Writes the configuration and returns the path of its file. */
+export function writeBalancerConfig(options: BalancerOptions): string {
+  const file = join(options.runDir, 'balancer.cfg');
+  writeFileSync(file, balancerConfig(options), { mode: 0o644 });
+  return file;
+}
+
+/**
+ * Returns the configuration of HAProxy. It balances requests, not connections, keeps bodies out of memory, and repeats a request
+ * only if it reached no server. Servers check everything else themselves, so limits and times here are beyond theirs.
+ */
+export function balancerConfig({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string {
+  const shared = runPaths(runDir);
+  const pool = (name: string, socketOf: (paths: ReturnType<typeof runPaths>) => string) => [
+    `backend ${name}`,
+    '  balance roundrobin',
+    ...serverNames(servers).map(
+      (server) => `  server ${server} unix@${socketOf(runPaths(runDir, server))} track health/${server}`,
+    ),
+  ];
+  return `${[
+    'global',
+    '  log stdout format raw daemon notice',
+    // Fields of a request have up to 16 KiB, cookies of previews included.
+    '  tune.bufsize 65536',
+    '  tune.maxrewrite 4096',
+    'defaults',
+    '  mode http',
+    '  log global',
+    '  timeout connect 5s',
+    '  timeout http-request 60s',
+    '  timeout http-keep-alive 75s',
+    '  timeout queue 5s',
+    // A run may be silent for its whole time; servers end what takes longer than they permit.
+    '  timeout client 2h',
+    '  timeout server 2h',
+    '  timeout tunnel 2h',
+    '  timeout check 2s',
+    // A connection of its own for each request: none is used at the moment when the server closes it.
+    '  option http-server-close',
+    // A server learns that a client has gone, and ends its work.
+    '  option abortonclose',
+    // Events of streams go on at once.
+    '  option http-no-delay',
+    '  retries 3',
+    '  option redispatch 1',
+    '  retry-on conn-failure',
+    ...[502, 503, 504].map(
+      (status) =>
+        `  http-error status ${status} content-type "application/json; charset=utf-8" lf-string '${UNAVAILABLE}' ` +
+        'hdr x-request-id "%[var(txn.id)]" hdr retry-after 1 hdr x-cloche-no-server 1',
+    ),
+    'frontend api',
+    `  bind ${host.includes(':') ? `[${host}]` : host}:${port}`,
+    '  option forwardfor',
+    '  http-request set-var(txn.id) uuid(),regsub(-,,g),regsub(^,req_)',
+    '  http-after-response set-status 503 reason "Service Unavailable" if { res.hdr(x-cloche-no-server) -m found }',
+    '  http-after-response del-header x-cloche-no-server',
+    '  default_backend api_servers',
+    'frontend operator',
+    `  bind unix@${shared.operatorSocket} mode 600`,
+    '  default_backend operator_servers',
+    'frontend secrets',
+    `  bind unix@${shared.secretsSocket} mode 660`,
+    '  default_backend secrets_servers',
+    // Requests in progress stay with a server that is not ready for further ones.
+    'backend health',
+    '  option httpchk',
+    '  http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost',
+    '  http-check expect status 200',
+    '  default-server check inter 1s fastinter 200ms downinter 200ms fall 2 rise 1',
+    ...serverNames(servers).map((server) => `  server ${server} unix@${runPaths(runDir, server).apiSocket}`),
+    ...pool('api_servers', ({ apiSocket }) => apiSocket),
+    ...pool('operator_servers', ({ operatorSocket }) => operatorSocket),
+    ...pool('secrets_servers', ({ secretsSocket }) => secretsSocket),
+  ].join('\n')}\n`;
+}
