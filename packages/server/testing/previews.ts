@@ -32,9 +32,8 @@ export interface Ask {
 
 export type PreviewWorld = Awaited<ReturnType<typeof openPreviewWorld>>;
 
-export async function openPreviewWorld(env: Record<string, string> = {}) {
+export async function openPreviewWorld(env: Record<string, string> = {}, driver = new FakeRuntimeDriver()) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-previews-'));
-  const driver = new FakeRuntimeDriver();
   const database = await testDatabaseSettings();
   const config = readConfig({
     ...database,

@@ -3,7 +3,10 @@ import type { Registry } from 'prom-client';
 import type { OpenWork } from '../api-keys/end-key-work.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
+import type { LiveServers } from '../db/live-servers.ts';
+import type { Notifications } from '../db/notifications.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import type { Route } from '../http/route.ts';
@@ -14,6 +17,7 @@ import { previewRoutes } from '../previews/preview-routes.ts';
 import { PreviewService } from '../previews/preview-service.ts';
 import { ExchangeRegistry } from '../previews/proxy/exchange-registry.ts';
 import { PreviewRouter } from '../previews/proxy/preview-router.ts';
+import { PREVIEW_LOOK_MS, PreviewsOfServers } from '../previews/proxy/previews-of-servers.ts';
 import { ReachPort } from '../previews/proxy/reach-port.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
@@ -23,6 +27,8 @@ export interface PreviewsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
+  readonly servers: Pick<LiveServers, 'others'>;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
   readonly sandboxes: SandboxCore;
@@ -49,7 +55,7 @@ export interface Previews {
   /** Number of requests and WebSockets that pass through previews. */
   connections(): number;
   /** Closes all connections through previews. */
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 export function composePreviews(deps: PreviewsDeps): Previews {
@@ -58,7 +64,10 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   const previews = new SqlPreviewRepository({ ...deps, urlOf: (id) => hosts.urlOf(id) });
   const exchanges = new ExchangeRegistry(clock);
   const reachPort = new ReachPort(sandboxes);
-  const disconnect = (id: `prv_${string}`) => exchanges.endPreview(id);
+  const ofServers = new PreviewsOfServers({ ...deps, exchanges });
+  const disconnect = (id: `prv_${string}`) => ofServers.end(id);
+  const look = () => ofServers.look().then(() => PREVIEW_LOOK_MS);
+  const loop = deps.notifications.isShared ? new Loop('previews', look, PREVIEW_LOOK_MS, deps.log) : undefined;
   const service = new PreviewService({ ...deps, access: sandboxes.access, previews, disconnect });
   const { executions } = sandboxes;
   return {
@@ -67,6 +76,9 @@ export function composePreviews(deps: PreviewsDeps): Previews {
     open: exchanges,
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,
-    stop: () => exchanges.endAll(),
+    async stop() {
+      await loop?.stop();
+      exchanges.endAll();
+    },
   };
 }

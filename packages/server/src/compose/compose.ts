@@ -184,6 +184,7 @@ export async function startServer(
   const inFlight = new InFlight();
   const previews = composePreviews({
     ...shared,
+    servers,
     projects: projects.access,
     quotas,
     metrics,
@@ -327,7 +328,7 @@ export async function startServer(
     async stop() {
       using _ = await keptSocket?.leave();
       await inFlight.drain(config.drainMs);
-      previews.stop();
+      await previews.stop();
       await workspaceRuns.execution.stop();
       await commands.stop();
       await Promise.all([app.close(), operator.close(), secrets.app.close(), e2b?.close()]);

@@ -6,7 +6,7 @@ import { postgresPool } from './postgres-database.ts';
 export const LOOK_AGAIN_MS = 1_000;
 
 /** Kinds of what servers tell each other. */
-export type Topic = 'api_keys' | 'event' | 'log' | 'sandbox' | 'template_build' | 'workspace_run';
+export type Topic = 'api_keys' | 'event' | 'log' | 'preview' | 'sandbox' | 'template_build' | 'workspace_run';
 
 export interface NotificationListener {
   /** Called for each resource that another server changed. */

@@ -5,7 +5,7 @@ import { ConcurrencyLimit, type ConcurrencyLimits } from '../../base/concurrency
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewError } from './preview-error.ts';
 
-/** Maximum number of concurrent requests and open WebSockets per preview. */
+/** Maximum number of concurrent requests and open WebSockets per preview, of all servers together. */
 export const MAX_EXCHANGES = 256;
 /** Maximum number of concurrent exchanges in all previews; each takes two file descriptors. */
 const LIMITS: ConcurrencyLimits = { perOrganization: 512, total: 2048 };
@@ -66,6 +66,7 @@ export class ExchangeRegistry implements OpenWork {
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
   readonly #keys = new Map<PreviewId, ApiKeyId>();
   readonly #limit: ConcurrencyLimit;
+  #maxExchanges = MAX_EXCHANGES;
 
   constructor(clock: Clock, limits = LIMITS) {
     this.#clock = clock;
@@ -79,8 +80,9 @@ export class ExchangeRegistry implements OpenWork {
   /** Starts an exchange. The caller disposes it at its end. @throws PreviewError `preview_busy` */
   begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt' | 'apiKeyId'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
-    if (exchanges.size >= MAX_EXCHANGES) {
-      throw new PreviewError('preview_busy', `The preview already has ${MAX_EXCHANGES} connections; close some.`);
+    const most = this.#maxExchanges;
+    if (exchanges.size >= most) {
+      throw new PreviewError('preview_busy', `The preview already has ${most} connections; close some.`);
     }
     const { orgId } = preview;
     if (this.#limit.acquire(orgId) !== 'acquired') {
@@ -100,6 +102,16 @@ export class ExchangeRegistry implements OpenWork {
     this.#previews.set(preview.id, exchanges);
     if (preview.apiKeyId !== undefined) this.#keys.set(preview.id, preview.apiKeyId);
     return exchange;
+  }
+
+  /** Returns the previews that have exchanges. */
+  ids(): PreviewId[] {
+    return [...this.#previews.keys()];
+  }
+
+  /** Sets how many servers share the limit of each preview. Exchanges beyond a lower limit go on. */
+  divideAmong(servers: number): void {
+    this.#maxExchanges = Math.ceil(MAX_EXCHANGES / servers);
   }
 
   endPreview(id: PreviewId): void {
