@@ -35,13 +35,13 @@ export interface ApiKeyRepository {
   rotate(successor: NewKey, graceEndsAt: number, joined?: Transaction): Promise<Rotated | undefined>;
   find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined>;
   findByPublicPart(publicPart: string): Promise<ApiKeyRecord | undefined>;
-  findBySecretHash(secretHash: string): Promise<ApiKeyRecord | undefined>;
+  findBySecretHash(secretHash: string, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
   /** Returns the keys of an organization, newest first. */
   list(orgId: OrgId): Promise<ApiKeyRecord[]>;
   /** Returns the keys among `ids` that no longer work at `now`. */
   listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
   /** Returns live keys whose ids start with `prefix`. */
-  listLive(prefix: string): Promise<ApiKeyRecord[]>;
+  listLive(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]>;
   /** Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before. */
   revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
   restore(id: ApiKeyId, joined?: Transaction): Promise<void>;
@@ -118,8 +118,8 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return this.#findBy('public_part', publicPart);
   }
 
-  findBySecretHash(secretHash: string): Promise<ApiKeyRecord | undefined> {
-    return this.#findBy('secret_hash', secretHash);
+  findBySecretHash(secretHash: string, joined?: Transaction): Promise<ApiKeyRecord | undefined> {
+    return this.#findBy('secret_hash', secretHash, joined);
   }
 
   async list(orgId: OrgId): Promise<ApiKeyRecord[]> {
@@ -142,8 +142,9 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return ended;
   }
 
-  async listLive(prefix: string): Promise<ApiKeyRecord[]> {
-    const rows = await this.#db.selectFrom('api_keys').selectAll().where('revoked_at', 'is', null).execute();
+  async listLive(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]> {
+    const query = (joined?.db ?? this.#db).selectFrom('api_keys').selectAll();
+    const rows = await query.where('revoked_at', 'is', null).execute();
     return rows.filter(({ id }) => id.startsWith(prefix)).map(toRecord);
   }
 
@@ -186,8 +187,13 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return (await this.#db.selectFrom('api_keys').select('id').limit(1).executeTakeFirst()) !== undefined;
   }
 
-  async #findBy(column: 'public_part' | 'secret_hash', value: string): Promise<ApiKeyRecord | undefined> {
-    const row = await this.#db.selectFrom('api_keys').selectAll().where(column, '=', value).executeTakeFirst();
+  async #findBy(
+    column: 'public_part' | 'secret_hash',
+    value: string,
+    joined?: Transaction,
+  ): Promise<ApiKeyRecord | undefined> {
+    const query = (joined?.db ?? this.#db).selectFrom('api_keys').selectAll();
+    const row = await query.where(column, '=', value).executeTakeFirst();
     return row && toRecord(row);
   }
 }

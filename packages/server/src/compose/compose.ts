@@ -51,6 +51,7 @@ import { Quotas } from '../quotas/quotas.ts';
 import { RequestCounts } from '../quotas/request-counts.ts';
 import { RequestRates } from '../quotas/request-rates.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
+import { bootstrapApiKey } from './bootstrap-api-key.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
@@ -119,12 +120,15 @@ export async function startServer(
     : undefined;
   const authenticator = new Authenticator(keys, clock, keyCaches);
   const apiKeys = new ApiKeyService({ ...shared, keys, projects: projectRecords, authenticator, auditLog });
-  await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
-
   const { serverDir } = dataPaths(config.dataDir);
+  const serverId = serverIdFor(db, serverDir, ids);
+  const servers = new LiveServers(db, serverId, clock);
+  const { id: firstOrgId } = await orgs.ensureFirst();
+  const retirement = await bootstrapApiKey({ apiKeys, servers, log }, firstOrgId, config.bootstrapApiKey);
+  opened.defer(() => retirement?.stop());
+
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
-  const serverId = serverIdFor(db, serverDir, ids);
   const repository = new IdempotencyRepository(db);
   const recordStore = await openRecordStore({
     ...shared,
@@ -165,7 +169,6 @@ export async function startServer(
   });
   const { keepArtifact } = artifacts;
   const usage = composeUsage({ ...shared, driver });
-  const servers = new LiveServers(db, serverId, clock);
   const sandboxes = composeSandboxes({
     ...shared,
     usage,
@@ -342,6 +345,7 @@ export async function startServer(
       await counts.stop();
       await lease.release();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
+      await retirement?.stop();
       await keyCaches?.stop();
       await authenticator.uses.write();
       await auditUpkeep.stop();

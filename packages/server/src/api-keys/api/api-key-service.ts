@@ -14,6 +14,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import { lockOrganization } from '../../projects/lock-organization.ts';
 import type { ProjectRepository } from '../../projects/project-repository.ts';
 import { type ApiKeyRecord, BOOTSTRAP_PREFIX, OPERATOR, toApiKey } from '../api-key.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from '../api-key-format.ts';
@@ -96,24 +97,43 @@ export class ApiKeyService {
    * Idempotent.
    */
   async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
-    const { keys, authenticator } = this.#deps;
+    await this.revokeBootstrap(await this.addBootstrap(orgId, key));
+  }
+
+  /**
+   * Makes `key` a bootstrap key, with every scope, if it is none yet. Servers that do so at once make one key. Returns the
+   * ids of the other bootstrap keys, with which other servers may have been started.
+   */
+  async addBootstrap(orgId: OrgId, key: string | undefined): Promise<ApiKeyId[]> {
+    const { keys, transactions, authenticator } = this.#deps;
     const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
-    const live = await keys.listLive(BOOTSTRAP_PREFIX);
-    const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
-    const kept = chosen !== undefined || key === undefined ? known?.stored : hashApiKey(key);
-    const outdated = live.filter(({ secretHash }) => secretHash !== kept);
-    for (const { id } of outdated) await this.#revoke(id);
-    await keys.forgetChosenKeys();
-    if (chosen !== undefined) {
-      const hash = known ?? (await hashChosenKey(chosen));
-      if (known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined);
-      authenticator.acceptChosen({ key: chosen, hash });
-    } else {
-      authenticator.acceptChosen(undefined);
-      if (key !== undefined) await this.#ensureGenerated(orgId, key);
+    for (;;) {
+      const live = await keys.listLive(BOOTSTRAP_PREFIX);
+      const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
+      const hash = known ?? (chosen === undefined ? undefined : await hashChosenKey(chosen));
+      const kept = hash?.stored ?? (key === undefined ? undefined : hashApiKey(key));
+      const seen = idsOf(live);
+      const isMade = await transactions.run(async (tx) => {
+        await lockOrganization(tx, orgId);
+        // Another server has changed them meanwhile.
+        if (idsOf(await keys.listLive(BOOTSTRAP_PREFIX, tx)) !== seen) return false;
+        if (hash && known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
+        else if (!hash && key !== undefined) await this.#ensureGenerated(orgId, key, tx);
+        return true;
+      });
+      if (!isMade) continue;
+      authenticator.acceptChosen(chosen !== undefined && hash ? { key: chosen, hash } : undefined);
+      authenticator.forget();
+      return live.filter(({ secretHash }) => secretHash !== kept).map(({ id }) => id);
     }
-    if (outdated.length > 0) await authenticator.forgetEverywhere();
-    else authenticator.forget();
+  }
+
+  /** Revokes bootstrap keys that no server uses any more. Idempotent. */
+  async revokeBootstrap(ids: readonly ApiKeyId[]): Promise<void> {
+    const { keys, authenticator } = this.#deps;
+    for (const id of ids) await this.#revoke(id);
+    await keys.forgetChosenKeys();
+    if (ids.length > 0) await authenticator.forgetEverywhere();
   }
 
   /**
@@ -140,27 +160,31 @@ export class ApiKeyService {
     });
   }
 
-  async #ensureGenerated(orgId: OrgId, key: string): Promise<void> {
+  async #ensureGenerated(orgId: OrgId, key: string, tx: Transaction): Promise<void> {
     const secretHash = hashApiKey(key);
     const { keys } = this.#deps;
-    const existing = await keys.findBySecretHash(secretHash);
+    const existing = await keys.findBySecretHash(secretHash, tx);
     if (existing) {
-      if (existing.id.startsWith(BOOTSTRAP_PREFIX) && existing.revokedAt !== undefined) await this.#restore(existing);
+      if (existing.id.startsWith(BOOTSTRAP_PREFIX) && existing.revokedAt !== undefined)
+        await this.#restore(existing, tx);
       return;
     }
     const parsed = parseApiKey(key);
-    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined);
+    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined, tx);
   }
 
   /** Lets a key work again that was revoked. For clients this is the same as a new key. */
-  #restore(key: ApiKeyRecord): Promise<void> {
-    return this.#deps.transactions.run(async (tx) => {
-      await this.#deps.keys.restore(key.id, tx);
-      await this.#append(tx, 'api_key.created', { ...key, revokedAt: undefined });
-    });
+  async #restore(key: ApiKeyRecord, tx: Transaction): Promise<void> {
+    await this.#deps.keys.restore(key.id, tx);
+    await this.#append(tx, 'api_key.created', { ...key, revokedAt: undefined });
   }
 
-  #insertBootstrap(orgId: OrgId, secretHash: string, publicPart: string | undefined): Promise<void> {
+  async #insertBootstrap(
+    orgId: OrgId,
+    secretHash: string,
+    publicPart: string | undefined,
+    tx: Transaction,
+  ): Promise<void> {
     const { keys, clock, ids } = this.#deps;
     const apiKey: ApiKeyRecord = {
       id: ids.next(BOOTSTRAP_PREFIX),
@@ -177,10 +201,8 @@ export class ApiKeyService {
       revokedAt: undefined,
       rotatedFrom: undefined,
     };
-    return this.#deps.transactions.run(async (tx) => {
-      await keys.insert(apiKey, tx);
-      await this.#append(tx, 'api_key.created', apiKey);
-    });
+    await keys.insert(apiKey, tx);
+    await this.#append(tx, 'api_key.created', apiKey);
   }
 
   async #append(tx: Transaction, type: ApiKeyEventType, apiKey: ApiKeyRecord, requestId?: string): Promise<void> {
@@ -201,6 +223,13 @@ export class ApiKeyService {
     }
     return ids;
   }
+}
+
+function idsOf(keys: readonly ApiKeyRecord[]): string {
+  return keys
+    .map(({ id }) => id)
+    .sort()
+    .join();
 }
 
 /** Returns the hash of the entry of `keys` that is `key`, or undefined. */

@@ -1,0 +1,61 @@
+/** The bootstrap key of several servers of one database. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
+import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
+import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../testing/sandboxes.ts';
+import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
+import { Authenticator } from '../api-keys/authenticator.ts';
+import { bootstrapApiKey } from './bootstrap-api-key.ts';
+
+const [FIRST, SECOND] = ['a'.repeat(20), 'b'.repeat(20)];
+
+function keysOf({ db, clock, liveServers }: SandboxesWorld) {
+  const keys = new SqlApiKeyRepository(db);
+  const authenticator = new Authenticator(keys, clock);
+  const apiKeys = apiKeyServiceOf(db, { keys, authenticator, clock });
+  const bootstrap = (key: string) => bootstrapApiKey({ apiKeys, servers: liveServers, log: SILENT }, ORG, key, 1);
+  const accepts = (key: string) =>
+    authenticator.authenticate(key).then(
+      () => true,
+      () => false,
+    );
+  return { authenticator, bootstrap, accepts };
+}
+
+const liveKeys = async ({ db }: SandboxesWorld) =>
+  (await db.selectFrom('api_keys').select('id').where('revoked_at', 'is', null).execute()).length;
+
+describe('the bootstrap key, with several servers', () => {
+  it('is made once by servers that start at the same time', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    await using c = await a.beside('srv_3');
+    const servers = [a, b, c].map(keysOf);
+    await Promise.all(servers.map(({ bootstrap }) => bootstrap(FIRST)));
+    assert.equal(await liveKeys(a), 1);
+    for (const { accepts } of servers) assert.equal(await accepts(FIRST), true);
+  });
+
+  it('that is changed on one server after another works on each of them until that one has ended', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const [before, after] = [keysOf(a), keysOf(b)];
+    assert.equal(await before.bootstrap(FIRST), undefined);
+    const retirement = await after.bootstrap(SECOND);
+    assert.ok(retirement);
+    // The old server starts again, and more servers of the new key start.
+    const again = await before.bootstrap(FIRST);
+    before.authenticator.forget();
+    after.authenticator.forget();
+    assert.deepEqual([await before.accepts(FIRST), await after.accepts(SECOND)], [true, true]);
+    assert.equal(await liveKeys(a), 2);
+    await again?.stop();
+    await a.loseLease();
+    await eventually(async () => (await liveKeys(b)) === 1, { because: 'the old key is revoked' });
+    before.authenticator.forget();
+    after.authenticator.forget();
+    assert.deepEqual([await before.accepts(FIRST), await after.accepts(SECOND)], [false, true]);
+    await retirement.stop();
+  });
+});
