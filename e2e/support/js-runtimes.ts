@@ -20,7 +20,7 @@ export function otherRuntimes(): { readonly bin: string } | { readonly missing: 
     // The scripts of these packages move the program for this platform to its place.
     const manifest = { dependencies: VERSIONS, allowScripts: { bun: true, deno: true } };
     writeFileSync(join(building, 'package.json'), JSON.stringify(manifest));
-    const args = ['install', '--no-audit', '--no-fund'];
+    const args = ['install', '--no-audit', '--no-fund', '--fetch-retries=1', '--fetch-timeout=60000'];
     execFileSync('npm', args, { cwd: building, stdio: 'pipe', env: cleanEnvironment() });
     // Another process may have installed the same in the meantime.
     if (!existsSync(folder)) renameSync(building, folder);

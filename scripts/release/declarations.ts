@@ -39,8 +39,9 @@ function declarationOf(entry: string): string {
   return entry.replace(/\.ts$/, '.d.ts');
 }
 
+/** Emits declarations without checking the sources, which `npm test` does; checking takes half of the time. */
 function emit(files: readonly string[], outDir: string): void {
-  const options = { noEmit: false, declaration: true, emitDeclarationOnly: true, stripInternal: true };
+  const options = { noEmit: false, declaration: true, emitDeclarationOnly: true, noCheck: true, stripInternal: true };
   const typeRoots = [resolve('node_modules/@types')];
   compile({ ...options, typeRoots, rootDir: SDK, outDir }, files, outDir);
 }

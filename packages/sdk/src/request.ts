@@ -108,7 +108,7 @@ export interface PreparedRequest {
 export function prepareRequest(id: OperationId, request: AnyRequest, options: ResolvedOptions): PreparedRequest {
   const operation: SentOperation = operations[id];
   const takesKey = operation.idempotency !== 'none';
-  const idempotencyKey = takesKey ? (request.idempotencyKey ?? crypto.randomUUID()) : undefined;
+  const idempotencyKey = takesKey ? (request.idempotencyKey ?? newKey()) : undefined;
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
   const isUsedUp = isStream(request.bytes);
   return {
@@ -132,6 +132,12 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
     maxRetries: isUsedUp ? 0 : (request.maxRetries ?? options.maxRetries),
     retryDelayMs: options.retryDelayMs,
   };
+}
+
+/** Pages that a browser got over plain HTTP from another machine have no `crypto.randomUUID`. */
+function newKey(): string {
+  if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Returns how long the operation may take by its own rules before it responds, in milliseconds. */
