@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { unitTests } from './unit-tests.ts';
 
 /** How a test file opens the database of tests, itself or by way of a whole server. */
-const USES_DATABASE = /openTestDatabase|\/testing\/(audit|audited|keys|previews|sandboxes|tenants|webhooks)\.ts'/;
+const USES_DATABASE =
+  /openTestDatabase|\/testing\/(audit|audited|keys|previews|sandboxes|tenants|webhooks|whole-servers)\.ts'/;
 
 /** Files that run with SQLite only, each with the reason. */
 const SQLITE_ONLY: Readonly<Record<string, string>> = {

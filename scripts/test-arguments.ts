@@ -4,7 +4,7 @@
 export const QUICK_STAGES: readonly string[] = ['types', 'lint', 'unit'];
 
 /** Stages that run only when they are named, because some of their tests still depend on the order of simultaneous work. */
-export const NAMED_STAGES: readonly string[] = ['postgres', 'e2e-servers'];
+export const NAMED_STAGES: readonly string[] = ['e2e-servers'];
 
 export type TestArguments =
   | {

@@ -1,0 +1,59 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const SOCKET = '.s.PGSQL.5432';
+
+/** Carries connections to a PostgreSQL server, and can stop to do so without closing them, as a network that lost its way. */
+export class StallingProxy implements AsyncDisposable {
+  /** Folder of the proxy's socket. */
+  readonly folder = mkdtempSync(join(tmpdir(), 'cloche-proxy-'));
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #isStalled = false;
+
+  private constructor(target: string) {
+    this.#server = createServer((client) => {
+      const server = connect(target);
+      for (const socket of [client, server]) {
+        this.#sockets.add(socket);
+        socket.on('error', () => undefined).once('close', () => this.#sockets.delete(socket));
+        if (this.#isStalled) socket.pause();
+      }
+      carry(client, server);
+      carry(server, client);
+      if (this.#isStalled) for (const socket of [client, server]) socket.pause();
+    });
+  }
+
+  /** @param sockets folder of the server's socket */
+  static async open(sockets: string): Promise<StallingProxy> {
+    const proxy = new StallingProxy(join(sockets, SOCKET));
+    proxy.#server.listen(join(proxy.folder, SOCKET));
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  stall(): void {
+    this.#isStalled = true;
+    for (const socket of this.#sockets) socket.pause();
+  }
+
+  resume(): void {
+    this.#isStalled = false;
+    for (const socket of this.#sockets) socket.resume();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Not a pipe, which would resume a socket that is to stand still. */
+function carry(from: Socket, to: Socket): void {
+  from.on('data', (chunk) => to.write(chunk)).once('close', () => to.destroy());
+}

@@ -1,0 +1,72 @@
+/** Several whole servers of one PostgreSQL database in this process, which share a runtime. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { FakeRuntimeDriver } from '@cloche/testkit';
+import { pino } from 'pino';
+import { type Server, startServer } from '../src/compose/compose.ts';
+import { readConfig } from '../src/compose/config.ts';
+import { type ApiAnswer, callApi } from './call-api.ts';
+import { testDatabaseSettings } from './test-database.ts';
+
+const KEY = 'a key of free form for tests';
+
+export class WholeServers implements AsyncDisposable {
+  readonly driver = new FakeRuntimeDriver();
+  readonly folder = mkdtempSync(join(tmpdir(), 'cloche-servers-'));
+  readonly #servers: Server[] = [];
+  readonly #databaseUrl: string;
+
+  private constructor(databaseUrl: string) {
+    this.#databaseUrl = databaseUrl;
+  }
+
+  static async open(count: number): Promise<WholeServers> {
+    const { CLOCHE_DATABASE_URL: url } = await testDatabaseSettings();
+    if (url === undefined) throw new Error('several servers take PostgreSQL');
+    const servers = new WholeServers(url);
+    // The first one makes the organization and its key.
+    await servers.start();
+    await Promise.all(Array.from({ length: count - 1 }, () => servers.start()));
+    return servers;
+  }
+
+  get databaseUrl(): string {
+    return this.#databaseUrl;
+  }
+
+  get count(): number {
+    return this.#servers.length;
+  }
+
+  /** Starts another server and returns its index. */
+  async start(databaseUrl = this.#databaseUrl): Promise<number> {
+    const own = mkdtempSync(join(this.folder, 'server-'));
+    const config = readConfig({
+      CLOCHE_DATABASE_URL: databaseUrl,
+      CLOCHE_PORT: '0',
+      CLOCHE_DATA_DIR: join(own, 'data'),
+      CLOCHE_RUN_DIR: join(own, 'run'),
+      CLOCHE_BOOTSTRAP_API_KEY: KEY,
+    });
+    return this.#servers.push(await startServer(config, pino({ level: 'silent' }), this.driver)) - 1;
+  }
+
+  call(server: number, method: string, path: string, body?: unknown, idempotencyKey?: string): Promise<ApiAnswer> {
+    const { url } = this.#servers[server % this.#servers.length] ?? {};
+    if (url === undefined) throw new Error('there is no server');
+    return callApi(url + path, method, { key: KEY, body, idempotencyKey });
+  }
+
+  async readySandbox(): Promise<string> {
+    const { body } = await this.call(0, 'POST', '/v1/sandboxes', {});
+    const got = await this.call(0, 'GET', `/v1/sandboxes/${body.sandbox.id}?waitFor=ready&waitMs=30000`);
+    if (got.body.sandbox?.status !== 'ready') throw new Error(JSON.stringify(got.body));
+    return body.sandbox.id;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.stop()));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
