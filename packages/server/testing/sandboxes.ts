@@ -151,6 +151,10 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly settings: SandboxSettings;
   readonly serverId: string;
   readonly liveServers: LiveServers;
+  /** Whether the server has lost its lease. */
+  isFenced = false;
+  /** How often the server has looked whether it has. */
+  fenceLooks = 0;
   readonly notifications: Notifications;
   #usage!: Usage;
   #templates!: Templates;
@@ -314,6 +318,10 @@ export class SandboxesWorld implements AsyncDisposable {
       metrics: this.metrics,
       keepArtifact: this.#keep(),
       servers: this.liveServers,
+      isFenced: () => {
+        this.fenceLooks += 1;
+        return this.isFenced;
+      },
     });
     this.#templates = composeTemplates({
       ...this,

@@ -86,6 +86,8 @@ export interface SandboxesDeps {
   readonly keepArtifact: KeepArtifact;
   readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
   readonly servers: LiveServers;
+  /** Whether this server has lost its lease; it then judges nothing that other servers may work on. */
+  readonly isFenced: () => boolean;
 }
 
 /** Access of other features to sandboxes. */
@@ -122,7 +124,7 @@ export interface Sandboxes {
 }
 
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers } = deps;
+  const { db, transactions, outbox, projects, clock, ids, log, driver, settings, servers, isFenced } = deps;
   const { usages, startedWork } = deps.usage;
   const changes = sharedChanges<SandboxId>('sandbox', deps.notifications);
   const isShared = kindOf(db) === 'postgresql';
@@ -166,7 +168,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   };
   const askAgents = new AskAgents(connections, clock);
   const lastUses = isShared ? new SharedLastUses(activity) : new OwnLastUses(sandboxes, executions, clock);
-  const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, clock, log });
+  const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, isFenced, clock, log });
 
   const endedRecords = new EndedRecords(db);
 
@@ -246,11 +248,12 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       // Lets the first creation use the newest version; the job below repeats it.
       await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
       const mend = async () => {
+        if (isFenced()) return RETRY_MS;
         await catalogue.sync();
         await reconcile();
         return settings.reconcileIntervalMs;
       };
-      const reap = async () => (await reaper.sweep()).sleepMs;
+      const reap = async () => (isFenced() ? RETRY_MS : (await reaper.sweep()).sleepMs);
       const forget = async () => {
         const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
         if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
@@ -265,7 +268,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       // The server of a SQLite file is alone: only its start finds launches of another process.
       if (!isShared) return;
       await activityRows.start();
-      const takeOver = () => abandonedLaunches.takeOver().then(() => TAKE_OVER_MS);
+      const takeOver = async () => {
+        if (!isFenced()) await abandonedLaunches.takeOver();
+        return TAKE_OVER_MS;
+      };
       loops.push(new Loop('take over launches', takeOver, RETRY_MS, log));
     },
     async stop() {

@@ -179,6 +179,7 @@ export async function startServer(
     metrics,
     keepArtifact,
     servers,
+    isFenced,
   });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
 
 /** Records deleted in one transaction; bounds how long other requests wait for the database. */
 const BATCH = 100;
@@ -18,34 +19,34 @@ export class EndedRecords {
    */
   async forget(before: number): Promise<number> {
     let forgotten = 0;
-    for (let batch = await this.#find(before); batch.length > 0; batch = await this.#find(before)) {
-      await this.#delete(batch);
-      forgotten += batch.length;
+    for (let batch = BATCH; batch === BATCH; forgotten += batch) {
+      batch = await this.#deleteSome(before);
       await setImmediate();
     }
     return forgotten;
   }
 
-  async #find(before: number): Promise<string[]> {
-    const rows = await this.#db
-      .selectFrom('sandboxes')
-      .select('id')
-      .where('status', 'in', ['destroyed', 'failed'])
-      .where(({ fn, eb }) => eb(fn.coalesce('destroyed_at', 'created_at'), '<', before))
-      .where(({ not, exists, selectFrom }) =>
-        not(exists(selectFrom('artifacts').select('id').whereRef('artifacts.sandbox_id', '=', 'sandboxes.id'))),
-      )
-      .limit(BATCH)
-      .execute();
-    return rows.map(({ id }) => id);
-  }
-
-  async #delete(ids: readonly string[]): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+  /** Passes over records that another server is deleting. */
+  async #deleteSome(before: number): Promise<number> {
+    return this.#db.transaction().execute(async (tx) => {
+      const rows = await tx
+        .selectFrom('sandboxes')
+        .select('id')
+        .where('status', 'in', ['destroyed', 'failed'])
+        .where(({ fn, eb }) => eb(fn.coalesce('destroyed_at', 'created_at'), '<', before))
+        .where(({ not, exists, selectFrom }) =>
+          not(exists(selectFrom('artifacts').select('id').whereRef('artifacts.sandbox_id', '=', 'sandboxes.id'))),
+        )
+        .limit(BATCH)
+        .$if(locksRows(this.#db), (query) => query.forUpdate().skipLocked())
+        .execute();
+      const ids = rows.map(({ id }) => id);
+      if (ids.length === 0) return 0;
       for (const table of ['code_contexts', 'commands', 'previews', 'sandbox_usage', 'sandbox_activity'] as const) {
         await tx.deleteFrom(table).where('sandbox_id', 'in', ids).execute();
       }
       await tx.deleteFrom('sandboxes').where('id', 'in', ids).execute();
+      return ids.length;
     });
   }
 }

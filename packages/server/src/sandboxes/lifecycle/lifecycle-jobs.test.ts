@@ -82,6 +82,18 @@ describe('the reaper', () => {
     await run;
   });
 
+  it('ends nothing while its server has no lease, because another one may know better', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady({ idleTimeoutMs: 10_000 });
+    world.isFenced = true;
+    const looks = world.fenceLooks;
+    world.clock.advance(60_000);
+    await world.until(() => world.fenceLooks > looks + 2);
+    assert.equal((await world.get(id)).status, 'ready');
+    world.isFenced = false;
+    await world.until(async () => (await world.get(id)).status === 'destroyed');
+  });
+
   it('remembers the last use over a restart', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ idleTimeoutMs: 60_000 });

@@ -18,6 +18,8 @@ export interface ReaperDeps {
   readonly executions: Executions;
   readonly lastUses: LastUses;
   readonly askAgents: AskAgents;
+  /** Whether this server has lost its lease, so that what it knows of other servers may be old. */
+  readonly isFenced: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -75,13 +77,15 @@ export class Reaper {
 
   /** Asks the agent first, so that what the servers know is the latest when the end is written. */
   async #isIdleOut(record: SandboxRecord): Promise<boolean> {
-    const { askAgents, lastUses, executions, clock } = this.#deps;
+    const { askAgents, lastUses, executions, isFenced, clock } = this.#deps;
     if (record.status !== 'ready') return false;
     if (await askAgents.isRunning(record)) {
       executions.touch(record.id);
       return false;
     }
-    return idleDeadline(record, await lastUses.read([record])) <= clock.now();
+    const deadline = idleDeadline(record, await lastUses.read([record]));
+    // The process may have stood still since then.
+    return deadline <= clock.now() && !isFenced();
   }
 }
 
