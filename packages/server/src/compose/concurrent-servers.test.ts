@@ -10,7 +10,9 @@ import {
   openSandboxes,
   repositoryOf,
   type SandboxesWorld,
+  SILENT,
 } from '../../testing/sandboxes.ts';
+import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { openBeside } from '../../testing/test-database.ts';
 import { newRun, runRepositoryOf } from '../../testing/workspace-runs.ts';
 import { MarkSigner } from '../audit/audit-chain.ts';
@@ -18,9 +20,11 @@ import { AuditLog } from '../audit/audit-log.ts';
 import { VerifyChain } from '../audit/verify-chain.ts';
 import { systemClock } from '../base/clock.ts';
 import { randomIds } from '../base/id-source.ts';
+import { ServerLease } from '../cluster/server-lease.ts';
 import { ClaimedRows } from '../db/claimed-rows.ts';
 import type { Database } from '../db/database.ts';
 import { Transactions } from '../db/transactions.ts';
+import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import { EventOutbox } from '../outbox/event-outbox.ts';
@@ -164,6 +168,30 @@ describe('two servers at once', () => {
       const response = { status: 200, body: `"${round}"` };
       const again: unknown[] = await atOnce(10, () => other.open({ ...scope, key: `key ${round}` }, { a: 1 }));
       assert.deepEqual(again, Array(10).fill({ status: 'replay', response }));
+    }
+  });
+
+  it('keep their claims although their clocks differ by ten minutes', { skip: NEEDS_POSTGRES }, async () => {
+    const scope = { orgId: 'org_1' as OrgId, apiKeyId: 'key_1' as ApiKeyId, method: 'POST', route: '/v1/x' };
+    const records = new IdempotencyRepository(world.db);
+    const skewed = [-600_000, 0, 600_000].map((skew, index) => {
+      const [clock, held, serverId] = [{ now: () => Date.now() + skew }, new HeldClaims(), `srv_skewed_${index}`];
+      const files = { removeExpired: async () => undefined };
+      return {
+        lease: new ServerLease({ db: world.db, records, held, files, serverId, version: '1', clock, log: SILENT }),
+        idempotency: new Idempotency(records, serverId, clock, randomIds, {}, held),
+      };
+    });
+    for (const { lease } of skewed) await lease.beat();
+    for (const [index, { idempotency }] of skewed.entries()) {
+      assert.equal((await idempotency.open({ ...scope, key: `key ${index}` }, {})).status, 'claimed');
+    }
+    for (const { lease } of skewed) await lease.beat();
+    for (const [index] of skewed.entries()) {
+      for (const { idempotency } of skewed) {
+        const again = idempotency.open({ ...scope, key: `key ${index}` }, {});
+        await assert.rejects(again, { code: 'idempotency_request_in_progress' });
+      }
     }
   });
 
