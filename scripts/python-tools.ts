@@ -1,11 +1,13 @@
 /** Installs the tools that check the project's Python, without changing the machine's Python. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const PYTHON = '/usr/bin/python3';
 const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');
+/** Only the lines with versions, which apply to what a package requires. */
+const VERSIONS = /^[\w.-]+==[^\s\\]+/gm;
 /** Path from a template's Python packages to the folder that contains its pip. */
 const TO_PIP = '../../../../lib/python3/dist-packages';
 
@@ -33,4 +35,14 @@ export function ensurePythonTools(cacheDir: string, pythonPackages: string, requ
     rmSync(building, { recursive: true, force: true });
   }
   return folder;
+}
+
+/** Installs a wheel and what it requires, in the versions of `requirements-dev.txt`, into the environment of `python`. */
+export function installInto(python: string, pythonPackages: string, wheel: string): void {
+  const constraints = `${wheel}.constraints.txt`;
+  writeFileSync(constraints, readFileSync(REQUIREMENTS, 'utf8').match(VERSIONS)?.join('\n') ?? '');
+  const options = ['--quiet', '--only-binary=:all:', '--disable-pip-version-check', '--constraint', constraints];
+  const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
+  const command = ['-m', 'pip', '--python', python, 'install', ...options, wheel];
+  execFileSync(PYTHON, command, { env, stdio: ['ignore', 'ignore', 'inherit'] });
 }

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { runPythonTests } from '../../scripts/python-tests.ts';
-import { ensurePythonTools } from '../../scripts/python-tools.ts';
+import { ensurePythonTools, installInto, PYTHON } from '../../scripts/python-tools.ts';
+import { buildPythonPackage } from '../../scripts/release/python-package.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const packages = findPythonPackages();
@@ -32,6 +36,25 @@ describe('the SDK for Python', { skip }, () => {
       await context.test(`${group}: ${title}`, { skip: status === 'skipped' && details }, () =>
         assert.equal(status, 'passed', details),
       );
+    }
+  });
+
+  it('does what its README says when its wheel is installed into an empty environment', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-python-wheel-'));
+    try {
+      const { wheel } = buildPythonPackage(folder);
+      const python = join(folder, 'venv/bin/python');
+      execFileSync(PYTHON, ['-m', 'venv', '--without-pip', join(folder, 'venv')]);
+      installInto(python, packages ?? '', wheel.file);
+      const readme = readFileSync(join(SDK_PYTHON, 'README.md'), 'utf8');
+      const examples = [...readme.matchAll(/^```python\n(.*?)^```/gms)].map(([, example = '']) => example);
+      const env = { PATH: process.env.PATH, CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+      const printed = examples.map((each) =>
+        execFileSync(python, ['-I', '-c', each], { cwd: folder, env, encoding: 'utf8' }),
+      );
+      assert.deepEqual(printed, ['42\n', '0\n1\n2\n3\n', 'at most 3600000 ms\n']);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
     }
   });
 });

@@ -156,6 +156,7 @@ def errors_text(catalogue: dict[str, Any]) -> str:
         lines.append(f"class {pascal(code)}Error({FAMILIES.get(entry['status'], 'RequestError')}):")
         lines.append(f'    """{entry["summary"]}"""\n')
         lines.append(f"    details: {own} | None  # pyright: ignore[reportIncompatibleVariableOverride]\n\n")
+    lines.append(f"__all__ = {[f'{pascal(code)}Error' for code in sorted(catalogue)]!r}\n")
     lines.append("# The class of each code.")
     lines.append("ERRORS: dict[str, type[ClocheError]] = {")
     lines += [f"    {code!r}: {pascal(code)}Error," for code in catalogue]

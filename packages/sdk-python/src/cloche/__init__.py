@@ -32,29 +32,8 @@ from cloche._core.errors import (
 )
 from cloche._core.rich import RunFailedError
 from cloche._core.version import VERSION as __version__
-from cloche._generated.errors import (
-    ConflictError,
-    DiskFullError,
-    ForbiddenError,
-    IdempotencyKeyReusedError,
-    IdempotencyRequestInProgressError,
-    InternalError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-    NotFoundError,
-    PayloadTooLargeError,
-    PermissionDeniedError,
-    PreconditionFailedError,
-    QuotaExceededError,
-    RangeNotSatisfiableError,
-    RateLimitedError,
-    SandboxDestroyedError,
-    SandboxFailedError,
-    SandboxTtlExceededError,
-    UnauthorizedError,
-    UnavailableError,
-    UnsupportedMediaTypeError,
-)
+from cloche._generated import errors as _errors
+from cloche._generated.errors import *  # noqa: F403
 
 if TYPE_CHECKING:
     from cloche import bodies, models
@@ -88,43 +67,22 @@ __all__ = [
     "Cloche",
     "ClocheError",
     "Command",
-    "ConflictError",
     "Context",
     "DeadlineExceededError",
-    "DiskFullError",
-    "ForbiddenError",
-    "IdempotencyKeyReusedError",
-    "IdempotencyRequestInProgressError",
-    "InternalError",
     "InvalidOptionsError",
-    "InvalidRequestError",
     "LimitError",
-    "MethodNotAllowedError",
     "MissingApiKeyError",
-    "NotFoundError",
     "PackingFailedError",
-    "PayloadTooLargeError",
-    "PermissionDeniedError",
-    "PreconditionFailedError",
     "Pty",
-    "QuotaExceededError",
-    "RangeNotSatisfiableError",
-    "RateLimitedError",
     "RequestError",
     "RunFailedError",
     "Sandbox",
-    "SandboxDestroyedError",
-    "SandboxFailedError",
-    "SandboxTtlExceededError",
     "ServiceError",
     "StateError",
     "StreamInterruptedError",
     "TransportError",
-    "UnauthorizedError",
-    "UnavailableError",
     "UnexpectedResponseError",
     "UnreachableError",
-    "UnsupportedMediaTypeError",
     "WebhookVerificationError",
     "WorkspaceRun",
     "__version__",
@@ -134,6 +92,8 @@ __all__ = [
     "sign_webhook",
     "verify_webhook",
 ]
+# A class for each code of the error catalogue.
+__all__ += _errors.__all__
 
 # Names that are imported when they are first used, each with its module, so that a program loads only its own client.
 _LATER = {

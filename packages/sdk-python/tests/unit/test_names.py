@@ -6,7 +6,7 @@ import unittest
 from datetime import datetime, timezone
 from typing import get_type_hints
 
-from cloche import SandboxTtlExceededError, models
+from cloche import SandboxTtlExceededError, UnexpectedResponseError, models
 from cloche._core.model import Model, decode
 from cloche._core.names import camel, snake, to_wire
 
@@ -40,6 +40,20 @@ class Models(unittest.TestCase):
         self.assertEqual(json.dumps(policy.to_dict()), '{"mode": "allowlist", "hosts": ["a"]}')
         with self.assertRaises(AttributeError):
             policy.mode = "deny-all"
+
+    def test_have_none_for_null_only_where_the_contract_allows_it(self):
+        quota = {
+            "scope": "project",
+            "projectId": "prj_1",
+            "quota": "liveSandboxes",
+            "unit": "x",
+            "used": 1,
+            "limit": None,
+        }
+        self.assertIsNone(decode(models.QuotaUse, quota).limit)
+        for wrong in ({**quota, "used": None}, {key: quota[key] for key in quota if key != "limit"}):
+            with self.assertRaises(UnexpectedResponseError):
+                decode(models.QuotaUse, wrong)
 
     def test_of_errors_survive_the_way_between_processes(self):
         error = SandboxTtlExceededError("sandbox_ttl_exceeded", "m", details={"max_ttl_ms": 1}, request_id="req_1")

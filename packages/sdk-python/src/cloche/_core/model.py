@@ -147,6 +147,7 @@ def _model(kind: type[Model]) -> Converter:
     hints = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not ClassVar}
     # The names of the fields in a response, and whether each must be there.
     fields = [(camel(name), name, _converter(hint), not hasattr(kind, name)) for name, hint in hints.items()]
+    nullable = {name for name, hint in hints.items() if types.NoneType in get_args(hint)}
 
     def convert(value: Any, path: str) -> Any:
         if not isinstance(value, dict):
@@ -157,6 +158,8 @@ def _model(kind: type[Model]) -> Converter:
             each = given.get(key)
             if each is not None:
                 found[name] = converter(each, f"{path}.{name}")
+            elif is_required and key in given and name in nullable:
+                found[name] = None
             elif is_required:
                 raise _unexpected(path, f'an object with "{key}"')
         return kind(**found)

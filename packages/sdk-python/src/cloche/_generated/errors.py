@@ -40,6 +40,13 @@ class PermissionDeniedDetails(TypedDict):
     """
 
 
+class NotFoundDetails(TypedDict):
+    resource: NotRequired[str]
+    """
+    Kind of the resource that the id names, such as `sandbox`; absent for a file of a sandbox.
+    """
+
+
 class SandboxDestroyedDetails(TypedDict):
     reason: NotRequired[Literal["idle_expired", "platform_cleanup", "ttl_expired", "user_killed"]]
     """
@@ -131,7 +138,7 @@ class PermissionDeniedError(AccessError):
 class NotFoundError(RequestError):
     """There is no such resource, or it belongs to another organization."""
 
-    details: dict[str, Any] | None  # pyright: ignore[reportIncompatibleVariableOverride]
+    details: NotFoundDetails | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class MethodNotAllowedError(RequestError):
@@ -150,6 +157,12 @@ class SandboxFailedError(StateError):
     """The sandbox failed (`details.reason`); create another one."""
 
     details: SandboxFailedDetails | None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class SandboxIncompatibleError(StateError):
+    """The sandbox lives, but the running version of the service cannot work with it; it can be read, listed and deleted."""
+
+    details: dict[str, Any] | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class IdempotencyRequestInProgressError(StateError):
@@ -230,6 +243,31 @@ class DiskFullError(LimitError):
     details: dict[str, Any] | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
+__all__ = [
+    "ConflictError",
+    "DiskFullError",
+    "ForbiddenError",
+    "IdempotencyKeyReusedError",
+    "IdempotencyRequestInProgressError",
+    "InternalError",
+    "InvalidRequestError",
+    "MethodNotAllowedError",
+    "NotFoundError",
+    "PayloadTooLargeError",
+    "PermissionDeniedError",
+    "PreconditionFailedError",
+    "QuotaExceededError",
+    "RangeNotSatisfiableError",
+    "RateLimitedError",
+    "SandboxDestroyedError",
+    "SandboxFailedError",
+    "SandboxIncompatibleError",
+    "SandboxTtlExceededError",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnsupportedMediaTypeError",
+]
+
 # The class of each code.
 ERRORS: dict[str, type[ClocheError]] = {
     "invalid_request": InvalidRequestError,
@@ -240,6 +278,7 @@ ERRORS: dict[str, type[ClocheError]] = {
     "method_not_allowed": MethodNotAllowedError,
     "sandbox_destroyed": SandboxDestroyedError,
     "sandbox_failed": SandboxFailedError,
+    "sandbox_incompatible": SandboxIncompatibleError,
     "idempotency_request_in_progress": IdempotencyRequestInProgressError,
     "idempotency_key_reused": IdempotencyKeyReusedError,
     "conflict": ConflictError,
@@ -265,6 +304,7 @@ RETRYABLE: dict[str, bool | Literal["after"]] = {
     "method_not_allowed": False,
     "sandbox_destroyed": False,
     "sandbox_failed": False,
+    "sandbox_incompatible": False,
     "idempotency_request_in_progress": "after",
     "idempotency_key_reused": False,
     "conflict": False,

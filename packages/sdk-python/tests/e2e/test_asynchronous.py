@@ -1,0 +1,64 @@
+"""The asynchronous client. The synchronous one is generated from it, so this tests what differs."""
+
+import asyncio
+import unittest
+from collections.abc import AsyncIterator
+
+import cloche
+from cloche import AsyncCloche, AsyncSandbox
+
+
+class Asynchronous(unittest.IsolatedAsyncioTestCase):
+    async def test_sandboxes_are_awaited_or_used_in_a_block(self):
+        async with AsyncCloche() as client:
+            sandbox = await client.sandboxes.create()
+            runs = await asyncio.gather(*(sandbox.run(f"{n} + 1", context=None) for n in range(3)))
+            self.assertEqual([run.text for run in runs], ["1", "2", "3"])
+            await sandbox.kill()
+        async with AsyncSandbox.create() as own:
+            self.assertEqual((await own.run("6 * 7")).text, "42")
+        self.assertEqual(own.info.status, "destroyed")
+
+    async def test_runs_stream_to_coroutines_and_are_canceled_with_their_task(self):
+        async with AsyncSandbox.create() as sandbox, sandbox.contexts.create() as context:
+            pieces: list[str] = []
+
+            async def keep(text: str) -> None:
+                await asyncio.sleep(0)
+                pieces.append(text)
+
+            await context.run("print('a', flush=True)", on_stdout=keep)
+            self.assertEqual(pieces, ["a\n"])
+            started = asyncio.Event()
+            code = "x = 1\nprint('started', flush=True)\nwhile True: pass"
+            task = asyncio.create_task(context.run(code, on_stdout=lambda text: started.set()))
+            await started.wait()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertEqual((await context.run("x")).text, "1")
+
+    async def test_commands_end_with_their_task_and_files_come_from_coroutines(self):
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"a"
+            yield b"b"
+
+        async with AsyncSandbox.create() as sandbox:
+            await sandbox.files.write("ab", pieces())
+            async with sandbox.files.stream("ab") as file:
+                self.assertEqual(b"".join([chunk async for chunk in file]), b"ab")
+            started = asyncio.Event()
+            line = "echo started; exec sleep 600"
+            task = asyncio.create_task(sandbox.commands.run(line, on_stdout=lambda text: started.set()))
+            await started.wait()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            command = (await sandbox.commands.list())[-1]
+            self.assertEqual((await command.wait(timeout_ms=60_000)).status, "killed")
+            async with sandbox.pty.open() as pty:
+                await pty.write("echo $((40 + 2)); exit 3\n")
+                self.assertIn(b"42", b"".join([data async for data in pty]))
+            self.assertEqual(pty.exit_code, 3)
+            with self.assertRaises(cloche.NotFoundError):
+                await sandbox.files.read("none")
