@@ -52,6 +52,8 @@ describe('the SDK for Python', { skip }, () => {
       const printed = examples.map((each) =>
         execFileSync(python, ['-I', '-c', each], { cwd: folder, env, encoding: 'utf8' }),
       );
+      const [first = ''] = /(?<=^```python\n).*?(?=^```)/ms.exec(readFileSync('README.md', 'utf8')) ?? [];
+      assert.match(execFileSync(python, ['-I', '-c', first], { cwd: folder, env, encoding: 'utf8' }), /^mean +2\.0$/m);
       assert.deepEqual(printed, ['42\n', '0\n1\n2\n3\n', 'at most 3600000 ms\n']);
     } finally {
       rmSync(folder, { recursive: true, force: true });

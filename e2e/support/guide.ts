@@ -4,6 +4,9 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
+import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
+import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
 export interface Step {
   /** Line of the file where the block begins, from 1. */
@@ -104,6 +107,8 @@ async function runSteps(
       PATH: path,
       HOME: join(folder, 'work'),
       LANG: 'C.UTF-8',
+      // Makes the package available, as `pip install cloche` does.
+      PYTHONPATH: pythonPath(),
       CLOCHE_URL: url,
       CLOCHE_API_KEY: apiKey,
       CLOCHE_RUN_DIR: runDir,
@@ -124,6 +129,12 @@ async function runSteps(
   clearTimeout(timer);
   endAll();
   return exitCode;
+}
+
+function pythonPath(): string {
+  const packages = findPythonPackages();
+  const tools = packages === undefined ? [] : [ensurePythonTools(CACHE_DIR, packages)];
+  return [join(SDK_PYTHON, 'src'), ...tools].join(':');
 }
 
 function outputOf(folder: string, index: number): string | undefined {

@@ -28,7 +28,7 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
                 pieces.append(text)
 
             await context.run("print('a', flush=True)", on_stdout=keep)
-            self.assertEqual(pieces, ["a\n"])
+            self.assertEqual("".join(pieces), "a\n")
             started = asyncio.Event()
             code = "x = 1\nprint('started', flush=True)\nwhile True: pass"
             task = asyncio.create_task(context.run(code, on_stdout=lambda text: started.set()))

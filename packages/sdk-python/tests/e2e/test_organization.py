@@ -20,7 +20,7 @@ class Organization(unittest.TestCase):
             self.assertEqual((live.limit, live.used), (2, 1))
             with self.assertRaises(cloche.ConflictError) as caught:
                 client().projects.delete(project.id)
-            self.assertEqual(caught.exception.details, {"live_sandboxes": 1})
+            self.assertEqual(caught.exception.details["live_sandboxes"], 1)
         self.assertEqual(client().projects.update(project.id, name="Python 2").name, "Python 2")
         client().projects.delete(project.id)
         self.assertNotIn(project.id, [each.id for each in client().projects.list()])

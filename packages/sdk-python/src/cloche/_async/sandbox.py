@@ -142,10 +142,10 @@ class AsyncSandbox:
         """
         Yields the events of a run as they happen, `complete` last. Leaving the loop cancels the run.
 
-        >>> async for event in sandbox.stream("print('a', flush=True)"):
-        ...     print(event.type)
-        stdout
-        complete
+        >>> async for event in sandbox.stream("print('a')"):
+        ...     if event.type == "stdout":
+        ...         print(event.data, end="")
+        a
         """
         return stream_code(self._client, self.id, code, **options)
 

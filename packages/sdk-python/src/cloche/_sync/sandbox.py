@@ -140,10 +140,10 @@ class Sandbox:
         """
         Yields the events of a run as they happen, `complete` last. Leaving the loop cancels the run.
 
-        >>> for event in sandbox.stream("print('a', flush=True)"):
-        ...     print(event.type)
-        stdout
-        complete
+        >>> for event in sandbox.stream("print('a')"):
+        ...     if event.type == "stdout":
+        ...         print(event.data, end="")
+        a
         """
         return stream_code(self._client, self.id, code, **options)
 
