@@ -16,6 +16,7 @@ import { jobs } from './jobs.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
 import { previews } from './previews.ts';
+import { templates } from './templates.ts';
 
 /** Measurements in the order in which they are run and shown. */
 export const MEASUREMENTS: readonly Measurement[] = [
@@ -32,6 +33,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   files,
   artifacts,
   jobs,
+  templates,
   previews,
   networks,
   gateway,
