@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations } from '@cloche/contract';
 import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { DATABASE_KIND } from '../../../testing/test-database.ts';
 
 describe('the reaper', () => {
   it('ends a sandbox when its TTL is over, with its reason', async () => {
@@ -65,7 +66,8 @@ describe('the reaper', () => {
     await world.until(async () => (await world.get(unused)).status === 'destroyed');
     assert.equal((await world.get(unused)).destroyedReason, 'idle_expired');
     assert.equal((await world.get(used)).status, 'idle');
-    world.clock.advance(4_000);
+    // Where several servers share a database, what they write of the last use may be half a second old.
+    world.clock.advance(DATABASE_KIND === 'sqlite' ? 4_000 : 4_500);
     await world.until(async () => (await world.get(used)).status === 'destroyed');
   });
 
@@ -100,8 +102,9 @@ describe('the reaper', () => {
     world.clock.advance(50_000);
     await world.run(id, 'print x');
     await world.until(async () => {
-      const row = await world.db.selectFrom('sandboxes').select('last_active_at').executeTakeFirstOrThrow();
-      return row.last_active_at === world.clock.now();
+      const table = DATABASE_KIND === 'sqlite' ? 'sandboxes' : 'sandbox_activity';
+      const row = await world.db.selectFrom(table).select('last_active_at').executeTakeFirst();
+      return row?.last_active_at === world.clock.now();
     });
     await world.crash();
     const witness = await world.createReady({ ttlMs: 30_000 });
