@@ -112,8 +112,10 @@ export class ActivityRows implements SharedActivity {
       .select(({ fn }) => [
         'sandbox_activity.sandbox_id as id',
         fn.max('last_active_at').as('at'),
-        // What a dead server ran has ended, or its end is for another server to find.
-        sql<number>`max(case when server_leases.id is null then 0 else running end)`.as('running'),
+        // What a dead server ran has ended, or its end is for another server to find. This server knows its own better.
+        sql<number>`max(case when server_leases.id is null or server_leases.id = ${this.#deps.servers.own} then 0 else running end)`.as(
+          'running',
+        ),
       ])
       .execute();
     return new Map(rows.map(({ id, at, running }) => [id as SandboxId, { at, running }]));
