@@ -48,7 +48,10 @@ describe('refused requests', () => {
     audit.refusals.record({ ...refused(operations.killSandbox), params: { sandboxId: 'sbx_9' } });
     await audit.refusals.flush();
     assert.deepEqual(
-      (await audit.events()).map(({ action, target, actor, ip }) => [action, target, actor.id, ip]),
+      // Events of the same moment have no order.
+      (await audit.events())
+        .map(({ action, target, actor, ip }) => [action, target, actor.id, ip] as const)
+        .toSorted(([one], [other]) => one.localeCompare(other)),
       [
         ['request.refused', { type: 'operation', id: 'listSandboxes' }, KEY, '192.0.2.1'],
         ['sandbox.killed', { type: 'sandbox', id: 'sbx_9' }, KEY, '192.0.2.1'],
