@@ -24,7 +24,7 @@ export class ResultFiles {
   readonly #clock: Clock;
   readonly #ids: IdSource;
 
-  /** @param folder belongs to this server alone; it is created on first use. */
+  /** @param folder is created on first use. Servers of one host share it; those of several hosts do not see each other's files. */
   constructor(folder: string, clock: Clock, ids: IdSource) {
     this.#folder = folder;
     this.#clock = clock;
