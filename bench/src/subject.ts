@@ -31,12 +31,16 @@ export interface RunResult {
 
 /** The service under test, over HTTP as any client uses it. */
 export class Subject {
+  readonly url: string;
+  readonly apiKey: string;
   readonly http: HttpClient;
   /** Undefined for a service that was already running. */
   readonly service: Service | undefined;
   readonly #owner: ServiceOwner | undefined;
 
   private constructor(url: string, apiKey: string, service?: Service, owner?: ServiceOwner) {
+    this.url = url;
+    this.apiKey = apiKey;
     const { hostname: host, port } = new URL(url);
     this.http = new HttpClient({ host, port: Number(port || 80) }, { authorization: `Bearer ${apiKey}` });
     this.service = service;

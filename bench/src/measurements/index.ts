@@ -5,6 +5,7 @@ import { contexts } from './contexts.ts';
 import { burst, create } from './create.ts';
 import { cycles } from './cycles.ts';
 import { deletion } from './deletion.ts';
+import { e2b } from './e2b.ts';
 import { files } from './files.ts';
 import { firstCommand } from './first-command.ts';
 import { firstResult } from './first-result.ts';
@@ -30,6 +31,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   burst,
   deletion,
   commands,
+  e2b,
   files,
   artifacts,
   jobs,
