@@ -104,6 +104,7 @@ export async function startServer(
   const outbox = new EventOutbox(db, clock, ids);
   outbox.onCommitted(logEvents(log));
   const notifications = openNotifications(db);
+  opened.defer(() => notifications.close());
   const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox, notifications };
 
   const orgs = new OrgRepository(db, clock, ids);
