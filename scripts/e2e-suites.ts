@@ -19,6 +19,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/installations': 'tests that two installations use different names and addresses',
   'functional/jobs': 'tests SDK and command line; functional/workspace-runs tests the requests that they send',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
+  'functional/mcp': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',

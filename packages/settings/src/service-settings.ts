@@ -158,6 +158,13 @@ export const SERVICE_SETTINGS = {
     summary: '`on` answers the clients of E2B at `/e2b` and `/e2b-box`',
     more: 'See [E2B clients](guides/e2b.md).',
   },
+  CLOCHE_MCP: {
+    value: oneOf('on', 'off'),
+    defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
+    readBy: ['server'],
+    summary: '`on` answers clients of the Model Context Protocol at `/mcp`',
+    more: 'See [MCP](guides/mcp.md).',
+  },
   CLOCHE_AUDIT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 90 * DAY_MS,

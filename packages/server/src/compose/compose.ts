@@ -57,6 +57,7 @@ import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composeE2b } from './compose-e2b.ts';
 import { composeEvents } from './compose-events.ts';
+import { composeMcp } from './compose-mcp.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
@@ -266,7 +267,9 @@ export async function startServer(
     ...templates.routes,
   ];
   const e2b = config.answersE2b ? await composeE2b(shared) : undefined;
-  const hostRouter = firstOf([previews.hostRouter, ...(e2b ? [e2b.router] : [])]);
+  const mcp = config.answersMcp ? composeMcp({ log, version }) : undefined;
+  const protocols = [e2b, mcp].filter((each) => each !== undefined);
+  const hostRouter = firstOf([previews.hostRouter, ...protocols.map(({ router }) => router)]);
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
   const app = await buildApp({
@@ -325,7 +328,7 @@ export async function startServer(
   const url = await listenForClients(app, config, sockets.apiSocket);
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
-  e2b?.servedAt(url);
+  for (const protocol of protocols) protocol.servedAt(url);
   opened.move();
 
   return {
@@ -336,7 +339,7 @@ export async function startServer(
       await previews.stop();
       await workspaceRuns.execution.stop();
       await commands.stop();
-      await Promise.all([app.close(), operator.close(), secrets.app.close(), e2b?.close()]);
+      await Promise.all([app.close(), operator.close(), secrets.app.close(), ...protocols.map((each) => each.close())]);
       tidying.stop();
       await templates.stop();
       await sandboxes.stop();

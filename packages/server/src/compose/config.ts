@@ -69,6 +69,8 @@ export interface Config {
   readonly previewUrl: string | undefined;
   /** Whether the clients of E2B are answered. */
   readonly answersE2b: boolean;
+  /** Whether clients of the Model Context Protocol are answered. */
+  readonly answersMcp: boolean;
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
@@ -113,7 +115,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
-    answersE2b: settings.CLOCHE_E2B ? settings.CLOCHE_E2B === 'on' : isLoopback(settings.CLOCHE_HOST),
+    answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
+    answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,
@@ -133,7 +136,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   });
 }
 
-function isLoopback(host: string): boolean {
+/** Protocols of other clients are answered by default where only the machine itself reaches the service. */
+function answers(setting: 'on' | 'off' | undefined, host: string): boolean {
+  if (setting !== undefined) return setting === 'on';
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 

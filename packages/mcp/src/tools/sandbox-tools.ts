@@ -1,0 +1,103 @@
+import type { SandboxInfo } from '@cloche/sdk';
+import { z } from 'zod';
+import type { Tools } from './tools.ts';
+
+const sandbox = z.object({
+  id: z.string(),
+  status: z.string(),
+  template: z.string(),
+  expiresAt: z.string(),
+  metadata: z.record(z.string(), z.string()),
+});
+const byId = { sandboxId: z.string().describe('Id of the sandbox.') };
+const ttlMs = z.int().min(1).describe('Lifetime from now, in milliseconds.');
+
+/** Adds the tools that create, find and end sandboxes. */
+export function addSandboxTools(tools: Tools): void {
+  const { cloche } = tools;
+  tools.add(
+    'sandbox_create',
+    {
+      title: 'Create a sandbox',
+      description:
+        'Creates a sandbox with a lifetime, and optionally with labels, environment variables and no network.',
+      input: z.object({
+        template: z.string().optional().describe('Slug or id of a template. Default: Python and Node.js.'),
+        ttlMs: ttlMs.optional(),
+        metadata: z.record(z.string(), z.string()).optional().describe('Labels.'),
+        env: z.record(z.string(), z.string()).optional().describe('Environment variables.'),
+        network: z.boolean().default(true).describe('Whether the sandbox reaches the internet.'),
+      }),
+      output: z.object({ sandbox }),
+    },
+    async ({ network, ...given }, signal) => {
+      const body = { ...defined(given), ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }) };
+      return { output: { sandbox: infoOf((await cloche.sandboxes.create(body, { signal })).info) } };
+    },
+  );
+  tools.add(
+    'sandbox_list',
+    {
+      title: 'List sandboxes',
+      description: 'Lists the sandboxes that live, newest first.',
+      input: z.object({
+        metadata: z.record(z.string(), z.string()).default({}).describe('Labels that they must have.'),
+      }),
+      output: z.object({ sandboxes: z.array(sandbox) }),
+      readOnly: true,
+    },
+    async ({ metadata }, signal) => {
+      const found = await cloche.sandboxes.list({ metadata, signal });
+      return { output: { sandboxes: found.map(({ info }) => infoOf(info)) } };
+    },
+  );
+  tools.add(
+    'sandbox_get',
+    {
+      title: 'Get a sandbox',
+      description: 'Returns the state of a sandbox.',
+      input: z.object(byId),
+      output: z.object({ sandbox }),
+      readOnly: true,
+    },
+    async ({ sandboxId }, signal) => {
+      return { output: { sandbox: infoOf((await cloche.sandboxes.get(sandboxId, { signal })).info) } };
+    },
+  );
+  tools.add(
+    'sandbox_extend',
+    {
+      title: 'Extend a sandbox',
+      description: 'Lets a sandbox live longer: it then expires `ttlMs` from now.',
+      input: z.object({ ...byId, ttlMs }),
+      output: z.object({ sandbox }),
+    },
+    async (input, signal) => {
+      const found = await cloche.sandboxes.get(input.sandboxId, { signal });
+      return { output: { sandbox: infoOf((await found.setTtl(input.ttlMs, { signal })).info) } };
+    },
+  );
+  tools.add(
+    'sandbox_kill',
+    {
+      title: 'Destroy a sandbox',
+      description: 'Destroys a sandbox and its files at once.',
+      input: z.object(byId),
+      output: z.object({ sandbox }),
+    },
+    async ({ sandboxId }, signal) => {
+      const found = await cloche.sandboxes.get(sandboxId, { signal });
+      return { output: { sandbox: infoOf((await found.kill({ signal })).info) } };
+    },
+  );
+}
+
+function infoOf({ id, status, templateSlug, expiresAt, metadata }: SandboxInfo) {
+  return { id, status, template: templateSlug, expiresAt, metadata };
+}
+
+/** Leaves out what was not given, because `undefined` is no value of a body. */
+function defined<T extends object>(given: T): { [Key in keyof T]: Exclude<T[Key], undefined> } {
+  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [Key in keyof T]: Exclude<T[Key], undefined> };
+}
