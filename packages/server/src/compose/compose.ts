@@ -199,6 +199,7 @@ export async function startServer(
     isBalanced,
     isApiKey: (header) => isApiKey(header, authenticator),
   });
+  opened.defer(() => previews.stop());
   const commands = composeCommands({
     ...shared,
     sandboxes: sandboxes.core,
