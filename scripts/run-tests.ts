@@ -5,10 +5,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { text as readText } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
 import { runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
@@ -45,6 +45,8 @@ const RUNTIME_TESTS = 'packages/*/src/**/*.runtime.test.ts';
 const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder) => {
   return `packages/${folder}/**/*.runtime.test.ts`;
 });
+/** Time of the files of one stage. The longest takes twelve minutes. */
+const LONGEST_MS = 25 * 60_000;
 /** Exceeds the number of processors by one, because many tests wait more than they compute. */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Loading the 1300 modules of the server takes longer than the tests of most files. */
@@ -157,7 +159,7 @@ async function runCheck(stage: Stage): Promise<StageReport> {
 function runQuietly({ command: [program = '', ...args] = [] }: Stage): () => Promise<StageReport> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close');
-  const said = Promise.all([text(child.stdout), text(child.stderr)]);
+  const said = Promise.all([readText(child.stdout), readText(child.stderr)]);
   return async () => {
     const [code] = await ended;
     for (const each of await said) process.stdout.write(each);
@@ -213,8 +215,12 @@ async function runFiles(
       `--test-reporter-destination=${file}`,
       ...chosen,
     ];
-    const code = await run(command, { NODE_COMPILE_CACHE, ...env });
-    const report: StageReport = JSON.parse(readFileSync(file, 'utf8'));
+    rmSync(file, { force: true });
+    const code = await run(command, { NODE_COMPILE_CACHE, ...env }, LONGEST_MS);
+    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+    if (text === '')
+      return { ...NOTHING, failed: 1, failures: `✖ did not end within ${LONGEST_MS / 60_000} minutes\n` };
+    const report: StageReport = JSON.parse(text);
     // The runner failed although no test did.
     return report.failed === 0 && code !== 0 ? { ...report, failed: 1 } : report;
   };
@@ -225,10 +231,16 @@ async function runFiles(
   }
 }
 
-function run([command, ...args]: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<number> {
+/** Ends the command after `longestMs`: Node's runner waits without a limit for a file that keeps something open. */
+function run(
+  [command, ...args]: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  longestMs?: number,
+): Promise<number> {
   return new Promise((resolve) => {
     const stdio = ['ignore', 'inherit', 'inherit'] as const;
-    const child = spawn(command ?? '', args, { stdio: [...stdio], env: { ...process.env, ...env } });
+    const limit = longestMs === undefined ? {} : { timeout: longestMs };
+    const child = spawn(command ?? '', args, { stdio: [...stdio], env: { ...process.env, ...env }, ...limit });
     child.on('error', (error) => {
       console.error(`${command}: ${error.message}`);
       resolve(1);
