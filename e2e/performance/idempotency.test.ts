@@ -35,7 +35,7 @@ async function openAndClose(records: IdempotencyRecords): Promise<void> {
   const scope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: id } as const;
   const now = Date.now();
   const rest = { bodyHash: 'a'.repeat(64), owner: `srv_1:${id}`, now, expiresAt: now + 60_000 };
-  assert.equal(await records.claim({ ...scope, id, ...rest }), id);
+  assert.equal((await records.claim({ ...scope, id, ...rest }))?.id, id);
   assert.equal(await records.complete(id, rest.owner, { status: 200, body: '{}' }), true);
 }
 

@@ -46,6 +46,8 @@ export interface CommandCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
+  /** Bytes of output that the sandbox keeps. Default: `LIMITS.commandLogBytes`. */
+  readonly logBytes?: number;
   /** Not needed for a command in the background. */
   readonly resultMemory?: ResultMemory | undefined;
   /** The audit event of the request. */
@@ -63,7 +65,7 @@ export class CreateCommand {
   /** Creates one command per idempotency record. @throws AppError */
   async create(request: CommandCreation): Promise<Command> {
     const { body, receivedAt, signal } = request;
-    const spec = commandSpec(body);
+    const spec = { ...commandSpec(body), ...(request.logBytes === undefined ? {} : { logBytes: request.logBytes }) };
     const background = body.background ?? false;
     const timeoutMs = body.timeoutMs ?? (background ? undefined : LIMITS.commandTimeoutDefaultMs);
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;

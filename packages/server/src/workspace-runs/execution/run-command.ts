@@ -1,4 +1,4 @@
-import type { Command, CommandId, SandboxId } from '@cloche/contract';
+import { type Command, type CommandId, LIMITS, type SandboxId } from '@cloche/contract';
 import { BackOff, Deadline, onAbort, pause } from '@cloche/node-support';
 import type { AgentCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
@@ -16,6 +16,8 @@ import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import { copyOutput } from './copy-output.ts';
 import { failed, findSandbox, lifetimeOf, lostWith } from './run-sandbox.ts';
 
+/** The sandbox keeps all output that a run can have, and more, because it is copied while the command writes. */
+const LOG_BYTES = LIMITS.workspaceRunOutputBytes + LIMITS.commandLogBytes;
 /** Time between SIGTERM and SIGKILL when a run is canceled. */
 const TERM_MS = 10_000;
 /** Beyond `timeoutMs`, and after SIGKILL, before the server no longer waits for the agent. */
@@ -106,6 +108,7 @@ export class RunCommand {
       receivedAt: this.#deps.clock.now(),
       signal,
       idempotencyRecordId: id,
+      logBytes: LOG_BYTES,
     });
   }
 
