@@ -1,17 +1,23 @@
-import { pause } from '@cloche/node-support';
+import { Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
+
+/** Does the work once and returns the milliseconds to wait before the next pass. `woken` says that `wake` ended the wait. */
+export type Pass = (woken: boolean) => Promise<number>;
 
 /** Repeats a job until it is stopped. A failed pass is logged and retried. */
 export class Loop {
   readonly #stop = new AbortController();
   readonly #done: Promise<void>;
+  #woken = Promise.withResolvers<void>();
 
-  /**
-   * @param pass does the work once and returns the milliseconds to wait before the next pass.
-   * @param retryMs wait after a failed pass.
-   */
-  constructor(name: string, pass: () => Promise<number>, retryMs: number, log: Logger) {
+  /** @param retryMs wait after a failed pass. */
+  constructor(name: string, pass: Pass, retryMs: number, log: Logger) {
     this.#done = this.#run(name, pass, retryMs, log);
+  }
+
+  /** Ends the current wait. During a pass, the next one follows without a wait. */
+  wake(): void {
+    this.#woken.resolve();
   }
 
   /** Resolves when the current pass has ended. */
@@ -20,14 +26,19 @@ export class Loop {
     await this.#done;
   }
 
-  async #run(name: string, pass: () => Promise<number>, retryMs: number, log: Logger): Promise<void> {
+  async #run(name: string, pass: Pass, retryMs: number, log: Logger): Promise<void> {
     const { signal } = this.#stop;
-    while (!signal.aborted) {
-      const sleepMs = await pass().catch((error) => {
+    for (let isWoken = false; !signal.aborted; ) {
+      this.#woken = Promise.withResolvers();
+      const sleepMs = await pass(isWoken).catch((error) => {
         log.warn({ err: error, job: name }, 'a job failed and will be repeated');
         return retryMs;
       });
-      await pause(sleepMs, signal);
+      using limit = new Deadline(sleepMs, signal);
+      isWoken = await limit.race(this.#woken.promise).then(
+        () => true,
+        () => false,
+      );
     }
   }
 }

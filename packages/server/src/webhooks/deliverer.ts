@@ -1,9 +1,9 @@
 import type { OrgId, WebhookId } from '@cloche/contract';
-import { Deadline, pause } from '@cloche/node-support';
+import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
 import type { ClaimedRows } from '../db/claimed-rows.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { SendEvents } from './send-events.ts';
@@ -31,10 +31,9 @@ export interface DelivererDeps {
 /** Sends events to webhooks as they become due. Several servers share the work: each claims a webhook before it sends. */
 export class Deliverer {
   readonly #deps: DelivererDeps;
-  readonly #due = new Changes<'due'>();
   readonly #stop = new AbortController();
   readonly #turns = new Map<Promise<void>, OrgId>();
-  #looking: Promise<void> = Promise.resolve();
+  #looks: Loop | undefined;
   /** Whether any webhook was enabled at the last look, at most `LOOK_AGAIN_MS` ago. */
   #hasWebhooks = true;
 
@@ -49,34 +48,31 @@ export class Deliverer {
   /** Starts to send, beginning with what an earlier process of this server was sending when it ended. */
   async start(): Promise<void> {
     await this.#deps.claims.releaseAllOf(this.#deps.serverId);
-    this.#looking = this.#run();
+    this.#looks = new Loop('webhooks', () => this.#look(), LOOK_AGAIN_MS, this.#deps.log);
   }
 
   /** Looks for due webhooks now. */
   wake(): void {
-    this.#due.notify('due');
+    this.#looks?.wake();
   }
 
   /** Ends attempts that are under way. They are repeated at the next start or by another server. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#looking;
+    await this.#looks?.stop();
     await Promise.all(this.#turns.keys());
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    using watch = this.#due.watch('due');
-    while (!signal.aborted) {
-      const woken = watch.next();
-      await this.#look().catch((error) => this.#deps.log.warn({ err: error }, 'webhooks that are due were not found'));
-      await pause(BETWEEN_LOOKS_MS, signal);
-      using limit = new Deadline(LOOK_AGAIN_MS, signal);
-      await limit.race(woken).catch(() => undefined);
+  async #look(): Promise<number> {
+    try {
+      await this.#beginDue();
+    } finally {
+      await pause(BETWEEN_LOOKS_MS, this.#stop.signal);
     }
+    return LOOK_AGAIN_MS;
   }
 
-  async #look(): Promise<void> {
+  async #beginDue(): Promise<void> {
     this.#hasWebhooks = await this.#deps.progress.anyEnabled();
     const free = AT_A_TIME - this.#turns.size;
     if (!this.#hasWebhooks || free <= 0) return;

@@ -1,9 +1,9 @@
 import { LIMITS, type TemplateBuildId } from '@cloche/contract';
-import { Deadline, pause } from '@cloche/node-support';
+import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { Loop } from '../../base/loop.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import type { BuildRepository } from './build-repository.ts';
 import type { RunBuild } from './run-build.ts';
@@ -31,10 +31,9 @@ export interface BuildQueueDeps {
 /** Runs builds in the order of their creation. Several servers share the work: each claims a build before it runs it. */
 export class BuildQueue {
   readonly #deps: BuildQueueDeps;
-  readonly #due = new Changes<'due'>();
   readonly #stop = new AbortController();
   readonly #running = new Map<TemplateBuildId, Promise<void>>();
-  #looking: Promise<void> = Promise.resolve();
+  #looks: Loop | undefined;
 
   constructor(deps: BuildQueueDeps) {
     this.#deps = deps;
@@ -43,34 +42,31 @@ export class BuildQueue {
   /** Starts to build, beginning with what an earlier process of this server was building when it ended. */
   async start(): Promise<void> {
     await this.#deps.claims.releaseAllOf(this.#deps.serverId);
-    this.#looking = this.#run();
+    this.#looks = new Loop('template builds', () => this.#look(), LOOK_AGAIN_MS, this.#deps.log);
   }
 
   /** Looks for builds now. */
   wake(): void {
-    this.#due.notify('due');
+    this.#looks?.wake();
   }
 
   /** Interrupts builds. They go on at the next start or on another server, from the last step that was completed. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#looking;
+    await this.#looks?.stop();
     await Promise.all(this.#running.values());
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    using watch = this.#due.watch('due');
-    while (!signal.aborted) {
-      const woken = watch.next();
-      await this.#look().catch((error) => this.#deps.log.warn({ err: error }, 'builds that are due were not found'));
-      await pause(BETWEEN_LOOKS_MS, signal);
-      using limit = new Deadline(LOOK_AGAIN_MS, signal);
-      await limit.race(woken).catch(() => undefined);
+  async #look(): Promise<number> {
+    try {
+      await this.#beginDue();
+    } finally {
+      await pause(BETWEEN_LOOKS_MS, this.#stop.signal);
     }
+    return LOOK_AGAIN_MS;
   }
 
-  async #look(): Promise<void> {
+  async #beginDue(): Promise<void> {
     const { builds, clock } = this.#deps;
     for (const build of await builds.listDue(clock.now(), LIMITS.templateBuildsAtOnce, LOOKED_AT)) {
       if (this.#stop.signal.aborted || this.#running.size >= AT_A_TIME) return;

@@ -1,9 +1,9 @@
 import type { OrgId, ProjectId, ResourceEvent, WorkspaceRunId } from '@cloche/contract';
-import { BackOff, Deadline, pause } from '@cloche/node-support';
+import { BackOff, pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { Loop } from '../../base/loop.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
@@ -40,7 +40,6 @@ export interface DispatchRunsDeps {
 export class DispatchRuns {
   readonly #deps: DispatchRunsDeps;
   readonly #claim: string;
-  readonly #due = new Changes<'due'>();
   readonly #stop = new AbortController();
   readonly #executing = new Map<WorkspaceRunId, { readonly run: ClaimedRun; readonly done: Promise<void> }>();
   readonly #launching = new Set<WorkspaceRunId>();
@@ -49,7 +48,7 @@ export class DispatchRuns {
   readonly #capacityPauses = new BackOff(CAPACITY_PAUSES);
   #pausedUntil = 0;
   #renewedAt = 0;
-  #dispatching: Promise<void> = Promise.resolve();
+  #passes: Loop | undefined;
 
   constructor(deps: DispatchRunsDeps) {
     this.#deps = deps;
@@ -60,7 +59,7 @@ export class DispatchRuns {
   /** Begins with the runs that an earlier process of this server was executing. */
   async start(): Promise<void> {
     await this.#deps.queue.releaseAllOf(this.#deps.serverId);
-    this.#dispatching = this.#dispatch();
+    this.#passes = new Loop('workspace runs', (woken) => this.#pass(woken), LOOK_AGAIN_MS, this.#deps.log);
   }
 
   /** Cancels a run at once if this server works on it; another server notices within a second. */
@@ -71,7 +70,7 @@ export class DispatchRuns {
   /** Ends the work of this server. The runs go on in their sandboxes, and with the next server. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#dispatching;
+    await this.#passes?.stop();
     const executing = [...this.#executing.values()];
     for (const { run } of executing) run.stop();
     await Promise.all(executing.map(({ done }) => done));
@@ -86,27 +85,19 @@ export class DispatchRuns {
     if (type !== 'workspace_run.queued') {
       for (const [project, organization] of this.#full) if (organization === orgId) this.#full.delete(project);
     }
-    this.#due.notify('due');
+    this.#passes?.wake();
   }
 
-  async #dispatch(): Promise<void> {
-    const { signal } = this.#stop;
-    using watch = this.#due.watch('due');
-    while (!signal.aborted) {
-      const woken = watch.next();
-      await this.#pass().catch((error) => this.#deps.log.warn({ err: error }, 'workspace runs were not dispatched'));
-      using limit = new Deadline(LOOK_AGAIN_MS, signal);
-      await limit.race(woken).catch(() => this.#full.clear());
-    }
-  }
-
-  async #pass(): Promise<void> {
+  async #pass(woken: boolean): Promise<number> {
     const { queue, clock } = this.#deps;
+    // Another server may have made room that this one does not hear of.
+    if (!woken) this.#full.clear();
     await this.#renew();
     for (const record of await queue.adopt(this.#claim, clock.now())) this.#execute(record);
     while (this.#launching.size < LAUNCHES && clock.now() >= this.#pausedUntil && !this.#stop.signal.aborted) {
-      if (!(await this.#claimNext())) return;
+      if (!(await this.#claimNext())) break;
     }
+    return LOOK_AGAIN_MS;
   }
 
   /** Cancels what is to be canceled, and stops what this server has no claim on any more. */
@@ -180,6 +171,6 @@ export class DispatchRuns {
   /** Lets the next run have its turn. */
   #launched(id: WorkspaceRunId): void {
     if (!this.#launching.delete(id)) return;
-    this.#due.notify('due');
+    this.#passes?.wake();
   }
 }
