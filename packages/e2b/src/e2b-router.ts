@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { boxRoutes } from './box/box-routes.ts';
 import { interpreterRoutes } from './box/interpreter-routes.ts';
@@ -56,11 +55,6 @@ export class E2bRouter {
     }
     const message = `Port ${portOf(request)} of a sandbox is not served here; open a preview of it.`;
     response.writeHead(502, { 'content-type': 'application/json' }).end(JSON.stringify({ code: 502, message }));
-  }
-
-  /** E2B's clients open no WebSocket. */
-  upgrade(_request: IncomingMessage, socket: Duplex): void {
-    socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
   }
 
   async close(): Promise<void> {

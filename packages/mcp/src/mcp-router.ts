@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler, McpServer } from '@modelcontextprotocol/server';
@@ -58,11 +57,6 @@ export class McpRouter {
     const auth = { token, clientId: 'cloche', scopes: [] };
     // A request that a server received has a method, which Node's type leaves open.
     void this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response);
-  }
-
-  /** MCP opens no WebSocket. */
-  upgrade(_request: IncomingMessage, socket: Duplex): void {
-    socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
   }
 
   close(): Promise<void> {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -141,6 +142,16 @@ describe('a server', () => {
     } finally {
       await crashed.stop();
     }
+  });
+
+  it('answers a protocol without WebSockets as if no upgrade were asked for', async () => {
+    const headers = { connection: 'upgrade', upgrade: 'websocket' };
+    const statusOf = async (path: string) => {
+      const [response] = await once(request(server.url + path, { headers }).end(), 'response');
+      response.resume();
+      return response.statusCode;
+    };
+    assert.deepEqual([await statusOf('/mcp'), await statusOf('/e2b/no-such-path')], [401, 501]);
   });
 
   it('keeps to the quota of its operator', async () => {

@@ -32,7 +32,7 @@ import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
 import { buildApp } from '../http/app.ts';
 import { isApiKey } from '../http/authorize.ts';
-import { firstOf } from '../http/host-router.ts';
+import type { HostRouter } from '../http/host-router.ts';
 import { InFlight } from '../http/in-flight.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
@@ -55,11 +55,10 @@ import { bootstrapApiKey } from './bootstrap-api-key.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
-import { composeE2b } from './compose-e2b.ts';
 import { composeEvents } from './compose-events.ts';
-import { composeMcp } from './compose-mcp.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
+import { composeProtocols } from './compose-protocols.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import { composeSecrets } from './compose-secrets.ts';
 import { composeTemplates } from './compose-templates.ts';
@@ -267,16 +266,15 @@ export async function startServer(
     ...secrets.routes,
     ...templates.routes,
   ];
-  const e2b = config.answersE2b ? await composeE2b(shared) : undefined;
-  const mcp = config.answersMcp ? composeMcp({ log, version }) : undefined;
-  const protocols = [e2b, mcp].filter((each) => each !== undefined);
-  const hostRouter = firstOf([previews.hostRouter, ...protocols.map(({ router }) => router)]);
+  const { answersE2b, answersMcp } = config;
+  const protocols = await composeProtocols({ ...shared, version, answersE2b, answersMcp });
+  const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
   const app = await buildApp({
     ...shared,
     isBalanced,
-    hostRouter,
+    findHostRouter: (request) => hostRouters.find((router) => router.matches(request)),
     signedDownloads,
     signedUploads,
     routes,
@@ -329,7 +327,7 @@ export async function startServer(
   const url = await listenForClients(app, config, sockets.apiSocket);
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);
-  for (const protocol of protocols) protocol.servedAt(url);
+  protocols.servedAt(url);
   opened.move();
 
   return {
@@ -340,7 +338,7 @@ export async function startServer(
       await previews.stop();
       await workspaceRuns.execution.stop();
       await commands.stop();
-      await Promise.all([app.close(), operator.close(), secrets.app.close(), ...protocols.map((each) => each.close())]);
+      await Promise.all([app.close(), operator.close(), secrets.app.close(), protocols.close()]);
       tidying.stop();
       await templates.stop();
       await sandboxes.stop();

@@ -18,7 +18,7 @@ import type { TransferLimits } from './bytes.ts';
 import { limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
-import type { HostRouter } from './host-router.ts';
+import type { FindHostRouter } from './host-router.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
@@ -37,7 +37,7 @@ const LATE_BODY_MS = 1_000;
 
 export interface AppDeps {
   readonly isBalanced?: boolean;
-  readonly hostRouter?: HostRouter;
+  readonly findHostRouter?: FindHostRouter;
   readonly signedDownloads?: SignedDownloads;
   readonly signedUploads?: SignedUploads;
   readonly routes: readonly Route[];
@@ -99,7 +99,7 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock, r
 /** Registers uploads in a scope of their own, because their bodies are not parsed. */
 async function addUploads(app: FastifyInstance, deps: RouteDeps): Promise<void> {
   const uploads = deps.routes.filter(isUpload);
-  holdContinue(app.server, uploads, deps.hostRouter);
+  holdContinue(app.server, uploads, deps.findHostRouter);
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));

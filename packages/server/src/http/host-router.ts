@@ -1,20 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** Serves requests for other hosts on the port of the API. The API does not see the requests that it takes. */
+/** Serves some of the requests on the port of the API, which does not see them. */
 export interface HostRouter {
   matches(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** @param head bytes already received after the request. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /**
+   * Serves a WebSocket. `handle` serves the request as any other if this is missing.
+   * @param head bytes already received after the request.
+   */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
-/** Combines routers. The first one that matches a request serves it. */
-export function firstOf(routers: readonly HostRouter[]): HostRouter {
-  const find = (request: IncomingMessage) => routers.find((router) => router.matches(request));
-  return {
-    matches: (request) => find(request) !== undefined,
-    handle: (request, response) => find(request)?.handle(request, response),
-    upgrade: (request, socket, head) => find(request)?.upgrade(request, socket, head),
-  };
-}
+/** Finds the first router that serves a request. */
+export type FindHostRouter = (request: IncomingMessage) => HostRouter | undefined;

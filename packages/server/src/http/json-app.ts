@@ -19,7 +19,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
-import type { HostRouter } from './host-router.ts';
+import type { FindHostRouter } from './host-router.ts';
 import { ClientGoneError } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
@@ -44,7 +44,7 @@ export interface JsonAppDeps {
   readonly ids: IdSource;
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
-  readonly hostRouter?: HostRouter;
+  readonly findHostRouter?: FindHostRouter;
   /** Whether every request comes from the load balancer of this host, which appends the client's address to `X-Forwarded-For`. */
   readonly isBalanced?: boolean;
   /** Rejects for a request that may not learn the methods of the path. */
@@ -69,7 +69,7 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids, hostRouter, isBalanced = false }: JsonAppDeps): FastifyInstance {
+function createApp({ log, ids, findHostRouter, isBalanced = false }: JsonAppDeps): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -84,7 +84,7 @@ function createApp({ log, ids, hostRouter, isBalanced = false }: JsonAppDeps): F
     forceCloseConnections: true,
     // The app refuses a missing Host itself, in the form of every other error.
     http: HTTP_OPTIONS,
-    ...(hostRouter && { serverFactory: (handle: RequestListener) => serverBehind(hostRouter, handle) }),
+    ...(findHostRouter && { serverFactory: (handle: RequestListener) => serverBehind(findHostRouter, handle) }),
     routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, ids),
     frameworkErrors: (error, request, reply) => {
@@ -94,21 +94,26 @@ function createApp({ log, ids, hostRouter, isBalanced = false }: JsonAppDeps): F
   });
 }
 
-/** Creates the server as the framework does, except that `front` sees each request first. */
-function serverBehind(hostRouter: HostRouter, handle: RequestListener): Server {
+/** Creates the server as the framework does, except that the found routers serve their requests. */
+function serverBehind(find: FindHostRouter, handle: RequestListener): Server {
   const options = {
     ...HTTP_OPTIONS,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    shouldUpgradeCallback: (request: IncomingMessage) =>
-      isWebSocket(request) && (hostRouter.matches(request) || request.method === 'GET'),
+    shouldUpgradeCallback(request: IncomingMessage) {
+      if (!isWebSocket(request)) return false;
+      const router = find(request);
+      return router ? router.upgrade !== undefined : request.method === 'GET';
+    },
   };
   const server = createServer(options, (request, response) => {
-    if (hostRouter.matches(request)) hostRouter.handle(request, response);
+    const router = find(request);
+    if (router) router.handle(request, response);
     else handle(request, response);
   });
   return server.on('upgrade', (request, socket, head) => {
-    if (hostRouter.matches(request)) hostRouter.upgrade(request, socket, head);
+    const router = find(request);
+    if (router) router.upgrade?.(request, socket, head);
     else answerUpgrade(request, socket as Socket, head, handle);
   });
 }

@@ -5,7 +5,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { requestBody } from '../bytes/byte-transfer.ts';
-import type { HostRouter } from './host-router.ts';
+import type { FindHostRouter } from './host-router.ts';
 import type { Route, Upload } from './route.ts';
 
 /** Requests that wait for `100 Continue`. */
@@ -13,11 +13,10 @@ const awaitingContinue = new WeakSet<IncomingMessage>();
 const uploading = new WeakSet<object>();
 
 /** Delays `100 Continue` for these routes until the body is wanted, so that a refusal precedes the body. */
-export function holdContinue(server: Server, routes: readonly Route[], hostRouter: HostRouter | undefined): void {
+export function holdContinue(server: Server, routes: readonly Route[], findHostRouter?: FindHostRouter): void {
   const paths = routes.map(({ operation }) => new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}(\\?|$)`));
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    if (!hostRouter?.matches(request) && paths.some((path) => path.test(request.url ?? '')))
-      awaitingContinue.add(request);
+    if (!findHostRouter?.(request) && paths.some((path) => path.test(request.url ?? ''))) awaitingContinue.add(request);
     else response.writeContinue();
     server.emit('request', request, response);
   });

@@ -1,0 +1,57 @@
+import { E2bRouter, type TokenSeal } from '@cloche/e2b';
+import { McpRouter } from '@cloche/mcp';
+import type { Logger } from 'pino';
+import { openText, sealText } from '../base/sealed-text.ts';
+import type { Database } from '../db/database.ts';
+import { serverSecret } from '../db/server-secret.ts';
+import type { HostRouter } from '../http/host-router.ts';
+
+const E2B_SECRET_NAME = 'e2b-access-tokens';
+
+export interface ProtocolsDeps {
+  readonly db: Database;
+  readonly log: Logger;
+  readonly version: string;
+  readonly answersE2b: boolean;
+  readonly answersMcp: boolean;
+}
+
+/** The protocols beside `/v1`. Each translates its requests to requests of `/v1`. */
+export interface Protocols {
+  readonly routers: readonly HostRouter[];
+  /** Sets the URL of `/v1`. Call it before the first request. */
+  servedAt(url: string): void;
+  close(): Promise<void>;
+}
+
+export async function composeProtocols({
+  db,
+  log,
+  version,
+  answersE2b,
+  answersMcp,
+}: ProtocolsDeps): Promise<Protocols> {
+  let servedAt = '';
+  const apiUrl = () => servedAt;
+  const routers: (E2bRouter | McpRouter)[] = [];
+  if (answersE2b) routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), log }));
+  if (answersMcp) routers.push(new McpRouter({ apiUrl, version, log }));
+  return {
+    routers,
+    servedAt(url) {
+      servedAt = url;
+    },
+    async close() {
+      await Promise.all(routers.map((router) => router.close()));
+    },
+  };
+}
+
+/** Seals access tokens with a key that all servers of the database share. */
+async function e2bTokenSeal(db: Database): Promise<TokenSeal> {
+  const key = await serverSecret(db, E2B_SECRET_NAME);
+  return {
+    seal: (text) => sealText(text, key, E2B_SECRET_NAME),
+    open: (sealed) => openText(sealed, key, E2B_SECRET_NAME),
+  };
+}
