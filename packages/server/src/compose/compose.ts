@@ -1,24 +1,16 @@
 /** Composes the server from its parts. No other module constructs them. */
 import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { dataPaths, runPaths } from '@cloche/layout';
 import { tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { apiKeyRoutes } from '../api-keys/api/api-key-routes.ts';
-import { ApiKeyService } from '../api-keys/api/api-key-service.ts';
-import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
-import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
-import { Authenticator } from '../api-keys/authenticator.ts';
-import { EndKeyWork } from '../api-keys/end-key-work.ts';
-import { KeyCaches } from '../api-keys/key-caches.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
-import { Fence } from '../cluster/fence.ts';
-import { ServerLease, serverIdFor } from '../cluster/server-lease.ts';
+import { serverIdFor } from '../cluster/server-lease.ts';
 import { openClock } from '../db/database-clock.ts';
 import { kindOf } from '../db/database-kind.ts';
 import { LiveServers } from '../db/live-servers.ts';
@@ -35,11 +27,6 @@ import { isApiKey } from '../http/authorize.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import { InFlight } from '../http/in-flight.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
-import { HeldClaims } from '../idempotency/held-claims.ts';
-import { Idempotency } from '../idempotency/idempotency.ts';
-import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
-import { ReplayQuota } from '../idempotency/replay-quota.ts';
-import { ResultFiles } from '../idempotency/result-files.ts';
 import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
 import { EventOutbox } from '../outbox/event-outbox.ts';
@@ -51,11 +38,12 @@ import { Quotas } from '../quotas/quotas.ts';
 import { RequestCounts } from '../quotas/request-counts.ts';
 import { RequestRates } from '../quotas/request-rates.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
-import { bootstrapApiKey } from './bootstrap-api-key.ts';
+import { composeApiKeys } from './compose-api-keys.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composeEvents } from './compose-events.ts';
+import { composeIdempotency } from './compose-idempotency.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeProtocols } from './compose-protocols.ts';
@@ -66,9 +54,7 @@ import { composeUsage } from './compose-usage.ts';
 import { composeWebhooks } from './compose-webhooks.ts';
 import { composeWorkspaceRuns } from './compose-workspace-runs.ts';
 import type { Config } from './config.ts';
-import { keepApiKeys } from './keep-api-keys.ts';
 import { listenForClients } from './listen-for-clients.ts';
-import { openRecordStore } from './open-record-store.ts';
 
 /**
  * Interval of the event loop's delay measurements. Each measurement wakes the server: at the usual 100 a second, they
@@ -115,46 +101,28 @@ export async function startServer(
   const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
   const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
   const { auditLog, refusals } = audit;
-  const keys = new SqlApiKeyRepository(db);
-  const keyCaches = notifications.isShared
-    ? new KeyCaches({ ...shared, processId: ids.next('srv_') }, () => authenticator.forget())
-    : undefined;
-  const authenticator = new Authenticator(keys, clock, keyCaches);
-  const apiKeys = new ApiKeyService({ ...shared, keys, projects: projectRecords, authenticator, auditLog });
   const { serverDir } = dataPaths(config.dataDir);
   const serverId = serverIdFor(db, serverDir, ids);
   const servers = new LiveServers(db, serverId, clock);
-  const { id: firstOrgId } = await orgs.ensureFirst();
-  const retirement = await bootstrapApiKey({ apiKeys, servers, log }, firstOrgId, config.bootstrapApiKey);
-  opened.defer(() => retirement?.stop());
+  const apiKeys = await composeApiKeys({
+    ...shared,
+    orgs,
+    projects: projectRecords,
+    servers,
+    auditLog,
+    bootstrapKey: config.bootstrapApiKey,
+    recordRetentionMs: config.sandboxes.recordRetentionMs,
+  });
+  opened.defer(() => apiKeys.stop());
+  const { authenticator } = apiKeys;
 
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
-  const repository = new IdempotencyRepository(db);
-  const recordStore = await openRecordStore({
-    ...shared,
-    repository,
-    journalFile: join(serverDir, 'idempotency-journal'),
-  });
-  opened.defer(() => recordStore.close());
-  const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
-  const quota = new ReplayQuota(config.replayMaxBytes);
-  const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork());
-  const isFenced = () => fence?.isClosed ?? false;
-  const held = new HeldClaims(isFenced);
-  const cutOffWork = () => {
-    log.error('the lease in the database was not renewed: the work on requests is ended');
-    held.abandonAll();
-  };
-  const idempotency = new Idempotency(recordStore.records, serverId, clock, ids, { files, quota }, held);
-  const learnQuota = () =>
-    quota
-      .learn(db, clock.now(), () => inFlight.isDraining)
-      .catch((error: unknown) =>
-        log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
-      );
   const version = ownVersion();
-  const lease = new ServerLease({ ...shared, records: repository, held, files, serverId, version, clock, fence });
+  const { replayMaxBytes } = config;
+  const claims = await composeIdempotency({ ...shared, serverId, version, serverDir, replayMaxBytes });
+  opened.defer(() => claims.close());
+  const { idempotency, lease, isFenced } = claims;
 
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
@@ -205,7 +173,7 @@ export async function startServer(
     terminalIdleMs: config.terminalIdleMs,
     servers,
   });
-  const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
+  const keyWork = apiKeys.over([inFlight, previews.open]);
   const webhooks = await composeWebhooks({
     ...shared,
     quotas,
@@ -255,7 +223,7 @@ export async function startServer(
     ...commands.routes,
     ...artifacts.routes(exportArtifact),
     ...previews.routes,
-    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
+    ...keyWork.routes,
     ...projects.routes,
     ...quotaRoutes(quotas, projects.access),
     ...usage.routes({ sandboxes: access, projects: projects.access }),
@@ -297,7 +265,7 @@ export async function startServer(
   const operator = buildOperatorApp({
     ...shared,
     orgs,
-    apiKeys,
+    apiKeys: apiKeys.service,
     quotas,
     reconcile: () => sandboxes.reconcile(),
     destroyAll: (announce) => sandboxes.destroyAll(announce),
@@ -309,10 +277,9 @@ export async function startServer(
   await lease.start();
   // A newer version may have removed what this one uses before it saw the lease.
   if (kindOf(db) === 'postgresql') await migrate(db);
-  const { recordRetentionMs } = config.sandboxes;
-  const keyLoops = keepApiKeys({ ...shared, authenticator, endKeyWork, keyCaches, recordRetentionMs });
+  keyWork.start();
   const auditUpkeep = audit.start();
-  void learnQuota();
+  void claims.learnQuota(() => inFlight.isDraining);
   await artifacts.start();
   workspaceRuns.archives.start();
   await listenForEgress(secrets.app, sockets.secretsSocket);
@@ -348,12 +315,9 @@ export async function startServer(
       await workspaceRuns.archives.stop();
       await counts.stop();
       await lease.release();
-      await Promise.all(keyLoops.map((loop) => loop.stop()));
-      await retirement?.stop();
-      await keyCaches?.stop();
-      await authenticator.uses.write();
+      await apiKeys.stop();
       await auditUpkeep.stop();
-      await recordStore.close();
+      await claims.close();
       await notifications.close();
       await db.destroy();
     },

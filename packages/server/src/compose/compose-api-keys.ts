@@ -1,0 +1,111 @@
+import type { Logger } from 'pino';
+import { apiKeyRoutes } from '../api-keys/api/api-key-routes.ts';
+import { ApiKeyService } from '../api-keys/api/api-key-service.ts';
+import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
+import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
+import { Authenticator } from '../api-keys/authenticator.ts';
+import { EndKeyWork, KEY_LOOK_MS, type OpenWork } from '../api-keys/end-key-work.ts';
+import { EndedKeys } from '../api-keys/ended-keys.ts';
+import { KeyCaches } from '../api-keys/key-caches.ts';
+import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
+import type { AuditLog } from '../audit/audit-log.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import type { Database } from '../db/database.ts';
+import type { LiveServers } from '../db/live-servers.ts';
+import type { Notifications } from '../db/notifications.ts';
+import type { Transactions } from '../db/transactions.ts';
+import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { OrgRepository } from '../projects/org-repository.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import { bootstrapApiKey } from './bootstrap-api-key.ts';
+
+/** Interval of the deletion of ended keys. */
+const FORGET_MS = 3_600_000;
+
+export interface ApiKeysDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly orgs: OrgRepository;
+  readonly projects: ProjectRepository;
+  readonly servers: LiveServers;
+  readonly auditLog: AuditLog;
+  /** Undefined if the configuration has none. */
+  readonly bootstrapKey: string | undefined;
+  /** Milliseconds for which the record of an ended key is kept. */
+  readonly recordRetentionMs: number;
+}
+
+export interface ComposedApiKeys {
+  readonly authenticator: Authenticator;
+  /** The operations of the operator. */
+  readonly service: ApiKeyService;
+  /** Composes what needs the work that keys have open in this server. Call it once. */
+  over(open: readonly OpenWork[]): { readonly routes: readonly Route[]; start(): void };
+  stop(): Promise<void>;
+}
+
+/** Composes the keys, and makes the bootstrap key of the configuration valid. */
+export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys> {
+  const { db, clock, ids, log, orgs, servers, notifications } = deps;
+  const keys = new SqlApiKeyRepository(db);
+  const keyCaches = notifications.isShared
+    ? new KeyCaches({ ...deps, processId: ids.next('srv_') }, () => authenticator.forget())
+    : undefined;
+  const authenticator = new Authenticator(keys, clock, keyCaches);
+  const service = new ApiKeyService({ ...deps, keys, authenticator });
+  const { id: firstOrgId } = await orgs.ensureFirst();
+  const retirement = await bootstrapApiKey({ apiKeys: service, servers, log }, firstOrgId, deps.bootstrapKey);
+  let loops: readonly Loop[] = [];
+  return {
+    authenticator,
+    service,
+    over(open) {
+      const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open });
+      return {
+        routes: apiKeyRoutes(new ManageApiKeys({ ...deps, keys, authenticator, endKeyWork })),
+        start() {
+          loops = startLoops({ ...deps, authenticator, endKeyWork, keyCaches });
+        },
+      };
+    },
+    async stop() {
+      await Promise.all(loops.map((loop) => loop.stop()));
+      await retirement?.stop();
+      await keyCaches?.stop();
+      await authenticator.uses.write();
+    },
+  };
+}
+
+interface LoopsDeps extends ApiKeysDeps {
+  readonly authenticator: Authenticator;
+  readonly endKeyWork: EndKeyWork;
+  /** Undefined if the database has one server. */
+  readonly keyCaches: KeyCaches | undefined;
+}
+
+/** Starts the jobs that write when keys were used, end the work of ended keys, and delete old records. */
+function startLoops(deps: LoopsDeps): Loop[] {
+  const { db, transactions, clock, log, authenticator, endKeyWork, keyCaches, recordRetentionMs } = deps;
+  const endedKeys = new EndedKeys(db, transactions);
+  const write = () => authenticator.uses.write().then(() => USES_WRITE_MS);
+  const look = async () => {
+    await keyCaches?.look();
+    await endKeyWork.look();
+    return KEY_LOOK_MS;
+  };
+  const forget = () => endedKeys.forget(clock.now() - recordRetentionMs).then(() => FORGET_MS);
+  return [
+    new Loop('key uses', write, USES_WRITE_MS, log),
+    new Loop('key work', look, KEY_LOOK_MS, log),
+    new Loop('ended keys', forget, FORGET_MS, log),
+  ];
+}

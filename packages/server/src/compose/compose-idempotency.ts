@@ -1,0 +1,65 @@
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Fence } from '../cluster/fence.ts';
+import { ServerLease } from '../cluster/server-lease.ts';
+import type { Database } from '../db/database.ts';
+import { kindOf } from '../db/database-kind.ts';
+import { HeldClaims } from '../idempotency/held-claims.ts';
+import { Idempotency } from '../idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { ReplayQuota } from '../idempotency/replay-quota.ts';
+import { ResultFiles } from '../idempotency/result-files.ts';
+import { openRecordStore } from './open-record-store.ts';
+
+export interface IdempotencyDeps {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly serverId: string;
+  readonly version: string;
+  /** Folder of this server alone. */
+  readonly serverDir: string;
+  readonly replayMaxBytes: number;
+}
+
+/** The claims of requests, and the lease that keeps them. */
+export interface ComposedIdempotency {
+  readonly idempotency: Idempotency;
+  readonly lease: ServerLease;
+  /** Whether this server lost its lease. It then refuses work. */
+  isFenced(): boolean;
+  /** Counts the responses that earlier processes stored. Logs a failure. */
+  learnQuota(isEnding: () => boolean): Promise<void>;
+  /** Call it before the database is closed. */
+  close(): Promise<void>;
+}
+
+export async function composeIdempotency(deps: IdempotencyDeps): Promise<ComposedIdempotency> {
+  const { db, clock, ids, log, serverId, serverDir } = deps;
+  const repository = new IdempotencyRepository(db);
+  const store = await openRecordStore({ ...deps, repository, journalFile: join(serverDir, 'idempotency-journal') });
+  const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
+  const quota = new ReplayQuota(deps.replayMaxBytes);
+  const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork());
+  const isFenced = () => fence?.isClosed ?? false;
+  const held = new HeldClaims(isFenced);
+  const cutOffWork = () => {
+    log.error('the lease in the database was not renewed: the work on requests is ended');
+    held.abandonAll();
+  };
+  return {
+    idempotency: new Idempotency(store.records, serverId, clock, ids, { files, quota }, held),
+    lease: new ServerLease({ ...deps, records: repository, held, files, fence }),
+    isFenced,
+    learnQuota: (isEnding) =>
+      quota
+        .learn(db, clock.now(), isEnding)
+        .catch((error: unknown) =>
+          log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
+        ),
+    close: () => store.close(),
+  };
+}
