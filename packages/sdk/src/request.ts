@@ -83,7 +83,7 @@ export interface RequestBody {
   duplex?: 'half';
 }
 
-/** What sending needs of an operation. The built package has no more of it, because schemas are large. */
+/** The part of an operation that a request needs. The built package has no more of it, because schemas are large. */
 export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> & {
   readonly upload?: unknown;
   readonly download?: unknown;

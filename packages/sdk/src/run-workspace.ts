@@ -1,7 +1,8 @@
-import { type CreateWorkspaceRunBody, LIMITS, type WorkspaceRunEvent } from '@cloche/contract';
+import type { CreateWorkspaceRunBody, WorkspaceRunEvent } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
-import type { ArchiveProgress, ArchiveSource, PackDirectory, PackingNote } from './packing/archive-source.ts';
+import { packWorkspace } from './pack-workspace.ts';
+import type { ArchiveProgress, PackDirectory, PackingNote } from './packing/archive-source.ts';
 import type { CallOptions } from './request.ts';
 import { hasStarted, type WorkspaceArchiveUpload } from './workspace-archive.ts';
 import { WorkspaceRun } from './workspace-run.ts';
@@ -52,8 +53,10 @@ export async function runWorkspace(
 export async function startWorkspace(client: ApiClient, options: StartWorkspaceOptions): Promise<WorkspaceRun> {
   const { directory, archive, onCreated, onProgress, onNote, signal, idempotencyKey, maxRetries, ...body } = options;
   const calls = { signal, maxRetries };
-  await using source = directory === undefined ? undefined : await pack(client, directory, options);
-  const upload = archive ?? (source && uploadOf(source, onProgress));
+  // On the same machine, compressing takes longer than sending.
+  const packing = { compress: !isLoopback(client.url), onProgress, onNote, signal };
+  await using packed = directory === undefined ? undefined : await packWorkspace(await packer(), directory, packing);
+  const upload = archive ?? packed;
   if (!upload || (archive && directory !== undefined)) {
     throw new ClocheError('invalid_options', 'Give either `directory` or `archive`.');
   }
@@ -69,33 +72,9 @@ export async function startWorkspace(client: ApiClient, options: StartWorkspaceO
   }
 }
 
-function pack(client: ApiClient, directory: string, options: StartWorkspaceOptions): Promise<ArchiveSource> {
-  const { onProgress = () => undefined, onNote = () => undefined, signal } = options;
-  return packer().then((packDirectory) =>
-    packDirectory(directory, {
-      // On the same machine, compressing takes longer than sending.
-      compress: !isLoopback(client.url),
-      streamedBytes: LIMITS.workspaceArchiveBytes,
-      maxBytes: LIMITS.workspaceArchiveTransferBytes,
-      maxEntries: LIMITS.workspaceArchiveEntries,
-      onNote,
-      onProgress,
-      signal,
-    }),
-  );
-}
-
 /** Loads the code for packing, which needs Node.js. */
 async function packer(): Promise<PackDirectory> {
   return (await import('#pack-directory')).packDirectory;
-}
-
-function uploadOf(source: ArchiveSource, onProgress: (progress: ArchiveProgress) => void = () => undefined) {
-  return {
-    format: source.format,
-    bytes: () => source.open(onProgress),
-    ...source.packed,
-  } satisfies WorkspaceArchiveUpload;
 }
 
 function isLoopback(url: string): boolean {

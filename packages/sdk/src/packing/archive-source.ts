@@ -1,4 +1,4 @@
-/** What was moved of an archive. */
+/** How much of an archive was packed or sent. */
 export interface ArchiveProgress {
   /** `packing` writes an archive that is too large to be sent while it is packed; `uploading` sends it. */
   readonly phase: 'packing' | 'uploading';
