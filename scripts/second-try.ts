@@ -8,7 +8,7 @@ const MOST_FILES = 3;
  * `texts` has each failure of a file that passed at the second try. See ADR 54.
  */
 export class SecondTry {
-  /** What failed at the first try only. */
+  /** The failures of the first try only. */
   readonly texts: string[] = [];
   #filesLeft = MOST_FILES;
 

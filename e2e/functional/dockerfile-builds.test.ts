@@ -1,4 +1,4 @@
-/** What a Dockerfile does to files, owners and users, built by the real command line. The guide shows the rest. */
+/** Tests files, owners and users of Dockerfiles that the real command line builds. The guide shows the rest. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -64,7 +64,7 @@ describe('a Dockerfile', () => {
       'clean',
     ]);
     await sandbox.kill();
-    // What was stored for the build is deleted with its end.
+    // The contents that the build stored are deleted at its end.
     assert.deepEqual(await cloche.artifacts.list(), []);
     assert.deepEqual(await cloche.sandboxes.list(), []);
   });

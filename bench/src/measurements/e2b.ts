@@ -6,7 +6,7 @@ import { inTurns, timed } from '../timing.ts';
 
 const WARM_UP = 5;
 
-/** What E2B's protocol adds: its own JavaScript client and the SDK, both against this service. */
+/** Compares E2B's own JavaScript client with the SDK, both against this service. */
 export const e2b: Measurement = {
   name: 'e2b',
   title: 'E2B’s client',

@@ -1,4 +1,4 @@
-/** What commands of other packages are made of: `@cloche/setup` adds commands for the host of a service. */
+/** The parts for commands of other packages: `@cloche/setup` adds commands for the host of a service. */
 export { CliError, OperatorError, UsageError } from './cli-error.ts';
 export { group, leaf, perform } from './command.ts';
 export { scopesOf } from './commands/key.ts';

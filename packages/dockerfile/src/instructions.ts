@@ -80,7 +80,7 @@ function joinLines(lines: readonly string[], escapeCharacter: string, hasHeredoc
     const trimmed = line.trimEnd();
     const continues = trimmed.endsWith(escapeCharacter);
     text += continues ? trimmed.slice(0, -1) : line;
-    // What follows are the contents of here-documents.
+    // The following lines are the contents of here-documents.
     if (!continues && hasHeredocs) break;
   }
   return text.trim();

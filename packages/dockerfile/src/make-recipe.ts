@@ -19,7 +19,7 @@ export interface MakeRecipeOptions {
 
 export interface DockerfileRecipe {
   readonly recipe: Pick<TemplateRecipe, 'from' | 'env'> & { setup: TemplateSetupStep[] };
-  /** What each step of `setup` does, such as `COPY src /app`. */
+  /** The instruction of each step of `setup`, such as `COPY src /app`. */
   readonly titles: readonly string[];
 }
 

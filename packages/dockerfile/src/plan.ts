@@ -33,7 +33,7 @@ export type PlanStep =
   /** The directory is created if it is missing. */
   | { readonly kind: 'workdir'; readonly line: number; readonly path: string };
 
-/** What a Dockerfile does, in order. */
+/** The instructions of a Dockerfile, in order. */
 export interface DockerfilePlan {
   readonly from: { readonly line: number; readonly name: string };
   readonly steps: readonly PlanStep[];

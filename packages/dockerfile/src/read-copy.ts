@@ -5,7 +5,7 @@ import type { CopyStep } from './plan.ts';
 import type { Variables } from './variables.ts';
 import { readList } from './word-list.ts';
 
-/** What to do instead of a flag. Other flags of `COPY` and `ADD` are unknown. */
+/** The advice for a flag that is not supported. Other flags of `COPY` and `ADD` are unknown. */
 const REFUSED_FLAGS: Readonly<Record<string, string>> = {
   from: 'builds have one stage; copy files of another image by building FROM it, or put them into the context folder',
   parents: 'name the target directory of each source',

@@ -30,7 +30,7 @@ export type Language = Static<typeof Language>;
 
 export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Type.Integer() });
 
-/** What happens in the sandbox for clients of any server: a run, a command, or a client at a terminal. */
+/** The work in the sandbox for clients of any server: runs, commands, and clients at terminals. */
 export const AgentActivity = Type.Object({ running: Type.Boolean() });
 
 /** Variables added to the environment of every process that is started for the client. */

@@ -20,7 +20,7 @@ interface BuildFlags extends NamedTemplate {
   disk?: number;
 }
 
-/** What a Dockerfile begins with: environment, directory and user of the curated templates. */
+/** The state in which a Dockerfile begins: environment, directory and user of the curated templates. */
 const BASE = {
   baseEnv: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
   baseWorkdir: '/workspace',

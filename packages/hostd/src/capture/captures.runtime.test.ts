@@ -39,7 +39,7 @@ const CHANGES = {
   ],
 } as const;
 
-/** What a hostile root of a sandbox plants, and what it finds of that in a sandbox of the captured version. */
+/** Commands of a hostile root in a sandbox; a check in a sandbox of the captured version; its expected output. */
 const ATTACKS = {
   'a device is not made': ['mknod /mem c 1 1; mknod /disk b 7 0', 'ls /mem /disk 2>/dev/null | wc -l', '0'],
   'a whiteout is not made': ['mknod /white c 0 0', 'ls /white 2>/dev/null | wc -l', '0'],

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 
 export type Content = CallToolResult['content'];
 
-/** What a tool answers: an object of its output schema, and optionally content that is shown instead of its JSON. */
+/** The answer of a tool: an object of its output schema, and optionally content that is shown instead of its JSON. */
 export interface ToolAnswer<Output> {
   readonly output: Output;
   readonly content?: Content;

@@ -16,7 +16,7 @@ import { KeyCaches } from './key-caches.ts';
 
 const clock = new FakeClock();
 
-/** What one server has of its own. */
+/** The services that each server has of its own. */
 async function serverOf(db: Database) {
   const notifications = openNotifications(db);
   await listens(notifications);

@@ -9,7 +9,7 @@ import type { OtherKeyCaches } from './authenticator.ts';
 const VALID_MS = 10_000;
 /** Time left at which a server says so again. */
 const RENEW_MS = 6_000;
-/** What the clocks of two servers may differ by. */
+/** Largest difference between the clocks of two servers. */
 const CLOCKS_MS = 1_000;
 const PAUSES: ConstructorParameters<typeof BackOff>[0] = { firstMs: 5, longestMs: 200 };
 /** The one row of the epoch. */

@@ -56,7 +56,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   const second = () => open.servers[1] ?? assert.fail();
   const newStore = () => new LocalStore(join(folder, 'contents'));
 
-  /** What a server has of its own; `store` is a folder that all of them use. */
+  /** The services that each server has of its own; `store` is a folder that all of them use. */
   function artifactsOf(server: SandboxesWorld, store = newStore()) {
     const { db, transactions, artifacts } = server;
     const locks = openContentLocks(db, transactions);

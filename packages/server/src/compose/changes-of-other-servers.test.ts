@@ -1,4 +1,4 @@
-/** What a server learns of changes that another server of the same database makes, while something waits for them. */
+/** Tests that requests which wait at one server notice changes that another server of the same database makes. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, mock } from 'node:test';
 import type { SandboxId } from '@cloche/contract';

@@ -1,4 +1,4 @@
-/** What two servers of one database decide at once. With SQLite, which has one server, two services of it do. */
+/** Tests decisions that two servers of one database make at once; with SQLite, two services of one server. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { ApiKeyId, OrgId, PreviewId, SandboxId, SecretId, WorkspaceRunId } from '@cloche/contract';
@@ -34,7 +34,7 @@ import { OrgRepository } from '../projects/org-repository.ts';
 import { Quotas } from '../quotas/quotas.ts';
 import { SecretRepository } from '../secrets/secret-repository.ts';
 
-/** What one server has of its own. */
+/** The services that each server has of its own. */
 function serverOf(db: Database) {
   const transactions = new Transactions(db);
   const outbox = new EventOutbox(db, systemClock, randomIds);

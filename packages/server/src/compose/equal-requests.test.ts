@@ -8,7 +8,7 @@ const EQUAL = 30;
 /** More by hand: `ROUNDS=200`. */
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 
-/** What is requested, and how often it has happened. */
+/** A kind of request, and how often it was executed. */
 const REQUESTS = {
   runs: {
     path: (sandboxId: string) => `/v1/sandboxes/${sandboxId}/code/runs`,

@@ -12,7 +12,7 @@ type Migrations = Record<string, Migration>;
 const upTo = (last: string): Migrations =>
   Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name <= last));
 
-/** What a later version adds, and what a still later one removes. */
+/** Migrations of two later versions: the first adds a column, the second removes it. */
 const NICKNAMES: Migrations = {
   '900-nicknames-expand': { up: (db) => db.schema.alterTable('orgs').addColumn('nickname', 'text').execute() },
 };

@@ -27,7 +27,7 @@ export interface SchemaReport {
   readonly newer: string[];
 }
 
-/** What the database says while this process holds the lock of the migrations. */
+/** The state of the database, read while this process holds the lock of the migrations. */
 interface State {
   readonly executed: readonly string[];
   readonly oldestSchema: string | undefined;

@@ -216,7 +216,7 @@ async function answerJson(
 ): Promise<FastifyReply> {
   const value = await handled;
   const end = endOf(context.signal);
-  // What changed state is answered, as if the answer had been a moment earlier.
+  // A response that reports a change of state is sent all the same, as if it had come a moment earlier.
   if (end && operation.method === 'GET') throw end;
   const { status } = operation.response;
   if (isLarge(value))

@@ -10,7 +10,7 @@ import type { Static, TSchema } from 'typebox';
 
 const PROGRAM = fileURLToPath(new URL('../../../server/src/database-program.ts', import.meta.url));
 
-/** What the configuration of this host says about the server's database. */
+/** The server's database, by the configuration of this host. */
 export interface ConfiguredDatabase {
   readonly serverDir: string;
   /** SQLite in the folder of the server. */

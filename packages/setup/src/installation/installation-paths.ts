@@ -47,7 +47,7 @@ export async function preparePaths(
   await ensureFolder(run.serverDir, 0o700, server.uid, server.gid);
   await ensureFolder(run.hostdDir, 0o750, 0, server.gid);
   await ensureFolder(run.instancesDir, 0o750, 0, server.gid);
-  // What the server makes in it gets the group of egress, which the server is not in.
+  // Files that the server creates in it get the group of egress, of which the server is no member.
   await ensureFolder(run.secretsDir, 0o2750, server.uid, egress.gid);
   await ensureFolder(run.egressDir, 0o755, 0, 0);
   const { controlDir, authorityDir } = egressPaths(runFolder, dataDir);

@@ -52,7 +52,7 @@ export interface SandboxTable {
   launch_owner: Generated<string | null>;
 }
 
-/** What one server knows of the activity of a sandbox. Only for databases with several servers. */
+/** The activity of a sandbox that one server reports. Only for databases with several servers. */
 export interface SandboxActivityTable {
   sandbox_id: string;
   server_id: string;

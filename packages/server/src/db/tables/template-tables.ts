@@ -93,7 +93,7 @@ export interface TemplateBuildTable {
   idempotency_record_id: string | null;
 }
 
-/** What steps have made, by everything that they depend on. */
+/** The results of steps, by everything that they depend on. */
 export interface TemplateStepTable {
   org_id: string;
   /** SHA-256 of the version that the recipe starts from, of all steps before and of this one. */

@@ -16,7 +16,7 @@ export interface WorkspaceRunTable {
   auto_start: number;
   /** JSON of the stored archive; null before the first upload. */
   archive: string | null;
-  /** What a server does for the run, or did when it ended; null if there is nothing to do. */
+  /** The step of the run that a server executes, or executed when it ended; null if there is nothing to do. */
   step: 'launching' | 'unpacking' | 'commanding' | 'exporting' | 'ending' | null;
   /** Number of the sandbox that is created for the run, from 1. Only a host without capacity raises it. */
   attempt: number;

@@ -75,7 +75,7 @@ export class HostdDriver implements RuntimeDriver {
   readonly #hostd: HostdConnection;
   readonly #lineMemory = new ServerLineMemory();
   readonly #events = new SharedBudget();
-  /** What hostd said of each instance that was launched here, by its path, until `connect`. */
+  /** The answer of hostd to each launch, by the path of the instance, until `connect`. */
   readonly #launched = new Map<string, { readonly agentAnswers: boolean; readonly kernelReady: boolean }>();
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 

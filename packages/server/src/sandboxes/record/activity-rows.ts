@@ -112,7 +112,8 @@ export class ActivityRows implements SharedActivity {
       .select(({ fn }) => [
         'sandbox_activity.sandbox_id as id',
         fn.max('last_active_at').as('at'),
-        // What a dead server ran has ended, or its end is for another server to find. This server knows its own better.
+        // Rows of dead servers do not count: another server finds the end of their work. Nor does the row of this server,
+        // which knows its work better.
         sql<number>`max(case when server_leases.id is null or server_leases.id = ${this.#deps.servers.own} then 0 else running end)`.as(
           'running',
         ),

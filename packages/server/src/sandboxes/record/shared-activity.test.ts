@@ -1,4 +1,4 @@
-/** What each of several servers knows of the activity in a sandbox. The server of a SQLite file is alone. */
+/** Tests that several servers agree about the activity in a sandbox. A SQLite file has one server. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';

@@ -1,7 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
 import { type Activity, type SandboxRecord, toSandbox } from './sandbox.ts';
 
-/** What is known of the activity in sandboxes at one moment. */
+/** The activity in sandboxes at one moment, as all servers report it. */
 export interface RecentActivity extends Activity {
   /** Undefined if no activity is known. */
   lastActiveAt(sandboxId: SandboxId): number | undefined;

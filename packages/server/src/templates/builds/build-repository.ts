@@ -19,7 +19,7 @@ export type NewBuild = Pick<BuildRecord, 'id' | 'orgId' | 'templateId' | 'templa
   readonly idempotencyRecordId: string | undefined;
 };
 
-/** What ends a build. */
+/** The end of a build. */
 export type BuildEnding =
   | { readonly status: 'succeeded'; readonly templateVersionId: TemplateVersionId }
   | { readonly status: 'failed'; readonly error: BuildFailure }

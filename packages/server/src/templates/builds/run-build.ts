@@ -175,7 +175,7 @@ export class RunBuild {
     const { templates, driver } = this.#deps;
     const custom = await templates.findVersion(orgId, fromVersionId);
     if (custom) {
-      // What is loaded ahead belongs to each version alone.
+      // A version does not inherit warm imports.
       const { warm: _, ...manifest } = custom.manifest;
       const { id, fromVersionId: below, layers, sizeBytes, packages } = custom;
       return {

@@ -33,7 +33,7 @@ export interface RunStepDeps {
   readonly ids: IdSource;
 }
 
-/** What later steps need besides the files. */
+/** The state that later steps need besides the files. */
 export interface StepResult {
   /** Variables of the image that the step unpacked. */
   readonly imageEnv?: Readonly<Record<string, string>>;

@@ -27,7 +27,7 @@ export interface RunStepsDeps {
   readonly clock: Clock;
 }
 
-/** What the steps of a build start from, and where they go. */
+/** The state from which the steps of a build start, and the sandboxes in which they run. */
 export interface StepsRun {
   readonly orgId: OrgId;
   readonly plan: Plan;

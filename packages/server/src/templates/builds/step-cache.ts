@@ -17,7 +17,7 @@ export interface CachedStep {
 }
 
 /**
- * What steps have made, by their keys. Each organization has its own, so that nothing that a step of one downloaded or
+ * The results of steps, by their keys. Each organization has its own, so that nothing that a step of one downloaded or
  * computed reaches another.
  */
 export class StepCache {

@@ -11,7 +11,7 @@ const FORM = 1;
  */
 export function stepKeys(fromVersionId: string, { steps, settings }: Plan): string[] {
   const keys: string[] = [];
-  // What an image becomes does not depend on the version whose sandbox unpacks it.
+  // The files of an image are the same whichever version's sandbox unpacks it.
   let key = digest([FORM, steps[0]?.kind === 'image' ? 'image' : fromVersionId, settings.env]);
   for (const step of steps) {
     key = digest([key, withDigests(step)]);

@@ -107,7 +107,7 @@ export class TransferArchive {
     const { store } = this.#deps;
     const { id, sizeBytes, sha256 } = transfer;
     const file = store.fileOf(id);
-    // What is in a folder was verified before it was stored.
+    // A store in a folder has only contents that were verified before.
     if (file !== undefined && (await store.has(id))) return { file, [Symbol.asyncDispose]: async () => undefined };
     if (file !== undefined) throw missing(run, 'The archive was not uploaded');
     const staged = await this.#download(run, transfer, signal);

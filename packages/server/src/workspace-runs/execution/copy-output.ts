@@ -9,7 +9,7 @@ const MAX_WAITING_BYTES = 1024 * 1024;
 
 /**
  * Copies the output of a command into a log, and returns the command when it has ended and all of its output is written.
- * What arrives while a part is written is written together, so that fast output takes few transactions.
+ * Output that arrives while a part is written is written together, so that fast output takes few transactions.
  *
  * @param after the number of the last entry of the agent that the log has
  * @throws Error when another server has written a part meanwhile; read again from where the log ends then

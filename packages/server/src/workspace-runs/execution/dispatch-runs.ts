@@ -77,7 +77,7 @@ export class DispatchRuns {
     await this.#deps.queue.release(this.#claim);
   }
 
-  /** What ends in an organization makes room for its runs, and the end of a sandbox makes room on a host. */
+  /** Looks again, because the end of a run makes room in its organization, and the end of a sandbox makes room on a host. */
   #notice({ type, orgId }: ResourceEvent): void {
     const isSandboxEnd = type === 'sandbox.destroyed' || type === 'sandbox.failed';
     if (isSandboxEnd) this.#pausedUntil = 0;

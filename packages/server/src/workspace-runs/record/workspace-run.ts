@@ -20,7 +20,7 @@ import { timestamp } from '../../base/clock.ts';
 import type { WorkspaceRunTable } from '../../db/tables/workspace-run-tables.ts';
 import type { ResolvedResources } from '../../sandboxes/record/sandbox.ts';
 
-/** What was requested: the command, and the sandbox that it runs in. */
+/** The request: the command, and the sandbox that it runs in. */
 export interface RunSettings {
   readonly command: string | readonly string[];
   readonly cwd: string;
@@ -44,7 +44,7 @@ export interface RunOutcome {
   readonly error?: WorkspaceRunError | undefined;
 }
 
-/** What a server does for a run. */
+/** A step of a run that a server executes. */
 export type RunStep = NonNullable<WorkspaceRunTable['step']>;
 
 /** Times are milliseconds since the epoch. */
