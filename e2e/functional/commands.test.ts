@@ -5,7 +5,7 @@ import type { SandboxId } from '@cloche/contract';
 import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
 
 let service: OwnService;
 let sandboxId: SandboxId;
@@ -218,10 +218,14 @@ describe('commands that are many at once', () => {
 });
 
 describe('a command in the background', () => {
+  // Of several servers, each learns a moment later what runs through the others.
+  const isRunning = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status === 'running';
+
   it('answers when it has started, makes its sandbox running, and is waited for', async () => {
-    const command = await commands.start('sleep 0.5; echo done');
+    const command = await commands.start('until [ -e seen ]; do sleep 0.05; done; echo done');
     assert.deepEqual([command.status, command.background], ['running', true]);
-    assert.equal((await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status, 'running');
+    await eventually(isRunning);
+    await commands.run('touch seen');
     const ended = await commands.get(command.id, '?waitMs=20000');
     assert.deepEqual([ended.status, ended.exitCode], ['exited', 0]);
     await eventually(async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status === 'idle');
@@ -232,7 +236,7 @@ describe('a command in the background', () => {
     await commands.printed(command.id, 'line 2');
     await service.kill('server');
     await service.restart('server');
-    assert.equal((await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status, 'running');
+    await eventually(isRunning, TAKEN_OVER_MS);
     await commands.run('touch end');
     const ended = await commands.get(command.id, '?waitMs=20000');
     assert.deepEqual([ended.status, ended.exitCode], ['exited', 4]);

@@ -101,11 +101,14 @@ const timed = sameWithEachRuntime('a clock of the server; destroying a sandbox i
 describe('a live sandbox', () => {
   it('is ready, then running, then idle', async () => {
     const { id } = await service.api.readySandbox();
-    const stream = service.api.stream(id, 'print(1, flush=True)\nimport time; time.sleep(0.5)');
+    const untilSeen = "print(1, flush=True)\nimport os, time\nwhile not os.path.exists('seen'): time.sleep(0.05)";
+    const stream = service.api.stream(id, untilSeen);
     await stream.next();
-    assert.equal((await get(id)).status, 'running');
+    // Of several servers, each learns a moment later what runs through the others.
+    await eventually(async () => (await get(id)).status === 'running');
+    await service.api.post(`/v1/sandboxes/${id}/commands`, { command: 'touch seen' });
     for await (const _ of stream);
-    assert.equal((await get(id)).status, 'idle');
+    await eventually(async () => (await get(id)).status === 'idle');
     const waited = await service.api.get(`/v1/sandboxes/${id}?waitFor=ready&waitMs=1000`);
     assert.equal(waited.body.sandbox.status, 'idle');
     await service.api.delete(`/v1/sandboxes/${id}`);

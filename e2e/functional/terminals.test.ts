@@ -116,7 +116,8 @@ describe('a terminal', () => {
   it('makes its sandbox running while a client watches', async () => {
     const screen = await Screen.open();
     const status = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status;
-    assert.equal(await status(), 'running');
+    // Of several servers, each learns a moment later what runs through the others.
+    await eventually(async () => (await status()) === 'running');
     screen.type('exit');
     await screen.pty.exited;
     await eventually(async () => (await status()) === 'idle');

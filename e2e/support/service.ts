@@ -37,8 +37,13 @@ export interface TestService {
 
 /** Service that no other file uses, so a test may end its processes. */
 export interface OwnService extends TestService {
-  /** Sends SIGKILL, and resolves when the process is gone. The process is not started again. */
+  /** Number of its servers. */
+  readonly servers: number;
+  /** Sends SIGKILL, and resolves when the process is gone. It is not started again. `server` is each of several servers. */
   kill(part: ProcessName): Promise<void>;
+  /** Sends a signal to one process. */
+  signal(part: ProcessName, signal: NodeJS.Signals): void;
+  /** `server` is each of several servers. */
   restart(part: ProcessName): Promise<void>;
   /** Ends the processes, and leaves the data folder and the sandboxes. Only `close` may follow. */
   stop(): Promise<void>;
@@ -66,6 +71,10 @@ export const SHARED_POSTGRES = 'E2E_POSTGRES';
 const SERVERS = 3;
 /** Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
+/** Half of the default, because tests wait until servers that they killed count as dead. */
+const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
+/** Time until a server that was killed counts as dead, and what it did has been taken over. */
+export const TAKEN_OVER_MS = 60_000;
 
 export interface ServiceOptions {
   readonly servers?: number;
@@ -94,6 +103,7 @@ export async function testService(
     env: {
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
       ...SMALL_POOL,
+      ...(servers > 1 && SHORT_LEASE),
       ...ociRuntime(),
       ...compileCache(),
       ...(database !== undefined && { CLOCHE_DATABASE_URL: database }),
@@ -103,6 +113,9 @@ export async function testService(
     ...(programs && { programs }),
   });
   let closed: Promise<void> | undefined;
+  const all: ProcessName[] =
+    servers === 1 ? ['server'] : Array.from({ length: servers }, (_, index): ProcessName => `server-${index + 1}`);
+  const processesOf = (part: ProcessName) => (part === 'server' ? all : [part]);
   const close = async () => {
     const needed: ProcessName[] = servers === 1 ? ['hostd', 'server'] : ['hostd', 'server-1', 'balancer'];
     for (const part of needed) if (installation.pid(part) === undefined) await installation.restart(part);
@@ -118,10 +131,17 @@ export async function testService(
       return pid;
     },
     async kill(part) {
-      installation.kill(part, 'SIGKILL');
-      await eventually(() => installation.pid(part) === undefined);
+      const processes = processesOf(part);
+      for (const each of processes) installation.kill(each, 'SIGKILL');
+      await eventually(() => processes.every((each) => installation.pid(each) === undefined));
     },
-    restart: (part) => installation.restart(part),
+    signal: (part, signal) => installation.kill(part, signal),
+    async restart(part) {
+      await Promise.all(processesOf(part).map((each) => installation.restart(each)));
+      // The load balancer hears a moment later that a server is ready.
+      if (servers > 1) await eventually(async () => (await fetch(`${url}/readyz`)).ok);
+    },
+    servers,
     stop: () => installation.stop(),
     close() {
       closed ??= close();

@@ -107,6 +107,13 @@ export const SERVICE_SETTINGS = {
     readBy: ['server'],
     summary: 'how long requests in progress may go on when the server stops; afterwards they are ended',
   },
+  CLOCHE_SERVER_LEASE_MS: {
+    value: milliseconds(6_000, 300_000),
+    default: 30_000,
+    readBy: ['server'],
+    summary:
+      'with PostgreSQL: how long after the death of a server the others take over its work; a server that does not reach the database for two thirds of this time stops its work',
+  },
   CLOCHE_LAUNCH_TIMEOUT_MS: {
     value: milliseconds(100, 600_000),
     default: 60_000,

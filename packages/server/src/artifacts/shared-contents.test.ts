@@ -1,8 +1,8 @@
 /** One content in the hands of several servers, which have one database and one store. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, rmSync, utimesSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { FakeClock } from '@cloche/testkit';
@@ -17,8 +17,6 @@ import { openContentLocks } from './content-locks.ts';
 import { KeepArtifact } from './keep-artifact.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
-
-const HOUR_MS = 3_600_000;
 
 /** A store that waits with its answer whether a content is there, except at first. */
 class HeldStore extends LocalStore {
@@ -70,7 +68,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
       const rest = { contentType: 'text/plain', metadata: {}, idempotencyRecordId: undefined };
       return keeper.keep({ ...artifact, ...rest }, Readable.from([Buffer.from(text)]));
     };
-    return { contents, keep, staging };
+    return { contents, keep };
   }
 
   it('is stored again if another server removes it before the record is written', async () => {
@@ -129,16 +127,18 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     assert.deepEqual(new Set(stored), kept);
   });
 
-  it('is received beside what other servers receive, which stays when a server starts', async () => {
-    const { staging } = artifactsOf(first());
-    await using arriving = await staging.take(Readable.from([Buffer.from('arriving')]), 100);
-    const left = await staging.take(Readable.from([Buffer.from('left')]), 100);
-    const long = new Date(Date.now() - 2 * HOUR_MS);
-    utimesSync(left.file, long, long);
-    await staging.clear(HOUR_MS);
-    assert.deepEqual(
-      readdirSync(join(folder, 'staging')).map((name) => join(folder, 'staging', name)),
-      [arriving.file],
-    );
+  it('is received beside what other servers receive, and removed once its server no longer lives', async () => {
+    const receive = async (serverId: string) => {
+      const staging = new Staging(join(folder, 'staging'), randomIds, undefined, serverId);
+      const { file } = await staging.take(Readable.from([Buffer.from('arriving')]), 100);
+      return { staging, name: basename(file) };
+    };
+    const received = async (living: string[]) => {
+      await own.staging.clearOfDead(async () => new Set(living));
+      return readdirSync(join(folder, 'staging')).sort();
+    };
+    const [own, other, dead] = [await receive('srv_a'), await receive('srv_ab'), await receive('srv_c')];
+    assert.deepEqual(await received(['srv_ab', 'srv_c']), [own.name, other.name, dead.name]);
+    assert.deepEqual(await received(['srv_ab']), [own.name, other.name]);
   });
 });

@@ -1,5 +1,7 @@
-/** Time without a renewal of the lease after which a server stops its work: two thirds of the lease. */
-export const FENCE_MS = 20_000;
+/** Time of a lease from its last renewal, unless the configuration sets another one. */
+export const LEASE_MS = 30_000;
+/** Time without a renewal of such a lease after which a server stops its work. */
+export const FENCE_MS = fenceMsOf(LEASE_MS);
 
 /** How much earlier than this clock a timer may fire. */
 const TIMER_MS = 10;
@@ -11,19 +13,21 @@ const TIMER_MS = 10;
 export class Fence {
   readonly #onClosed: () => void;
   readonly #elapsed: () => number;
+  readonly #fenceMs: number;
   #renewedAt: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #wasTold = false;
 
   /** @param onClosed ends the work of this server; called once each time that the fence closes */
-  constructor(onClosed: () => void, elapsed = () => performance.now()) {
+  constructor(onClosed: () => void, elapsed = () => performance.now(), leaseMs = LEASE_MS) {
     this.#onClosed = onClosed;
     this.#elapsed = elapsed;
+    this.#fenceMs = fenceMsOf(leaseMs);
   }
 
   /** Open until the first renewal, when the server does not serve yet. */
   get isClosed(): boolean {
-    return this.#renewedAt !== undefined && this.#elapsed() - this.#renewedAt >= FENCE_MS;
+    return this.#renewedAt !== undefined && this.#elapsed() - this.#renewedAt >= this.#fenceMs;
   }
 
   /** Time to pass to `renewed`: take it before the renewal is sent, because it may arrive late. */
@@ -37,7 +41,7 @@ export class Fence {
     this.#renewedAt = Math.max(sentAt, this.#renewedAt ?? sentAt);
     if (!this.isClosed) this.#wasTold = false;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.look(), FENCE_MS + TIMER_MS).unref();
+    this.#timer = setTimeout(() => this.look(), this.#fenceMs + TIMER_MS).unref();
   }
 
   /** Ends the work of this server if the fence has closed. */
@@ -50,4 +54,9 @@ export class Fence {
   stop(): void {
     clearTimeout(this.#timer);
   }
+}
+
+/** Ends before the lease by a third of it, so that the work has ended before another server may take it. */
+function fenceMsOf(leaseMs: number): number {
+  return (leaseMs * 2) / 3;
 }

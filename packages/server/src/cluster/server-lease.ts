@@ -12,10 +12,10 @@ import { SCHEMA_VERSION } from '../db/migrate.ts';
 import type { HeldClaims } from '../idempotency/held-claims.ts';
 import type { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import type { ResultFiles } from '../idempotency/result-files.ts';
-import type { Fence } from './fence.ts';
+import { type Fence, LEASE_MS } from './fence.ts';
 
-const HEARTBEAT_MS = 5_000;
-const LEASE_MS = 30_000;
+/** Renewals within the time of a lease. */
+const BEATS = 6;
 const SWEEP_EVERY_BEATS = 12;
 /** Time after which the row of a server that has ended is removed. */
 const FORGOTTEN_MS = 86_400_000;
@@ -51,6 +51,8 @@ export interface ServerLeaseDeps {
   readonly held: HeldClaims;
   readonly files: Pick<ResultFiles, 'removeExpired'>;
   readonly serverId: string;
+  /** Time until other servers count this one as dead, from its last renewal. Default: `LEASE_MS`. */
+  readonly leaseMs?: number | undefined;
   /** Version of this server. */
   readonly version: string;
   readonly clock: SharedClock;
@@ -82,10 +84,13 @@ export class ServerLease {
     const failed = await records.failAllOf(serverId);
     if (failed > 0) log.warn({ failed }, 'idempotency records of the last life failed');
     await this.beat();
-    this.#timer = setInterval(() => {
-      if (this.#isBeating) return;
-      this.beat().catch((error: unknown) => log.error({ err: error }, 'heartbeat failed'));
-    }, HEARTBEAT_MS);
+    this.#timer = setInterval(
+      () => {
+        if (this.#isBeating) return;
+        this.beat().catch((error: unknown) => log.error({ err: error }, 'heartbeat failed'));
+      },
+      (this.#deps.leaseMs ?? LEASE_MS) / BEATS,
+    );
     this.#timer.unref();
   }
 
@@ -112,11 +117,11 @@ export class ServerLease {
   }
 
   async #renew(): Promise<void> {
-    const { db, serverId, version, clock, fence } = this.#deps;
+    const { db, serverId, leaseMs = LEASE_MS, version, clock, fence } = this.#deps;
     const sentAt = fence?.now() ?? 0;
     const lease = {
       id: serverId,
-      lease_until: sql<number>`${databaseTime(db, clock.now())} + ${sql.lit(LEASE_MS)}`,
+      lease_until: sql<number>`${databaseTime(db, clock.now())} + ${sql.lit(leaseMs)}`,
       schema_version: SCHEMA_VERSION,
       host: hostname(),
       version,

@@ -1,7 +1,7 @@
 /** Which of several servers of one database waits for the end of a command. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SandboxId } from '@cloche/contract';
+import { operations, type SandboxId } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
 import { DATABASE_KIND } from '../../testing/test-database.ts';
@@ -42,6 +42,20 @@ describe('a command in the background, with several servers', { skip }, () => {
     await eventually(async () => (await row.executeTakeFirst())?.status === 'killed', {
       because: 'its end is written',
     });
+  });
+});
+
+describe('a command that is waited for, with several servers', { skip }, () => {
+  it('is killed when its sandbox is destroyed by way of another server', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const waited = a.runCommand(sandboxId, { command: 'hang' });
+    await eventually(() => a.agent(sandboxId).started === 1, { because: 'the command has started' });
+    await b.call(operations.killSandbox, { params: { sandboxId } });
+    const { id, status, signal } = await waited;
+    assert.deepEqual([status, signal], ['killed', 'SIGKILL']);
+    assert.equal((await b.getCommand(sandboxId, id)).status, 'killed');
   });
 });
 

@@ -6,7 +6,7 @@ import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
-import { unavailable } from '../base/app-error.ts';
+import { AppError, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
@@ -132,10 +132,8 @@ export class CreateCommand {
       });
     } catch (error) {
       switch (limit.endedBy) {
-        case 'canceled': {
-          const ended = await commands.finish(record, killedEnding(record, clock.now()));
-          return toCommand(ended, { stdout: '', stderr: '' });
-        }
+        case 'canceled':
+          return this.#endAsKilled(record);
         case 'timeout':
           throw unavailable(
             'The sandbox did not report the state of the command in time; get the command later.',
@@ -144,9 +142,16 @@ export class CreateCommand {
         case 'caller':
           throw unavailable('The service is stopping; repeat the request with the same Idempotency-Key.', error);
         case undefined:
-          throw error;
+          if (!isEndOfSandbox(error)) throw error;
+          return this.#endAsKilled(record);
       }
     }
+  }
+
+  async #endAsKilled(record: CommandRecord): Promise<Command> {
+    const { commands, clock } = this.#deps;
+    const ended = await commands.finish(record, killedEnding(record, clock.now()));
+    return toCommand(ended, { stdout: '', stderr: '' });
   }
 
   /** Runs `act` and translates faults of the agent. Removes the record of a command that was not started. */
@@ -215,6 +220,11 @@ export class CreateCommand {
       log.warn({ err: error, sandboxId: sandbox.id }, 'the first use was not written down');
     });
   }
+}
+
+/** Whether the sandbox ended under the command, by way of another server: this one would have canceled the command. */
+function isEndOfSandbox(error: unknown): boolean {
+  return error instanceof AppError && (error.is('sandbox_destroyed') || error.is('sandbox_failed'));
 }
 
 function outputOf({ stdout, stderr, truncated }: AgentCommandResult): CommandOutput {

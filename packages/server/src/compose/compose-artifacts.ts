@@ -17,6 +17,7 @@ import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
+import type { LiveServers } from '../db/live-servers.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { AccessFiles } from '../files/access-files.ts';
@@ -32,8 +33,8 @@ const EXPIRE_MS = 60_000;
 /** Time between searches for orphaned contents. Listing a whole store is costly, and no request waits for it. */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
-/** Time without a byte after which what another server received is a leftover of one that died. */
-const STAGED_MS = 3_600_000;
+/** Time between looks for contents that servers were receiving when they died. */
+const STAGED_MS = 10_000;
 
 export interface ArtifactsDeps {
   readonly db: Database;
@@ -45,6 +46,7 @@ export interface ArtifactsDeps {
   readonly settings: ArtifactSettings;
   /** Disk space of the volume on which contents are staged. */
   readonly space: DiskSpace;
+  readonly servers: LiveServers;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -75,7 +77,7 @@ export interface Artifacts {
 }
 
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
-  const { db, store, projects, settings, clock, ids, log, space } = deps;
+  const { db, store, projects, settings, servers, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
   const contents = new ArtifactContents({
     store,
@@ -84,7 +86,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
     clock,
     log,
   });
-  const staging = new Staging(settings.stagingDir, ids, space);
+  const staging = new Staging(settings.stagingDir, ids, space, servers.own);
   const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);
   const links = await openDownloadLinks(db, clock);
@@ -112,8 +114,13 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
       servedAt = url;
     },
     async start() {
-      // Other servers may receive into the same folder.
-      await staging.clear(locksRows(db) ? STAGED_MS : 0);
+      const clearStaged = async () => {
+        await staging.clearOfDead(() => servers.others());
+        return STAGED_MS;
+      };
+      // The server of a SQLite file receives alone into its folder.
+      if (locksRows(db)) loops.push(new Loop('staged', clearStaged, RETRY_MS, log));
+      else await staging.clear();
       const expire = async () => {
         await service.expire();
         return EXPIRE_MS;

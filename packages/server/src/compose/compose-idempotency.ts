@@ -19,6 +19,8 @@ export interface IdempotencyDeps {
   readonly ids: IdSource;
   readonly log: Logger;
   readonly serverId: string;
+  /** Time until other servers count this one as dead, from its last renewal of the lease. */
+  readonly leaseMs: number;
   readonly version: string;
   /** Folder of this server alone. */
   readonly serverDir: string;
@@ -43,7 +45,7 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   const store = await openRecordStore({ ...deps, repository, journalFile: join(serverDir, 'idempotency-journal') });
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
   const quota = new ReplayQuota(deps.replayMaxBytes);
-  const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork());
+  const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork(), undefined, deps.leaseMs);
   const isFenced = () => fence?.isClosed ?? false;
   const held = new HeldClaims(isFenced);
   const cutOffWork = () => {

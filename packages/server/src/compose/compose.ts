@@ -119,8 +119,8 @@ export async function startServer(
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
   const version = ownVersion();
-  const { replayMaxBytes } = config;
-  const claims = await composeIdempotency({ ...shared, serverId, version, serverDir, replayMaxBytes });
+  const { replayMaxBytes, leaseMs } = config;
+  const claims = await composeIdempotency({ ...shared, serverId, leaseMs, version, serverDir, replayMaxBytes });
   opened.defer(() => claims.close());
   const { idempotency, lease, isFenced } = claims;
 
@@ -135,6 +135,7 @@ export async function startServer(
     quotas,
     settings: config.artifacts,
     space: spaceOf(dirname(config.artifacts.stagingDir)),
+    servers,
   });
   const { keepArtifact } = artifacts;
   const usage = composeUsage({ ...shared, driver });

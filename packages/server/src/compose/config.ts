@@ -51,6 +51,8 @@ export interface Config {
   readonly databaseUrl: string;
   /** Name of one of several servers behind a load balancer on this host. */
   readonly serverName: string | undefined;
+  /** Time until other servers of the database count this one as dead, from its last renewal of the lease. */
+  readonly leaseMs: number;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
   /** Longest time without a byte in an upload or a download, in milliseconds. */
@@ -105,6 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataDir,
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
     serverName: settings.CLOCHE_SERVER_NAME,
+    leaseMs: settings.CLOCHE_SERVER_LEASE_MS,
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPaths(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     secretsKey: settings.CLOCHE_SECRETS_KEY,

@@ -153,9 +153,12 @@ function describe(
       return Value.Parse(InstanceList, body).instances.length;
     },
     stop: async ({ destroyAll = false } = {}) => {
-      if (destroyAll && parts.get('server').pid !== undefined) await operator('POST', '/destroy-all');
-      await parts.stop();
-      await lock.release();
+      try {
+        if (destroyAll && parts.get('server').pid !== undefined) await operator('POST', '/destroy-all');
+      } finally {
+        await parts.stop();
+        await lock.release();
+      }
     },
   };
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,6 +9,8 @@ import type { IdSource } from '../../base/id-source.ts';
 
 /** Bytes received between two checks of the free disk space. */
 const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
+/** Between the id of a server and that of a content; neither has one. */
+const SEPARATOR = '.';
 
 /** A completely received content in its own file. Disposing it is safe after the store has moved the file. */
 export interface Staged extends AsyncDisposable {
@@ -27,32 +29,41 @@ export class Staging {
   readonly #folder: string;
   readonly #ids: IdSource;
   readonly #space: Pick<DiskSpace, 'require'> | undefined;
+  readonly #serverId: string;
 
-  /** @param space checked before a content is received, and again as it grows. */
-  constructor(folder: string, ids: IdSource, space?: Pick<DiskSpace, 'require'>) {
+  /**
+   * @param space checked before a content is received, and again as it grows
+   * @param serverId begins the names of this server's files, because other servers may receive into the same folder
+   */
+  constructor(folder: string, ids: IdSource, space?: Pick<DiskSpace, 'require'>, serverId = '') {
     this.#folder = folder;
     this.#ids = ids;
     this.#space = space;
+    this.#serverId = serverId;
+  }
+
+  /** Removes all files, which a process left that died. Call it before the first content is received. */
+  async clear(): Promise<void> {
+    await this.#remove(await this.#names());
   }
 
   /**
-   * Removes files left by a server that died. Call it before the first content is received.
+   * Removes files of other servers that no longer live.
    *
-   * @param unchangedMs time since the last byte of a file, if other servers receive into the same folder
+   * @param findLiving returns the ids of the other servers that live; called only if there are files of others
    */
-  async clear(unchangedMs = 0): Promise<void> {
-    for (const name of await readdir(this.#folder).catch(() => [])) {
-      const file = join(this.#folder, name);
-      const changedAt = (await stat(file).catch(() => undefined))?.mtimeMs ?? 0;
-      // The clock of the host, as that of the file is.
-      if (Date.now() - changedAt >= unchangedMs) await rm(file, { force: true });
-    }
+  async clearOfDead(findLiving: () => Promise<ReadonlySet<string>>): Promise<void> {
+    // Read first: a server lives before it has a file.
+    const others = (await this.#names()).filter((name) => serverOf(name) !== this.#serverId);
+    if (others.length === 0) return;
+    const living = await findLiving();
+    await this.#remove(others.filter((name) => !living.has(serverOf(name))));
   }
 
   /** Receives a content. Leaves no file when it fails. @throws ContentTooLargeError, or the error of the source */
   async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const file = join(this.#folder, this.#ids.next('content_'));
+    const file = join(this.#folder, `${this.#serverId}${SEPARATOR}${this.#ids.next('content_')}`);
     const space = this.#space;
     let askedAt = 0;
     const hash = createHash('sha256');
@@ -81,4 +92,17 @@ export class Staging {
       [Symbol.asyncDispose]: () => rm(file, { force: true }),
     };
   }
+
+  #names(): Promise<string[]> {
+    return readdir(this.#folder).catch(() => []);
+  }
+
+  async #remove(names: readonly string[]): Promise<void> {
+    for (const name of names) await rm(join(this.#folder, name), { force: true });
+  }
+}
+
+/** Returns the id of the server that receives a file. */
+function serverOf(name: string): string {
+  return name.slice(0, Math.max(0, name.indexOf(SEPARATOR)));
 }
