@@ -21,6 +21,8 @@
  * with one `AgentErrorBody`. Then the server may send the next `StartRun`. Each message is one JSON text and a line feed.
  * The first one may be sent with the upgrade request. A connection carries one run at a time, so a slow reader delays
  * only its own run. Closing the connection before `done` cancels the run: it is interrupted, or removed from the queue.
+ * With `RUNS_KEEP_ALIVE` in the request and the response, the server also sends empty lines during a run, and the agent
+ * closes the connection when it has received nothing for `RUN_SILENCE_MS`.
  * The other requests also answer failures with `AgentErrorBody`.
  */
 import { type Static, Type } from 'typebox';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { ActivitySink } from '@cloche/node-support';
-import { RUNS_UPGRADE, type RunOperation } from '@cloche/protocol';
+import { RUNS_KEEP_ALIVE, RUNS_UPGRADE, type RunOperation } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
 import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
@@ -8,6 +8,7 @@ import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import { Run } from './run.ts';
 import { RunClaims } from './run-claims.ts';
+import { SilenceWatch } from './silence-watch.ts';
 
 /** Unsent bytes from which a reader counts as slow and the kernel is paused. */
 const CONGESTED_BYTES = 1024 * 1024;
@@ -15,10 +16,12 @@ const LINE_FEED = 0x0a;
 
 export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Upgrade {
   const claims = new RunClaims();
-  return async ({ url }, socket, head) => {
+  return async ({ url, headers }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
-    switchProtocols(socket, RUNS_UPGRADE);
-    new RunConnection({ contexts, activity, claims }, socket, head);
+    const [name = '', value] = RUNS_KEEP_ALIVE.split(': ');
+    const isKeptAlive = headers[name] === value;
+    switchProtocols(socket, RUNS_UPGRADE, ...(isKeptAlive ? [RUNS_KEEP_ALIVE] : []));
+    new RunConnection({ contexts, activity, claims, isKeptAlive }, socket, head);
   };
 }
 
@@ -26,6 +29,8 @@ interface RunConnectionDeps {
   readonly contexts: ContextRegistry;
   readonly activity: ActivitySink;
   readonly claims: RunClaims;
+  /** Whether the server sends empty lines during a run. */
+  readonly isKeptAlive: boolean;
 }
 
 /** Runs on one connection, one after the other. A line from the server starts a run; the run's events are sent back. */
@@ -34,20 +39,27 @@ class RunConnection {
   readonly #activity: ActivitySink;
   readonly #claims: RunClaims;
   readonly #socket: Duplex;
+  readonly #silence: SilenceWatch | undefined;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #run: Run | undefined;
 
   /** @param head bytes that arrived together with the upgrade request. */
-  constructor({ contexts, activity, claims }: RunConnectionDeps, socket: Duplex, head: Buffer) {
+  constructor({ contexts, activity, claims, isKeptAlive }: RunConnectionDeps, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
     this.#activity = activity;
     this.#claims = claims;
     this.#socket = socket;
+    // As if the server had disconnected: another one may soon execute the request.
+    const isBusy = () => this.#run !== undefined;
+    if (isKeptAlive) this.#silence = new SilenceWatch(isBusy, () => socket.destroy());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('drain', () => this.#run?.relieve());
     socket.on('end', () => socket.destroy());
-    socket.on('close', () => this.#run?.abandon());
+    socket.on('close', () => {
+      this.#silence?.end();
+      this.#run?.abandon();
+    });
     if (head.length > 0) this.#receive(head);
   }
 
@@ -65,6 +77,9 @@ class RunConnection {
   }
 
   #receive(chunk: Buffer): void {
+    this.#silence?.heard();
+    // One may still arrive after the end of the run for which it was sent.
+    if (this.#silence && this.#bytes === 0 && chunk.every((byte) => byte === LINE_FEED)) return;
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     // More data during a run is a violation of the protocol.
@@ -83,6 +98,7 @@ class RunConnection {
       const run = new Run(start, this, arrivedAt);
       this.#claims.enter(start.operation, run);
       this.#run = run;
+      this.#silence?.begin();
       const context = start.open
         ? await this.#contexts.open(start.contextId, start.open)
         : this.#contexts.get(start.contextId);

@@ -15,8 +15,9 @@ export function serveUpgrades(server: Server, protocols: Readonly<Record<string,
 }
 
 /** Accepts an upgrade. */
-export function switchProtocols(socket: Duplex, protocol: string): void {
-  socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${protocol}\r\n\r\n`);
+export function switchProtocols(socket: Duplex, protocol: string, ...fields: readonly string[]): void {
+  const lines = ['HTTP/1.1 101 Switching Protocols', 'connection: upgrade', `upgrade: ${protocol}`, ...fields];
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`);
 }
 
 async function unknownProtocol({ url, headers }: IncomingMessage): Promise<void> {

@@ -1,10 +1,18 @@
 import type { Socket } from 'node:net';
-import { MAX_AGENT_EVENT_BYTES, RUNS_ACCEPTED, RUNS_UPGRADE } from '@cloche/protocol';
+import {
+  MAX_AGENT_EVENT_BYTES,
+  RUNS_ACCEPTED,
+  RUNS_ACCEPTED_KEPT,
+  RUNS_KEEP_ALIVE,
+  RUNS_UPGRADE,
+} from '@cloche/protocol';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { LineBuffer } from './line-buffer.ts';
 import type { LineMemory } from './line-memory.ts';
 
-const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
+const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n${RUNS_KEEP_ALIVE}\r\n\r\n`;
+/** The second one is that of an agent that expects empty lines. */
+const RESPONSES: readonly string[] = [RUNS_ACCEPTED, RUNS_ACCEPTED_KEPT];
 /** Bytes of complete lines that are read ahead of their consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
@@ -15,8 +23,9 @@ const READ_AHEAD_BYTES = 256 * 1024;
 export class RunConnection {
   readonly #socket: Socket;
   readonly #lines = new LineBuffer(MAX_AGENT_EVENT_BYTES);
-  /** Part of the agent's upgrade response that has not arrived yet. */
-  #expected = RUNS_ACCEPTED;
+  /** The agent's response to the upgrade as far as it has arrived; undefined when it is complete. */
+  #response: string | undefined = '';
+  #isKeptAlive = false;
   #isRequested = false;
   #isBusy = false;
   #waiting: PromiseWithResolvers<void> | undefined;
@@ -59,6 +68,13 @@ export class RunConnection {
     }
   }
 
+  /** Tells the agent that this server lives, if a run is active. Returns whether one is. */
+  keepAlive(): boolean {
+    // An agent that does not read is not sent more and more.
+    if (this.#isBusy && this.#isKeptAlive && this.#socket.writableLength === 0) this.#socket.write('\n');
+    return this.#isBusy;
+  }
+
   /** Ends the run and returns whether the connection can be used for another. */
   finish(): boolean {
     this.#isBusy = false;
@@ -75,7 +91,7 @@ export class RunConnection {
   }
 
   #receive(chunk: Buffer): void {
-    const rest = this.#expected === '' ? chunk : this.#takeExpected(chunk);
+    const rest = this.#response === undefined ? chunk : this.#takeResponse(this.#response, chunk);
     if (rest.length === 0) return;
     if (!this.#isBusy) {
       this.destroy(new AgentError('misbehaved', 'data from the agent outside of a run'));
@@ -98,13 +114,18 @@ export class RunConnection {
     this.#waiting = undefined;
   }
 
-  #takeExpected(chunk: Buffer): Buffer {
-    const given = chunk.toString('latin1', 0, this.#expected.length);
-    if (!this.#expected.startsWith(given)) {
-      this.destroy(new AgentError('misbehaved', 'an agent that did not switch to the protocol of runs'));
-      return chunk.subarray(chunk.length);
+  #takeResponse(earlier: string, chunk: Buffer): Buffer {
+    const given = earlier + chunk.toString('latin1', 0, RUNS_ACCEPTED_KEPT.length);
+    const complete = RESPONSES.find((response) => given.startsWith(response));
+    if (complete !== undefined) {
+      this.#response = undefined;
+      this.#isKeptAlive = complete === RUNS_ACCEPTED_KEPT;
+      return chunk.subarray(complete.length - earlier.length);
     }
-    this.#expected = this.#expected.slice(given.length);
-    return chunk.subarray(given.length);
+    this.#response = given;
+    if (!RESPONSES.some((response) => response.startsWith(given))) {
+      this.destroy(new AgentError('misbehaved', 'an agent that did not switch to the protocol of runs'));
+    }
+    return chunk.subarray(chunk.length);
   }
 }

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { RUN_KEEP_ALIVE_MS } from '@cloche/protocol';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { RunConnection } from './run-connection.ts';
 
@@ -11,6 +12,8 @@ export class RunConnections {
   readonly #all = new Set<RunConnection>();
   /** Connections without a run. */
   readonly #idle: RunConnection[] = [];
+  /** Runs while there are runs. */
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(dial: () => Socket) {
     this.#dial = dial;
@@ -22,6 +25,7 @@ export class RunConnections {
    * @throws AgentError `busy` when too many runs are active.
    */
   acquire(): RunConnection {
+    this.#timer ??= setInterval(() => this.#keepAlive(), RUN_KEEP_ALIVE_MS).unref();
     const idle = this.#idle.pop();
     if (idle) return idle;
     if (this.#all.size >= MAX_RUNS) throw new AgentError('busy', `${MAX_RUNS} runs are under way in the sandbox`);
@@ -37,7 +41,18 @@ export class RunConnections {
   }
 
   close(): void {
+    this.#stopTimer();
     for (const connection of this.#all) connection.destroy(new AgentError('gone', 'the client was closed'));
+  }
+
+  #keepAlive(): void {
+    const active = [...this.#all].filter((connection) => connection.keepAlive());
+    if (active.length === 0) this.#stopTimer();
+  }
+
+  #stopTimer(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   #forget(connection: RunConnection): void {
