@@ -20,6 +20,7 @@ export const TEMPLATE_BUILD_ERRORS = {
   disk_full: 'A step filled the disk of the build.',
   sandbox_lost: 'The sandbox of the build ended: its processes were killed, or a client destroyed it.',
   not_launched: 'The sandbox of the build could not be created.',
+  no_capacity: 'No host had room for the sandbox of the build before its time was over. Build again later.',
   too_large: 'The version is larger than the quota or the host permits.',
   internal: 'The service failed. Build again.',
 } as const;

@@ -55,6 +55,9 @@ export const WORKSPACE_RUN_ERRORS = [
   'internal',
 ] as const;
 
+/** What a queued run can wait for besides its turn. */
+export const WORKSPACE_RUN_WAITS = ['capacity'] as const;
+
 export const WorkspaceArchive = Type.Object(
   {
     format: oneOf(WORKSPACE_ARCHIVE_FORMATS),
@@ -113,6 +116,13 @@ export const WorkspaceRun = Type.Object(
     ),
     signal: Type.Optional(Type.String({ description: 'Signal that ended the command, such as `SIGKILL`.' })),
     error: Type.Optional(WorkspaceRunError),
+    waitsFor: Type.Optional(
+      oneOf(
+        WORKSPACE_RUN_WAITS,
+        'What a `queued` run waits for besides its turn. `capacity`: no host had room for its sandbox; the service tries ' +
+          'again, and at once when a sandbox has ended.',
+      ),
+    ),
     artifactIds: Type.Array(ArtifactIdSchema, {
       description: 'Ids of the artifacts of the run. Complete when the run has finished.',
     }),

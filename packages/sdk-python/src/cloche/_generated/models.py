@@ -573,9 +573,11 @@ class TemplateBuildStep(Model):
 
 
 class TemplateBuildError(Model):
-    code: Literal["step_failed", "timed_out", "disk_full", "sandbox_lost", "not_launched", "too_large", "internal"]
+    code: Literal[
+        "step_failed", "timed_out", "disk_full", "sandbox_lost", "not_launched", "no_capacity", "too_large", "internal"
+    ]
     """
-    `step_failed`: A step ended with another exit code than 0, or could not be run. `timed_out`: The build took more than 30 minutes. `disk_full`: A step filled the disk of the build. `sandbox_lost`: The sandbox of the build ended: its processes were killed, or a client destroyed it. `not_launched`: The sandbox of the build could not be created. `too_large`: The version is larger than the quota or the host permits. `internal`: The service failed. Build again.
+    `step_failed`: A step ended with another exit code than 0, or could not be run. `timed_out`: The build took more than 30 minutes. `disk_full`: A step filled the disk of the build. `sandbox_lost`: The sandbox of the build ended: its processes were killed, or a client destroyed it. `not_launched`: The sandbox of the build could not be created. `no_capacity`: No host had room for the sandbox of the build before its time was over. Build again later. `too_large`: The version is larger than the quota or the host permits. `internal`: The service failed. Build again.
     """
     message: str
     """
@@ -1848,6 +1850,10 @@ class WorkspaceRun(Model):
     Signal that ended the command, such as `SIGKILL`.
     """
     error: WorkspaceRunError | None = None
+    waits_for: Literal["capacity"] | None = None
+    """
+    What a `queued` run waits for besides its turn. `capacity`: no host had room for its sandbox; the service tries again, and at once when a sandbox has ended.
+    """
     queued_at: str | None = None
     """
     When it was started. ISO 8601, UTC.

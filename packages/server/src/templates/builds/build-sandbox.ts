@@ -3,6 +3,7 @@ import { LIMITS } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
+import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { Plan } from '../recipe/plan.ts';
@@ -57,6 +58,12 @@ export class BuildSandbox {
         },
       },
     });
+  }
+
+  /** Returns whether no host had room for the sandbox of the last launch. */
+  async lackedCapacity(build: BuildRecord): Promise<boolean> {
+    const sandbox = await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build));
+    return sandbox !== undefined && lackedCapacity(sandbox);
   }
 
   /** Destroys the sandbox of the last launch. Idempotent. @throws AppError `unavailable` while the host is down */

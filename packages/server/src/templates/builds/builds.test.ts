@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LIMITS, operations } from '@cloche/contract';
-import { ORG, openSandboxes, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
+import { LIMITS, operations, type TemplateBuild } from '@cloche/contract';
+import { ORG, openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
 import { composeTemplates } from '../../compose/compose-templates.ts';
+import { LaunchError } from '../../driver/runtime-driver.ts';
 
 describe('a build', () => {
   it('makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
@@ -164,12 +165,31 @@ describe('a build', () => {
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     const sandbox = await world.createReady();
     const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
-    const params = { template: 'a', buildId: build.id };
-    const log = async () =>
-      (await world.call(operations.listTemplateBuildLogs, { params })).data.map(({ data }) => data);
-    await world.until(async () => (await log()).join('').includes('The build waits'));
+    await world.until(async () => (await logOf(world, build)).includes('The build waits'));
     await world.kill(sandbox);
     assert.equal((await endOf(world, build)).status, 'succeeded');
+  });
+
+  it('waits while no host has room for its sandbox', async () => {
+    await using world = await openSandboxes();
+    world.driver.launchErrors.push(new LaunchError('no_capacity', 'full'));
+    const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
+    assert.equal((await endOf(world, build)).status, 'succeeded');
+    assert.equal((await logOf(world, build)).split('The build waits: no host has room').length, 2);
+    assert.equal(world.driver.launches.length, 2);
+  });
+
+  it('fails with no_capacity when no host has had room until its time was over', async () => {
+    await using world = await openSandboxes();
+    world.driver.launchErrors.push(...Array.from({ length: 100 }, () => new LaunchError('no_capacity', 'full')));
+    const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
+    await world.until(async () => (await logOf(world, build)).includes('The build waits'));
+    world.clock.advance(LIMITS.templateBuildMs - 3000);
+    await world.crash();
+    const ended = await endOf(world, build);
+    assert.deepEqual([ended.status, ended.error?.code], ['failed', 'no_capacity']);
+    assert.match(ended.error?.message ?? '', /capacity/);
+    assert.equal(world.driver.instances().length, 0);
   });
 
   it('fails when its version is larger than the quota of the organization', async () => {
@@ -212,3 +232,9 @@ describe('a build', () => {
     await world.until(async () => world.driver.instances().length === 0);
   });
 });
+
+async function logOf(world: SandboxesWorld, { id }: TemplateBuild): Promise<string> {
+  const params = { template: 'a', buildId: id };
+  const { data } = await world.call(operations.listTemplateBuildLogs, { params });
+  return data.map((entry) => entry.data).join('');
+}

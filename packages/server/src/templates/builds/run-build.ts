@@ -214,8 +214,9 @@ export class RunBuild {
   /** Fails a build, or lets it begin again a few times after a failure of the service. */
   async #fail(build: BuildRecord, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
     const { builds, endBuild, clock, log } = this.#deps;
-    if (deadline.endedBy === 'timeout') return this.#failWith(build, timedOut(), output);
     const known = explain(error);
+    const waited = known?.code === 'no_capacity';
+    if (deadline.endedBy === 'timeout' && !waited) return this.#failWith(build, timedOut(), output);
     if (known) return this.#failWith(build, known.failure, output);
     log.warn({ err: error, buildId: build.id }, 'a build was interrupted');
     if (build.failures < MOST_FAILURES) {

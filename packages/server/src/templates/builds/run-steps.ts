@@ -1,5 +1,5 @@
 import type { OrgId, TemplateVersionId } from '@cloche/contract';
-import { pause } from '@cloche/node-support';
+import { BackOff, pause } from '@cloche/node-support';
 import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -16,6 +16,8 @@ import type { CachedStep, StepCache } from './step-cache.ts';
 
 /** Pause before the sandbox of a build is tried again that a quota refuses. */
 const QUOTA_MS = 2_000;
+/** Pauses before another sandbox is created, while no host has room. */
+const CAPACITY_PAUSES = { firstMs: 1_000, longestMs: 15_000 };
 
 export interface RunStepsDeps {
   readonly driver: Pick<RuntimeDriver, 'capture'>;
@@ -143,11 +145,14 @@ export class RunSteps {
     await output.note(plan.steps.length, note);
   }
 
-  /** Creates a sandbox from a version. Waits while a quota has no room. */
+  /** Creates a sandbox from a version. Waits while a quota or the host has no room. */
   async #launch(run: StepsRun, { versionId }: CachedStep, number: number): Promise<ReadySandbox> {
     const { buildSandbox, sandboxUse, cache } = this.#deps;
     const { orgId, plan, progress, output, signal } = run;
+    const capacityPauses = new BackOff(CAPACITY_PAUSES);
+    let noRoom: AppError | undefined;
     for (let waits = false; ; waits = true) {
+      if (noRoom && signal.aborted) throw noCapacity(number, noRoom);
       signal.throwIfAborted();
       const build = await progress.beginLaunch();
       try {
@@ -155,10 +160,17 @@ export class RunSteps {
         await progress.setSandbox(sandbox.id);
         return await sandboxUse.ready(sandbox, { signal });
       } catch (error) {
+        if (noRoom && signal.aborted) continue;
         if (!(error instanceof AppError)) throw error;
         if (error.code === 'quota_exceeded' || error.code === 'rate_limited') {
           if (!waits) await output.note(number, `The build waits: ${error.message}\n`);
           await pause(QUOTA_MS, signal);
+          continue;
+        }
+        if (error.code === 'sandbox_failed' && (await buildSandbox.lackedCapacity(progress.build))) {
+          if (!waits) await output.note(number, 'The build waits: no host has room for its sandbox.\n');
+          noRoom = error;
+          await capacityPauses.pause(signal);
           continue;
         }
         // The host may have lost the version. A further attempt then begins with the steps before it.
@@ -192,6 +204,10 @@ export function resultOf(
     layers: captured.layers.length,
     sizeBytes: captured.layers.reduce((bytes, layer) => bytes + layer.bytes, 0),
   };
+}
+
+function noCapacity(step: number, { message }: AppError): BuildFailedError {
+  return new BuildFailedError('no_capacity', message, step || undefined);
 }
 
 function tooManyLayers(): BuildFailedError {

@@ -101,12 +101,14 @@ describe('queued workspace runs', () => {
     await using world = await openRuns();
     world.driver.launchErrors.push(new LaunchError('no_capacity', 'full'), new LaunchError('no_capacity', 'full'));
     const id = await world.startRun('print x');
+    await world.until(async () => (await world.getRun(id)).waitsFor === 'capacity');
     await world.until(async () => {
       world.clock.advance(1000);
       return (await world.getRun(id)).status === 'succeeded';
     });
     assert.deepEqual(await launched(world), [id, id, id]);
-    assert.equal((await world.getRun(id)).error, undefined);
+    const { error, waitsFor } = await world.getRun(id);
+    assert.deepEqual([error, waitsFor], [undefined, undefined]);
   });
 });
 

@@ -136,6 +136,8 @@ export function toWorkspaceRun(record: WorkspaceRunRecord): WorkspaceRun {
     ...(shown?.exitCode === undefined ? {} : { exitCode: shown.exitCode }),
     ...(shown?.signal === undefined ? {} : { signal: shown.signal }),
     ...(shown?.error === undefined ? {} : { error: shown.error }),
+    // Only a lack of room begins another attempt.
+    ...(record.status === 'queued' && record.attempt > 0 && { waitsFor: 'capacity' as const }),
     artifactIds: [...record.artifactIds],
     createdAt: timestamp(record.createdAt),
     ...times(record),
