@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { failing, json, type Script, sampleContext, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
 import { runCloche } from './testing/run-cloche.ts';
+import { runInProcess } from './testing/run-in-process.ts';
 
 async function startService(script: Script) {
   const server = await startScriptedServer(script);
@@ -103,7 +104,7 @@ describe('cloche sandbox', () => {
       }),
     );
     const args = ['--ttl', '10m', '--env', 'A=b=c', '--env', 'D=', '--metadata', 'team=blue', '--memory', '512'];
-    const { stdout, stderr } = await runCloche(['sandbox', 'create', ...args], service);
+    const { stdout, stderr } = await runInProcess(['sandbox', 'create', ...args], service);
     assert.equal(stdout, 'sbx_1\n');
     assert.match(stderr, /^idle, python-node, ends in /);
     assert.deepEqual(service.requests[0]?.body, {
@@ -123,7 +124,7 @@ describe('cloche sandbox', () => {
       sampleSandbox({ id: 'sbx_2', status: 'destroyed', createdAt }),
     ];
     await using service = await startService(() => json(200, { data, hasMore: false }));
-    const { stdout } = await runCloche(['sandbox', 'list', '--all', '--metadata', 'a=b'], service);
+    const { stdout } = await runInProcess(['sandbox', 'list', '--all', '--metadata', 'a=b'], service);
     assert.deepEqual(stdout.split('\n'), [
       'ID        STATUS     TEMPLATE     NETWORK       CREATED    LEFT    METADATA',
       'sbx_long  ready      python-node  unrestricted  1 min ago  59 min  a=x y',
@@ -132,7 +133,7 @@ describe('cloche sandbox', () => {
     ]);
     assert.equal(service.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.a=b');
 
-    const asJson = await runCloche(['sandbox', 'list', '--json'], service);
+    const asJson = await runInProcess(['sandbox', 'list', '--json'], service);
     assert.deepEqual(JSON.parse(asJson.stdout), { data });
   });
 
@@ -140,9 +141,9 @@ describe('cloche sandbox', () => {
     await using service = await startService(({ path }) =>
       path.endsWith('/sbx_9') ? failing('not_found') : json(200, { sandbox: sampleSandbox({ status: 'destroyed' }) }),
     );
-    await runCloche(['sandbox', 'ttl', 'sbx_1', '1h30m'], service);
+    await runInProcess(['sandbox', 'ttl', 'sbx_1', '1h30m'], service);
     assert.deepEqual(service.requests[0]?.body, { ttlMs: 5_400_000 });
-    const { exitCode, stderr } = await runCloche(['sandbox', 'kill', 'sbx_9', 'sbx_1'], service);
+    const { exitCode, stderr } = await runInProcess(['sandbox', 'kill', 'sbx_9', 'sbx_1'], service);
     assert.equal(exitCode, 1);
     assert.match(stderr, /sbx_1 destroyed/);
     assert.match(stderr, /error: There is no such resource/);
@@ -155,17 +156,20 @@ describe('cloche context', () => {
     await using service = await startService(({ method, path }) =>
       method === 'GET' && path.endsWith('/contexts') ? json(200, { data: [context] }) : json(200, { context }),
     );
-    const made = await runCloche(['context', 'create', 'sbx_1', '-l', 'typescript', '--cwd', '/workspace/a'], service);
+    const made = await runInProcess(
+      ['context', 'create', 'sbx_1', '-l', 'typescript', '--cwd', '/workspace/a'],
+      service,
+    );
     assert.equal(made.stdout, 'cctx_1\n');
     assert.deepEqual(service.requests[0]?.body, { language: 'typescript', cwd: '/workspace/a' });
-    const listed = await runCloche(['context', 'list', 'sbx_1'], service);
+    const listed = await runInProcess(['context', 'list', 'sbx_1'], service);
     assert.match(listed.stdout, /\ncctx_1 {2}python {4}no {7}3 h 1 min ago {2}\/workspace\n/);
     for (const [verb, done] of [
       ['interrupt', 'interrupted'],
       ['restart', 'restarted'],
       ['delete', 'deleted'],
     ] as const) {
-      const { stderr } = await runCloche(['context', verb, 'sbx_1', 'cctx_1'], service);
+      const { stderr } = await runInProcess(['context', verb, 'sbx_1', 'cctx_1'], service);
       assert.equal(stderr, `cctx_1 ${done}\n`);
     }
   });
@@ -187,9 +191,9 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     await new Promise<void>((resolve) => server.listen(join(runDir, 'server', 'operator.sock'), resolve));
     const env = { CLOCHE_RUN_DIR: runDir };
     const args = ['admin', 'key', 'create', '--org', 'acme', '--scopes', 'code:run', '--projects', 'prj_1,prj_2'];
-    const created = await runCloche([...args, '--expires', '30d'], { env });
-    const revoked = await runCloche(['admin', 'key', 'revoke', 'key_1'], { env });
-    const destroyed = await runCloche(['admin', 'destroy-all', '--json'], { env });
+    const created = await runInProcess([...args, '--expires', '30d'], { env });
+    const revoked = await runInProcess(['admin', 'key', 'revoke', 'key_1'], { env });
+    const destroyed = await runInProcess(['admin', 'destroy-all', '--json'], { env });
     await new Promise((resolve) => server.close(resolve));
     await rm(runDir, { recursive: true });
 
@@ -214,8 +218,8 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     await new Promise<void>((resolve) => server.listen(join(runDir, 'server', 'operator.sock'), resolve));
     const env = { CLOCHE_RUN_DIR: runDir };
     const args = ['admin', 'key', 'create', '--org', 'nobody', '--scopes', 'code:run', '--json'];
-    const refused = await runCloche(args, { env });
-    const destroyed = await runCloche(['admin', 'destroy-all'], { env });
+    const refused = await runInProcess(args, { env });
+    const destroyed = await runInProcess(['admin', 'destroy-all'], { env });
     await new Promise((resolve) => server.close(resolve));
     await rm(runDir, { recursive: true });
 
@@ -224,15 +228,15 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
   });
 
   it('says where it looked when no installation is there or none runs', async () => {
-    const none = await runCloche(['admin', 'gc'], { env: { CLOCHE_DATA_DIR: '/nonexistent/data' } });
+    const none = await runInProcess(['admin', 'gc'], { env: { CLOCHE_DATA_DIR: '/nonexistent/data' } });
     assert.match(none.stderr, /^error: There is no installation in \/nonexistent\/data; [^\n]*npm start[^\n]*\n$/);
-    const stopped = await runCloche(['admin', 'gc'], { env: { CLOCHE_RUN_DIR: '/nonexistent/run' } });
+    const stopped = await runInProcess(['admin', 'gc'], { env: { CLOCHE_RUN_DIR: '/nonexistent/run' } });
     assert.match(stopped.stderr, /^error: No Cloche answers at \/nonexistent\/run\/server\/operator\.sock; /);
     assert.equal(stopped.exitCode, 1);
   });
 
   it('refuses a scope that does not exist', async () => {
-    const { exitCode, stderr } = await runCloche(['admin', 'key', 'create', '--scopes', 'code:walk']);
+    const { exitCode, stderr } = await runInProcess(['admin', 'key', 'create', '--scopes', 'code:walk']);
     assert.equal(exitCode, 2);
     assert.match(stderr, /There is no scope code:walk; use \* or any of: sandbox:create /);
   });
@@ -241,10 +245,10 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
 describe('cloche config', () => {
   it('shows where each setting comes from and no secret', async () => {
     const env = { CLOCHE_API_KEY: 'clk_very_secret', CLOCHE_PORT: '4999' };
-    const { stdout } = await runCloche(['config'], { env });
+    const { stdout } = await runInProcess(['config'], { env });
     assert.match(stdout, /CLOCHE_PORT +4999 +environment/);
     assert.doesNotMatch(stdout, /very_secret/);
-    const { data } = JSON.parse((await runCloche(['config', '--json'], { env })).stdout);
+    const { data } = JSON.parse((await runInProcess(['config', '--json'], { env })).stdout);
     assert.ok(data.length > 5);
   });
 
@@ -253,7 +257,7 @@ describe('cloche config', () => {
     const file = join(home, '.config', 'cloche', 'config.json');
     await mkdir(join(home, '.config', 'cloche'), { recursive: true });
     await writeFile(file, JSON.stringify({ url: 'http://127.0.0.1:4999', apiKey: 'clk_very_secret' }));
-    const { stdout } = await runCloche(['config', '--json'], { env: { HOME: home } });
+    const { stdout } = await runInProcess(['config', '--json'], { env: { HOME: home } });
     await rm(home, { recursive: true });
     const { data } = JSON.parse(stdout) as { data: { name: string; value: string; source: string }[] };
     const shown = (name: string) => data.find((setting) => setting.name === name);
@@ -270,7 +274,7 @@ describe('a refused request', () => {
     const refuse = () =>
       json(400, { error: { code: 'invalid_request', message, requestId: 'req_1', details: { issues } } });
     await using service = await startService(refuse);
-    const { stderr } = await runCloche(['sandbox', 'create'], { env: service.env });
+    const { stderr } = await runInProcess(['sandbox', 'create'], { env: service.env });
     assert.equal(stderr, 'error: ttlMs is wrong; metadata is wrong\n');
   });
 });

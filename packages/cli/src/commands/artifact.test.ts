@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
 import { eventually } from '@cloche/testkit/eventually';
 import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const artifact = { id: 'art_1', name: '../evil/report.csv', sizeBytes: 7, contentType: 'text/csv', sandboxId: 'sbx_1' };
 
@@ -28,8 +29,7 @@ describe('cloche artifact get', () => {
           }
         : json(200, { artifact }),
     );
-  const get = (url: string, ...args: string[]) =>
-    runCloche(['artifact', 'get', 'art_1', ...args], { env: { CLOCHE_URL: url, CLOCHE_API_KEY: 'k' } });
+  const get = (url: string, ...args: string[]) => runInProcess(['artifact', 'get', 'art_1', ...args], { url });
 
   it('writes to a named file, whole or not at all', async () => {
     const file = join(folder, 'here');
@@ -84,7 +84,8 @@ describe('cloche artifact get', () => {
 
   it('writes to standard output for -', async () => {
     await using server = await serve();
-    assert.equal((await get(server.url, '-')).stdout, 'content');
+    const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
+    assert.equal((await runCloche(['artifact', 'get', 'art_1', '-'], { env })).stdout, 'content');
   });
 
   it('uses the last part alone of the name that the artifact has, and replaces nothing by it', async () => {

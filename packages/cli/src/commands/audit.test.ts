@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const event = (seq: number, rest: object = {}) => ({
   seq,
@@ -28,7 +28,7 @@ describe('cloche audit', () => {
     for (const flags of [[], ['--json']]) {
       await using server = await startScriptedServer(pages.map((page) => json(200, page)));
       const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-      const { stdout, exitCode } = await runCloche(['audit', '--actor', 'key_1', ...flags], { env });
+      const { stdout, exitCode } = await runInProcess(['audit', '--actor', 'key_1', ...flags], { env });
       const lines = stdout.trimEnd().split('\n');
       assert.equal(exitCode, 0);
       assert.ok(server.requests.every(({ path }) => path.includes('actor=key_1')));
@@ -67,7 +67,7 @@ describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
         assert.equal(url, '/audit/verify?org=acme');
         response.end(JSON.stringify(report));
       });
-      return await runCloche(['admin', 'audit', 'verify', '--org', 'acme'], operator);
+      return await runInProcess(['admin', 'audit', 'verify', '--org', 'acme'], operator);
     };
     const clean = await verify();
     assert.deepEqual([clean.exitCode, clean.stdout.includes('3 audit events of org_1 checked')], [0, true]);
@@ -83,7 +83,7 @@ describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
     const lines = [JSON.stringify(event(1)), JSON.stringify(event(2))];
     const run = async (listener: RequestListener) => {
       await using operator = await serveOperator(listener);
-      return await runCloche(
+      return await runInProcess(
         ['admin', 'audit', 'export', '--org', 'acme', '--from', '2026-01-01', '--format', 'jsonl'],
         operator,
       );

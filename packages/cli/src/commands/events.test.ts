@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { eventStream, json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const event = (seq: number, type: string, sandbox: Parameters<typeof sampleSandbox>[0] = {}) => ({
   seq,
@@ -23,7 +23,7 @@ describe('cloche events', () => {
     ];
     await using server = await startScriptedServer(pages.map((page) => json(200, page)));
     const args = ['events', '--types', 'sandbox.*,artifact.created', '--project', 'prj_1', '--after', '0'];
-    const { stdout, exitCode } = await runCloche(args, { env: envOf(server) });
+    const { stdout, exitCode } = await runInProcess(args, { env: envOf(server) });
     const lines = stdout.trimEnd().split('\n');
     assert.equal(exitCode, 0);
     assert.equal(lines.length, 3);
@@ -54,7 +54,7 @@ describe('cloche events', () => {
           ? eventStream([...frames, forbidden])
           : json(200, { data: [], nextSeq: 5, hasMore: false }),
       );
-      const { stdout, exitCode } = await runCloche(['events', '-f', '--json', ...flags], { env: envOf(server) });
+      const { stdout, exitCode } = await runInProcess(['events', '-f', '--json', ...flags], { env: envOf(server) });
       assert.notEqual(exitCode, 0);
       assert.deepEqual(
         stdout
@@ -70,7 +70,7 @@ describe('cloche events', () => {
 
   it('says so when there are none', async () => {
     await using server = await startScriptedServer([json(200, { data: [], nextSeq: 0, hasMore: false })]);
-    const { stdout, stderr } = await runCloche(['events'], { env: envOf(server) });
+    const { stdout, stderr } = await runInProcess(['events'], { env: envOf(server) });
     assert.deepEqual([stdout, stderr], ['', 'There are no such events.\n']);
   });
 });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { CommandInfo } from '@cloche/sdk';
 import { eventStream, frame, json, type Reply, sampleCommand, startScriptedServer } from '@cloche/sdk/testing';
-import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
+import { exitOf, startCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const log = (seq: number, data: string, stream = 'stdout') =>
   frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });
@@ -25,7 +26,7 @@ describe('cloche exec', () => {
     await using service = await startService(
       eventStream([log(1, 'a\n'), log(2, 'b\n', 'stderr'), log(3, 'c'), exit({ status: 'exited', exitCode: 42 })]),
     );
-    const outcome = await runCloche(['exec', 'sbx_1', '--', 'ls', '-l', '--json'], service);
+    const outcome = await runInProcess(['exec', 'sbx_1', '--', 'ls', '-l', '--json'], service);
     assert.deepEqual(outcome, { exitCode: 42, stdout: 'a\nc', stderr: 'b\n' });
     assert.deepEqual(service.requests[0]?.body, { command: ['ls', '-l', '--json'], background: true });
   });
@@ -33,7 +34,7 @@ describe('cloche exec', () => {
   it('gives one word to the shell, and takes options before the sandbox', async () => {
     await using service = await startService(stream());
     const flags = ['--user', 'root', '--cwd', '/tmp', '-e', 'A=b=c', '--timeout', '90s'];
-    await runCloche(['exec', ...flags, 'sbx_1', 'ls | wc -l'], service);
+    await runInProcess(['exec', ...flags, 'sbx_1', 'ls | wc -l'], service);
     const expected = {
       command: 'ls | wc -l',
       background: true,
@@ -53,7 +54,7 @@ describe('cloche exec', () => {
       [['-e', 'A'], /Write it as KEY=VALUE\./],
     ] as const;
     for (const [args, words] of wrong) {
-      const { exitCode, stderr } = await runCloche(['exec', ...args, 'sbx_1', 'true']);
+      const { exitCode, stderr } = await runInProcess(['exec', ...args, 'sbx_1', 'true']);
       assert.equal(exitCode, 2);
       assert.match(stderr, words);
     }
@@ -61,7 +62,7 @@ describe('cloche exec', () => {
 
   it('leaves a detached command running and prints its id', async () => {
     await using service = await startService(stream());
-    const outcome = await runCloche(['exec', '-d', 'sbx_1', 'sleep', '9'], service);
+    const outcome = await runInProcess(['exec', '-d', 'sbx_1', 'sleep', '9'], service);
     assert.equal(outcome.stdout, 'cmd_1\n');
     assert.equal(service.requests.length, 1);
   });
@@ -75,7 +76,7 @@ describe('cloche exec', () => {
     });
     await using _ = server;
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-    const { exitCode } = await runCloche(['exec', '-i', 'sbx_1', 'sort'], { env, input: 'b\na\n' });
+    const { exitCode } = await runInProcess(['exec', '-i', 'sbx_1', 'sort'], { env, input: 'b\na\n' });
     assert.equal(exitCode, 0);
     const sent = server.requests
       .filter(({ path }) => path.endsWith('/stdin'))
@@ -94,7 +95,7 @@ describe('cloche exec', () => {
   it('says why a command failed', async () => {
     const failed = { status: 'failed', exitCode: 127, failureReason: 'nope: No such file or directory' } as const;
     await using service = await startService(eventStream([exit(failed)]));
-    const outcome = await runCloche(['exec', 'sbx_1', 'nope', '-x'], service);
+    const outcome = await runInProcess(['exec', 'sbx_1', 'nope', '-x'], service);
     assert.deepEqual(outcome, { exitCode: 127, stdout: '', stderr: 'nope: No such file or directory\n' });
   });
 });
@@ -102,10 +103,10 @@ describe('cloche exec', () => {
 describe('cloche logs', () => {
   it('prints what is there, and with -f what comes', async () => {
     await using service = await startService(stream(log(1, 'kept\n'), log(2, 'more\n')));
-    assert.equal((await runCloche(['logs', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\n');
-    assert.equal((await runCloche(['logs', '-f', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\nmore\n');
+    assert.equal((await runInProcess(['logs', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\n');
+    assert.equal((await runInProcess(['logs', '-f', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\nmore\n');
     for (const flags of [['--json'], ['--json', '-f']]) {
-      const { stdout } = await runCloche(['logs', ...flags, 'sbx_1', 'cmd_1'], service);
+      const { stdout } = await runInProcess(['logs', ...flags, 'sbx_1', 'cmd_1'], service);
       const [first] = stdout.split('\n').map((line) => line && JSON.parse(line));
       assert.deepEqual([first.type, first.data.seq, first.data.data], ['log', 1, 'kept\n']);
     }
@@ -115,10 +116,10 @@ describe('cloche logs', () => {
 describe('cloche command', () => {
   it('kills with the signal that is named', async () => {
     await using service = await startService(stream(), { status: 'killed' });
-    const outcome = await runCloche(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'SIGTERM'], service);
+    const outcome = await runInProcess(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'SIGTERM'], service);
     assert.equal(outcome.stderr, 'cmd_1 killed\n');
     assert.deepEqual(service.requests.at(-1)?.body, { signal: 'SIGTERM' });
-    const { exitCode, stderr } = await runCloche(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'TERM']);
+    const { exitCode, stderr } = await runInProcess(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'TERM']);
     assert.equal(exitCode, 2);
     assert.match(stderr, /Allowed choices are .*SIGTERM/);
   });

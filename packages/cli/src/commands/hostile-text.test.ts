@@ -15,7 +15,7 @@ import {
   sampleSandbox,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 /** Sets the title, clears the screen in two ways, changes the text direction, and starts a new line. */
 const HOSTILE = 'a\u001b]0;title\u0007\u001b[2J\u009b2J\u202etxt.exe\u200b\u2028\r\nfake';
@@ -50,7 +50,7 @@ after(async () => {
 const picture = frame('output', {
   ...{ kind: 'inline', format: 'png', value: 'iVBORw0KGgo=', mimeType: '-', role: 'result', bundle: 0 },
 });
-const cloche = (...args: string[]) => runCloche(args, { env: { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' } });
+const cloche = (...args: string[]) => runInProcess(args, { env: { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' } });
 
 describe('text of a sandbox', { concurrency: true }, () => {
   for (const line of [

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { failing, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const apiKey = {
   id: 'key_1',
@@ -30,7 +30,7 @@ describe('cloche key', () => {
   it('prints a new key alone to standard output', async () => {
     await using service = await startService(() => json(201, { apiKey, secret: 'clk_secret' }));
     const args = ['key', 'create', 'ci', '--scopes', 'code:run,file:read', '--projects', 'prj_1', '--expires', '1h'];
-    const { stdout, stderr, exitCode } = await runCloche(args, service);
+    const { stdout, stderr, exitCode } = await runInProcess(args, service);
     assert.deepEqual([exitCode, stdout], [0, 'clk_secret\n']);
     assert.match(stderr, /^key_1 \(ci\): code:run, file:read; the key is not shown again/);
     const { expiresAt, ...body } = Object(service.requests[0]?.body);
@@ -40,11 +40,11 @@ describe('cloche key', () => {
 
   it('prints the successor of a rotated key, and as JSON with --json', async () => {
     await using service = await startService(() => json(201, { apiKey, secret: 'clk_next' }));
-    assert.equal((await runCloche(['key', 'rotate', 'key_1', '--grace', '0'], service)).stdout, 'clk_next\n');
+    assert.equal((await runInProcess(['key', 'rotate', 'key_1', '--grace', '0'], service)).stdout, 'clk_next\n');
     assert.deepEqual(service.requests[0]?.body, { graceMs: 0 });
-    const { stdout } = await runCloche(['key', 'rotate', 'key_1', '--json'], service);
+    const { stdout } = await runInProcess(['key', 'rotate', 'key_1', '--json'], service);
     assert.deepEqual(JSON.parse(stdout), { apiKey, secret: 'clk_next' });
-    assert.equal((await runCloche(['key', 'rotate', 'key_1', '--grace', '8d'], service)).exitCode, 2);
+    assert.equal((await runInProcess(['key', 'rotate', 'key_1', '--grace', '8d'], service)).exitCode, 2);
   });
 
   it('lists, shows and revokes', async () => {
@@ -52,16 +52,16 @@ describe('cloche key', () => {
       json(200, method === 'GET' && !path.includes('key_1') ? { data: [apiKey], hasMore: false } : { apiKey }),
     );
     assert.match(
-      (await runCloche(['key', 'list', '--all'], service)).stdout,
+      (await runInProcess(['key', 'list', '--all'], service)).stdout,
       /key_1 +ci +clk_12345678 +code:run, file:read/,
     );
     assert.equal(service.requests[0]?.path, '/v1/api-keys?include=revoked');
-    assert.match((await runCloche(['key', 'get', 'key_1'], service)).stdout, /projects +all/);
-    assert.match((await runCloche(['key', 'revoke', 'key_1'], service)).stderr, /key_1 \(ci\) revoked/);
+    assert.match((await runInProcess(['key', 'get', 'key_1'], service)).stdout, /projects +all/);
+    assert.match((await runInProcess(['key', 'revoke', 'key_1'], service)).stderr, /key_1 \(ci\) revoked/);
   });
 
   it('names the scopes that there are', async () => {
-    const { exitCode, stderr } = await runCloche(['key', 'create', 'ci', '--scopes', 'nope']);
+    const { exitCode, stderr } = await runInProcess(['key', 'create', 'ci', '--scopes', 'nope']);
     assert.equal(exitCode, 2);
     assert.match(stderr, /no scope nope; use \* or any of: sandbox:create/);
   });
@@ -78,7 +78,7 @@ describe('cloche login', () => {
   it('checks the key and keeps it where only the user can read it', async () => {
     await using service = await startService(() => json(200, current));
     const env = { HOME: home, CLOCHE_URL: service.url };
-    const { exitCode, stderr } = await runCloche(['login'], { env, input: 'clk_typed\n' });
+    const { exitCode, stderr } = await runInProcess(['login'], { env, input: 'clk_typed\n' });
     assert.equal(exitCode, 0);
     assert.match(stderr, /Logged in to http:\/\/\S+ \(acme\); the key is in \S+config\.json\./);
     assert.doesNotMatch(stderr, /clk_typed/);
@@ -86,7 +86,7 @@ describe('cloche login', () => {
     assert.equal((await stat(file())).mode & 0o777, 0o600);
     assert.equal(service.requests[0]?.headers.authorization, 'Bearer clk_typed');
 
-    const { stdout } = await runCloche(['whoami'], { env: { HOME: home } });
+    const { stdout } = await runInProcess(['whoami'], { env: { HOME: home } });
     assert.match(stdout, /^acme \(org_1\), project default \(prj_1\)\n/);
     assert.equal(service.requests[1]?.headers.authorization, 'Bearer clk_typed');
   });
@@ -94,18 +94,18 @@ describe('cloche login', () => {
   it('keeps the old key when the new one does not work, and a file that others could read becomes private', async () => {
     await writeFile(file(), JSON.stringify({ url: 'http://localhost:1', apiKey: 'old' }), { mode: 0o644 });
     await using refusing = await startService(() => failing('unauthorized'));
-    const refused = await runCloche(['login', '--url', refusing.url], { env: { HOME: home }, input: 'clk_wrong' });
+    const refused = await runInProcess(['login', '--url', refusing.url], { env: { HOME: home }, input: 'clk_wrong' });
     assert.equal(refused.exitCode, 1);
     assert.equal(JSON.parse(await readFile(file(), 'utf8')).apiKey, 'old');
     await using service = await startService(() => json(200, current));
     const args = ['login', '--url', service.url, '--api-key', 'clk_flag'];
-    assert.equal((await runCloche(args, { env: { HOME: home } })).exitCode, 0);
+    assert.equal((await runInProcess(args, { env: { HOME: home } })).exitCode, 0);
     assert.equal(JSON.parse(await readFile(file(), 'utf8')).apiKey, 'clk_flag');
     assert.equal((await stat(file())).mode & 0o777, 0o600);
   });
 
   it('asks for a key that is there', async () => {
-    const { exitCode, stderr } = await runCloche(['login'], { env: { HOME: home }, input: ' \n' });
+    const { exitCode, stderr } = await runInProcess(['login'], { env: { HOME: home }, input: ' \n' });
     assert.equal(exitCode, 2);
     assert.match(stderr, /No key was given/);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const preview = {
   id: 'prv_1',
@@ -15,7 +15,7 @@ describe('cloche preview', () => {
   it('prints the link that opens the port, and nothing else on standard output', async () => {
     await using server = await startScriptedServer(() => json(201, { preview: { ...preview, accessToken: 'secret' } }));
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-    const { stdout, stderr, exitCode } = await runCloche(['preview', 'sbx_1', '8000', '--ttl', '10m'], { env });
+    const { stdout, stderr, exitCode } = await runInProcess(['preview', 'sbx_1', '8000', '--ttl', '10m'], { env });
     assert.deepEqual([exitCode, stdout], [0, 'http://prv-1.localhost:4680/?cloche_token=secret\n']);
     assert.match(stderr, /^private, prv_1, ends in /);
     assert.deepEqual(server.requests[0]?.body, { port: 8000, visibility: 'private', ttlMs: 600_000 });
@@ -26,13 +26,13 @@ describe('cloche preview', () => {
       json(200, method === 'GET' ? { data: [preview], hasMore: false } : { preview }),
     );
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-    assert.match((await runCloche(['preview', 'sbx_1', '--list'], { env })).stdout, /prv_1 +8000 +private/);
-    assert.match((await runCloche(['preview', 'sbx_1', '--close', 'prv_1'], { env })).stderr, /prv_1 closed/);
+    assert.match((await runInProcess(['preview', 'sbx_1', '--list'], { env })).stdout, /prv_1 +8000 +private/);
+    assert.match((await runInProcess(['preview', 'sbx_1', '--close', 'prv_1'], { env })).stderr, /prv_1 closed/);
   });
 
   it('says which ports there are', async () => {
     for (const port of ['0', '70000', 'x']) {
-      const { stderr, exitCode } = await runCloche(['preview', 'sbx_1', port]);
+      const { stderr, exitCode } = await runInProcess(['preview', 'sbx_1', port]);
       assert.equal(exitCode, 2, port);
       assert.match(stderr, /from 1 to 65535/);
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { failing, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const project = {
   id: 'prj_1',
@@ -17,7 +17,7 @@ const project = {
 async function run(script: Script, ...args: string[]) {
   await using server = await startScriptedServer(script);
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(['project', ...args], { env })), requests: server.requests };
+  return { ...(await runInProcess(['project', ...args], { env })), requests: server.requests };
 }
 const always: Script = ({ method, path }) =>
   method === 'GET' && !path.includes('prj_')

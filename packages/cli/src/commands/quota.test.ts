@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const data = [
   { quota: 'liveSandboxes', limit: 2, used: 1 },
@@ -11,7 +11,7 @@ const data = [
 async function run(answered: unknown[], ...args: string[]) {
   await using server = await startScriptedServer(() => json(200, { data: answered, hasMore: false }));
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(args, { env })), requests: server.requests };
+  return { ...(await runInProcess(args, { env })), requests: server.requests };
 }
 
 describe('cloche quota', () => {
@@ -33,7 +33,7 @@ describe('cloche quota', () => {
 describe('cloche admin quota set', () => {
   it('refuses quotas that do not exist and values that are no numbers', async () => {
     for (const setting of ['sandboxes=2', 'liveSandboxes=-1', 'liveSandboxes']) {
-      const { exitCode, stderr } = await runCloche(['admin', 'quota', 'set', '--org', 'acme', setting], { env: {} });
+      const { exitCode, stderr } = await runInProcess(['admin', 'quota', 'set', '--org', 'acme', setting], { env: {} });
       assert.equal(exitCode, 2, stderr);
     }
   });

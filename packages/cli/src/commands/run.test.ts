@@ -16,7 +16,8 @@ import {
   sampleSandbox,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
+import { exitOf, startCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const PNG = 'iVBORw0KGgo=';
 
@@ -54,7 +55,7 @@ describe('cloche run', () => {
     await using service = await startService(
       stream(frame('stdout', 'a\n'), frame('stderr', 'b\n'), frame('stdout', 'c')),
     );
-    const outcome = await runCloche(['run', '-c', 'print(1)'], { env: service.env });
+    const outcome = await runInProcess(['run', '-c', 'print(1)'], { env: service.env });
     assert.deepEqual(outcome, { exitCode: 0, stdout: 'a\nc', stderr: 'b\n' });
     assert.deepEqual(callsOf(service), [create, runStream, kill]);
     assert.deepEqual(service.requests[1]?.body, { code: 'print(1)', language: 'python' });
@@ -62,7 +63,7 @@ describe('cloche run', () => {
 
   it('lets its sandbox outlive the run only by a little, in case no client is left to kill it', async () => {
     await using service = await startService(stream());
-    await runCloche(
+    await runInProcess(
       ['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:api.example.org,*.example.com'],
       service,
     );
@@ -73,7 +74,7 @@ describe('cloche run', () => {
 
   it('gives a time that was chosen to the code alone: it starts when the sandbox is ready', async () => {
     await using service = await startService(stream());
-    await runCloche(['run', '-c', '1', '--timeout', '1s'], service);
+    await runInProcess(['run', '-c', '1', '--timeout', '1s'], service);
     assert.deepEqual(callsOf(service), [create, 'GET /v1/sandboxes/sbx_1?waitFor=ready&waitMs=60000', runStream, kill]);
   });
 
@@ -81,8 +82,8 @@ describe('cloche run', () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-cli-'));
     await using service = await startService(stream());
     await writeFile(join(folder, 'cell.ts'), 'const n: number = 1');
-    await runCloche(['run', join(folder, 'cell.ts')], service);
-    await runCloche(['run', '-', '-l', 'javascript'], { env: service.env, input: 'let x = 1' });
+    await runInProcess(['run', join(folder, 'cell.ts')], service);
+    await runInProcess(['run', '-', '-l', 'javascript'], { env: service.env, input: 'let x = 1' });
     await rm(folder, { recursive: true });
     const bodies = service.requests.filter(({ path }) => path.endsWith('/stream')).map(({ body }) => body);
     assert.deepEqual(bodies, [
@@ -99,7 +100,7 @@ describe('cloche run', () => {
       frame('complete', sampleRun({ error })),
     ]);
     await using service = await startService(failed);
-    const outcome = await runCloche(['run', '-c', '…'], service);
+    const outcome = await runInProcess(['run', '-c', '…'], service);
     assert.deepEqual(outcome, { exitCode: 1, stdout: 'half a line', stderr: 'Traceback:\n  line 1\nValueError: no\n' });
     assert.equal(callsOf(service).at(-1), kill);
   });
@@ -107,7 +108,7 @@ describe('cloche run', () => {
   it('names an error that has no traceback', async () => {
     const error = { name: 'TimeoutError', message: 'The run took longer than 60000 ms.' };
     await using service = await startService(eventStream([frame('complete', sampleRun({ error }))]));
-    const { stderr } = await runCloche(['run', '-c', '…'], service);
+    const { stderr } = await runInProcess(['run', '-c', '…'], service);
     assert.equal(stderr, 'TimeoutError: The run took longer than 60000 ms.\n');
   });
 
@@ -115,7 +116,7 @@ describe('cloche run', () => {
     await using service = await startService(
       stream(output('html', '<b>2</b>'), output('text', '2'), output('text', '<Figure>', 1), output('png', PNG, 1)),
     );
-    const outcome = await runCloche(['run', '-c', '…'], service);
+    const outcome = await runInProcess(['run', '-c', '…'], service);
     assert.equal(outcome.stdout, '2\n');
     assert.equal(outcome.stderr, 'png, 8 bytes; use --save-outputs DIR to save it\n');
   });
@@ -125,7 +126,7 @@ describe('cloche run', () => {
     await using service = await startService(
       stream(output('text', '<Figure>'), output('png', PNG), output('html', 'ü', 1)),
     );
-    const { stderr } = await runCloche(['run', '-c', '…', '--save-outputs', join(folder, 'new')], service);
+    const { stderr } = await runInProcess(['run', '-c', '…', '--save-outputs', join(folder, 'new')], service);
     assert.match(stderr, /png, 8 bytes; saved to .*output-1\.png/);
     assert.deepEqual(await readFile(join(folder, 'new', 'output-1.png')), Buffer.from(PNG, 'base64'));
     assert.equal(await readFile(join(folder, 'new', 'output-2.html'), 'utf8'), 'ü');
@@ -134,7 +135,7 @@ describe('cloche run', () => {
 
   it('prints each event as a line of JSON with --json', async () => {
     await using service = await startService(stream(frame('stdout', 'a'), output('text', '2')));
-    const { stdout, stderr } = await runCloche(['run', '-c', '…', '--json'], service);
+    const { stdout, stderr } = await runInProcess(['run', '-c', '…', '--json'], service);
     const events = stdout
       .trimEnd()
       .split('\n')
@@ -148,14 +149,14 @@ describe('cloche run', () => {
 
   it('leaves a sandbox alone that was there before, and speaks the language of a context that is named', async () => {
     await using service = await startService(stream());
-    await runCloche(['run', '--sandbox', 'sbx_1', '--context', 'cctx_1', '-c', '1'], service);
+    await runInProcess(['run', '--sandbox', 'sbx_1', '--context', 'cctx_1', '-c', '1'], service);
     assert.deepEqual(callsOf(service), ['GET /v1/sandboxes/sbx_1/code/contexts/cctx_1', runStream]);
     assert.deepEqual(service.requests[1]?.body, { code: '1', language: 'typescript', contextId: 'cctx_1' });
   });
 
   it('keeps its sandbox with --keep and says how to use it again', async () => {
     await using service = await startService(stream());
-    const { stderr } = await runCloche(['run', '--keep', '-c', '1'], service);
+    const { stderr } = await runInProcess(['run', '--keep', '-c', '1'], service);
     assert.deepEqual(callsOf(service), [create, runStream]);
     assert.deepEqual(service.requests[0]?.body, {});
     assert.equal(stderr, 'Kept sbx_1, which ends in 59 min: cloche run --sandbox sbx_1\n');
@@ -163,7 +164,7 @@ describe('cloche run', () => {
 
   it('kills its sandbox when the run cannot be opened', async () => {
     await using service = await startService(failing('sandbox_failed'));
-    const { exitCode, stderr } = await runCloche(['run', '-c', '1'], service);
+    const { exitCode, stderr } = await runInProcess(['run', '-c', '1'], service);
     assert.equal(exitCode, 1);
     assert.match(stderr, /^error: The sandbox failed/);
     assert.equal(callsOf(service).at(-1), kill);
@@ -211,7 +212,7 @@ describe('cloche run', () => {
       ['-c', '1', '--network', 'allowlist'],
       ['-c', '1', '--language', 'ruby'],
     ]) {
-      const { exitCode, stderr } = await runCloche(['run', ...args], service);
+      const { exitCode, stderr } = await runInProcess(['run', ...args], service);
       assert.equal(exitCode, 2, args.join(' '));
       assert.match(stderr, /^error: /);
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, type Script, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const secret = {
   id: 'sec_1',
@@ -18,7 +18,7 @@ const always: Script = ({ path, method }) =>
 async function run(input: string, ...args: string[]) {
   await using server = await startScriptedServer(always);
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(['secret', ...args], { env, input })), requests: server.requests };
+  return { ...(await runInProcess(['secret', ...args], { env, input })), requests: server.requests };
 }
 
 describe('cloche secret', () => {

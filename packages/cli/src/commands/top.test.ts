@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { CurrentSandboxMetrics, SandboxId } from '@cloche/contract';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
 import picocolors from 'picocolors';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 import { frame } from './top.ts';
 
 const COLORS = picocolors.createColors(false);
@@ -27,7 +27,7 @@ function metricsOf(name: string, cpu: number): CurrentSandboxMetrics {
 async function top(data: CurrentSandboxMetrics[], hasMore: boolean, ...args: string[]) {
   await using server = await startScriptedServer(() => json(200, { data, hasMore }));
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(['top', ...args], { env })), requests: server.requests };
+  return { ...(await runInProcess(['top', ...args], { env })), requests: server.requests };
 }
 
 describe('cloche top', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const HOUR = 3_600_000;
 const row = {
@@ -24,7 +24,7 @@ const other = { ...row, projectId: 'prj_other', sandboxMs: 1000 * HOUR, ingressB
 async function run(data: unknown[], ...args: string[]) {
   await using server = await startScriptedServer(() => json(200, { data, hasMore: false }));
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(['usage', ...args], { env })), requests: server.requests };
+  return { ...(await runInProcess(['usage', ...args], { env })), requests: server.requests };
 }
 
 /** Returns the cells of a table's line. */

@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { eventStream, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
 import { verifyWebhook } from '@cloche/sdk/webhooks';
-import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const webhook = {
@@ -35,7 +35,7 @@ const delivery = {
 async function run(script: Script, ...args: string[]) {
   await using server = await startScriptedServer(script);
   const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-  return { ...(await runCloche(['webhook', ...args], { env })), requests: server.requests };
+  return { ...(await runInProcess(['webhook', ...args], { env })), requests: server.requests };
 }
 const always: Script = ({ method, path }) => {
   if (path.includes('/deliveries?')) return json(200, { data: [delivery], hasMore: false });

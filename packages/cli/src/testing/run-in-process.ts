@@ -1,31 +1,64 @@
+import { Readable } from 'node:stream';
 import picocolors from 'picocolors';
 import { buildProgram } from '../program.ts';
 import { reportError } from '../report-error.ts';
 import type { Output } from '../terminal/terminal.ts';
-import type { Outcome } from './run-cloche.ts';
+import type { Invocation, Outcome } from './run-cloche.ts';
+
+interface InvocationHere extends Omit<Invocation, 'nodeArgs'> {
+  /** Address of the service, which then also gets an API key. */
+  readonly url?: string;
+  readonly isTerminal?: boolean;
+}
+
+let previous: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs the command line in this process, which takes a fraction of the time of a process of its own. For commands that
- * read no standard input and get no signals.
+ * Runs the command line in this process, which takes a fraction of the time of a process of its own: one command after
+ * the other, as each has the environment of the process. For commands that get no signals, write no bytes other than
+ * text, and need no process that ends.
  */
-export async function runInProcess(
-  args: readonly string[],
-  { url, isTerminal = false }: { url: string; isTerminal?: boolean },
-): Promise<Outcome> {
+export function runInProcess(args: readonly string[], invocation: InvocationHere = {}): Promise<Outcome> {
+  const outcome = previous.then(() => run(args, invocation));
+  previous = outcome.catch(() => undefined);
+  return outcome;
+}
+
+async function run(args: readonly string[], { url, env, input = '', isTerminal = false }: InvocationHere) {
   const [out, err] = [recordedOutput(isTerminal), recordedOutput(isTerminal)];
   const terminal = { out: out.output, err: err.output };
+  using _environment = withEnvironment(env ?? (url ? { CLOCHE_URL: url, CLOCHE_API_KEY: 'clk_test' } : {}));
+  using _input = withInput(input);
   const exitCodeBefore = process.exitCode;
   process.exitCode = 0;
   try {
-    // Options of all commands come first, because some commands pass on what follows their name.
-    const all = ['--url', url, '--api-key', 'clk_test', ...args];
-    await (await buildProgram('1', all, terminal)).parseAsync(all, { from: 'user' });
+    await (await buildProgram('1', args, terminal)).parseAsync([...args], { from: 'user' });
   } catch (error) {
     process.exitCode = await reportError(error, args.includes('--json'), terminal);
   }
   const exitCode = Number(process.exitCode);
   process.exitCode = exitCodeBefore;
   return { exitCode, stdout: out.text(), stderr: err.text() };
+}
+
+/** Gives this process an environment without its own `CLOCHE_*` variables and client file, until disposed. */
+function withEnvironment(env: Readonly<Record<string, string>>): Disposable {
+  const before = { ...process.env };
+  const replace = (changed: NodeJS.ProcessEnv) => {
+    for (const name of Object.keys(process.env)) if (!(name in changed)) delete process.env[name];
+    Object.assign(process.env, changed);
+  };
+  const kept = Object.entries(before).filter(([name]) => !name.startsWith('CLOCHE_'));
+  replace({ ...Object.fromEntries(kept), HOME: '/nonexistent', ...env });
+  return { [Symbol.dispose]: () => replace(before) };
+}
+
+/** Gives this process a standard input, until disposed. */
+function withInput(input: string): Disposable {
+  const before = Object.getOwnPropertyDescriptor(process, 'stdin') as PropertyDescriptor;
+  Object.defineProperty(process, 'stdin', { ...before, get: () => stdin });
+  const stdin = Readable.from(input === '' ? [] : [Buffer.from(input)]);
+  return { [Symbol.dispose]: () => Object.defineProperty(process, 'stdin', before) };
 }
 
 export function recordedOutput(isTerminal: boolean): { output: Output; text: () => string } {
