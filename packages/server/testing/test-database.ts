@@ -3,7 +3,9 @@ import { sql } from 'kysely';
 import { Client } from 'pg';
 import type { Database } from '../src/db/database.ts';
 import type { DatabaseKind } from '../src/db/database-kind.ts';
+import { embeddedDatabase } from '../src/db/embedded-database.ts';
 import { migrate } from '../src/db/migrate.ts';
+import type { NodeSqliteDatabase } from '../src/db/node-sqlite.ts';
 import { openDatabase } from '../src/db/open-database.ts';
 import { OWNER, SOCKETS, TEMPLATE, urlOf } from './postgres/postgres-server.ts';
 
@@ -19,11 +21,7 @@ let made = 0;
 
 /** Opens a database with all tables and no rows. The caller destroys it. */
 export async function openTestDatabase(kind = DATABASE_KIND): Promise<Database> {
-  if (sockets === undefined || kind === 'sqlite') {
-    const db = await openDatabase('sqlite::memory:');
-    await migrate(db);
-    return db;
-  }
+  if (sockets === undefined || kind === 'sqlite') return openInMemory();
   const used = free.pop();
   const name = used ?? (await createDatabase(sockets));
   const db = await openDatabase(urlOf(sockets, name));
@@ -35,6 +33,44 @@ export async function openTestDatabase(kind = DATABASE_KIND): Promise<Database> 
     free.push(name);
   };
   return db;
+}
+
+interface Statement {
+  readonly text: string;
+  readonly parameters: readonly unknown[];
+}
+/** What the migrations made in the first database of this process. */
+let migrated: readonly Statement[] | undefined;
+
+/** Opens a database in memory. Only the first of a process is migrated; copies take a fifth of the time. */
+async function openInMemory(): Promise<Database> {
+  const db = await openDatabase('sqlite::memory:');
+  // Sound: every database of SQLite is embedded.
+  const database = embeddedDatabase(db) as NodeSqliteDatabase;
+  if (migrated === undefined) {
+    await migrate(db);
+    migrated = contentOf(database);
+  } else {
+    const statements = migrated;
+    database.transact(() => {
+      for (const { text, parameters } of statements) database.prepare(text).run(parameters);
+    });
+  }
+  return db;
+}
+
+/** Returns the statements that create everything in the database, and its rows. */
+function contentOf(database: NodeSqliteDatabase): Statement[] {
+  const query = (text: string) => database.prepare(text, () => []).all([]) as Record<string, unknown>[];
+  const made = query("select type, name, sql from sqlite_master where name not like 'sqlite%' order by rowid");
+  const rows = made.flatMap(({ type, name }) => {
+    if (type !== 'table') return [];
+    return query(`select * from ${name}`).map((row) => {
+      const parameters = Object.values(row);
+      return { text: `insert into ${name} values (${parameters.map(() => '?')})`, parameters };
+    });
+  });
+  return [...made.map(({ sql: text }) => ({ text: String(text), parameters: [] })), ...rows];
 }
 
 /**

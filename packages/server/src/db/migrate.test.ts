@@ -46,6 +46,31 @@ describe('a database that a newer version has migrated', () => {
   });
 });
 
+describe('a database of a test', () => {
+  it('has the tables, indices and rows that migrations make, also when it is a copy of another', async () => {
+    await using migrated = await openDatabase('sqlite::memory:');
+    await migrate(migrated);
+    await using first = await openTestDatabase('sqlite');
+    await using copy = await openTestDatabase('sqlite');
+    const made = await contentOf(migrated);
+    assert.ok(made.length > 100);
+    for (const db of [first, copy]) assert.deepEqual(await contentOf(db), made);
+  });
+});
+
+/** Returns what an SQLite database has been made of, with its rows but for the times of migrations. */
+async function contentOf(db: Database): Promise<unknown[]> {
+  const { rows: made } = await sql<{ type: string; name: string }>`select * from sqlite_master order by name`.execute(
+    db,
+  );
+  const content: unknown[] = made.map((each) => ({ ...each, rootpage: undefined }));
+  for (const { name } of made.filter(({ type }) => type === 'table')) {
+    const { rows } = await sql<object>`select * from ${sql.table(name)}`.execute(db);
+    content.push(...rows.map((row) => ({ ...row, timestamp: undefined })));
+  }
+  return content;
+}
+
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 describe('an empty database', { skip }, () => {
   it('is migrated once by servers that start at the same time', async () => {
