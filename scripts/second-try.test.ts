@@ -11,7 +11,14 @@ function runner(failures: Record<string, number>) {
     for (const file of failedFiles) failures[file] = (failures[file] ?? 0) - 1;
     const failed = failedFiles.length;
     const passed = 2 * files.length - failed;
-    return { passed, failed, skipped: 0, failures: failedFiles.map((file) => `✖ ${file}\n`).join(''), failedFiles };
+    return {
+      passed,
+      failed,
+      skipped: 0,
+      failures: failedFiles.map((file) => `✖ ${file}\n`).join(''),
+      failedFiles,
+      seconds: {},
+    };
   };
   return { runs, run };
 }
@@ -42,6 +49,6 @@ it('at most three files of a whole run have a second try', async () => {
 });
 
 it('a failure without a file, such as that of the runner itself, stays', async () => {
-  const report = { passed: 1, failed: 1, skipped: 0, failures: '', failedFiles: [] };
+  const report = { passed: 1, failed: 1, skipped: 0, failures: '', failedFiles: [], seconds: {} };
   assert.equal((await new SecondTry().run(['a'], async () => report)).failed, 1);
 });

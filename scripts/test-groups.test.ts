@@ -74,7 +74,9 @@ describe('a group of test files', () => {
 });
 
 describe('the line of a grouped file', () => {
-  it('has the time of its tests', () => {
+  it('has the time of its tests, as the report has', () => {
     assert.match(printed, /f-last\.test\.ts {2}1 passed, 0 failed, (?!0\.0)/);
+    const last = Object.keys(report.seconds).find((file) => file.endsWith('f-last.test.ts'));
+    assert.ok((report.seconds[last ?? ''] ?? 0) > 0.05);
   });
 });

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { timeTable } from './time-table.ts';
+
+describe('the times of a test run', () => {
+  it('names each stage in its order, and the five slowest files of all stages', () => {
+    const unit = { name: 'unit', seconds: 90.04, files: { a: 4, b: 11.5, c: 0.2, d: 7 } };
+    const e2e = { name: 'e2e', seconds: 310, files: { b: 100, e: 0.3 } };
+    assert.deepEqual(timeTable([unit, e2e]).split('\n'), [
+      'Stages:',
+      '    90.0 s  unit',
+      '   310.0 s  e2e',
+      'Slowest files:',
+      '   100.0 s  e2e: b',
+      '    11.5 s  unit: b',
+      '     7.0 s  unit: d',
+      '     4.0 s  unit: a',
+      '     0.3 s  e2e: e',
+    ]);
+  });
+
+  it('names no files where no stage has any', () => {
+    assert.equal(timeTable([{ name: 'lint', seconds: 5, files: {} }]), 'Stages:\n     5.0 s  lint');
+  });
+});

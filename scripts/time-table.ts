@@ -1,0 +1,21 @@
+/** How long a stage of `npm test` took, and each of its files. */
+export interface StageTime {
+  readonly name: string;
+  readonly seconds: number;
+  /** Seconds by the path of the file. */
+  readonly files: Readonly<Record<string, number>>;
+}
+
+const SLOWEST = 5;
+
+/** Returns a table of the stages, and of the files whose tests took longest, with their seconds. */
+export function timeTable(stages: readonly StageTime[]): string {
+  const files = stages.flatMap(({ name, files }) =>
+    Object.entries(files).map(([file, seconds]) => ({ name: `${name}: ${file}`, seconds })),
+  );
+  const slowest = files.sort((one, other) => other.seconds - one.seconds).slice(0, SLOWEST);
+  const line = ({ name, seconds }: { name: string; seconds: number }) => `${seconds.toFixed(1).padStart(8)} s  ${name}`;
+  return ['Stages:', ...stages.map(line), ...(slowest.length > 0 ? ['Slowest files:', ...slowest.map(line)] : [])].join(
+    '\n',
+  );
+}
