@@ -23,6 +23,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
+  'functional/run-apis': 'the server translates requests to those that other files send',
   'functional/runtimes': 'starts a service with each runtime itself',
   'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
   'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',

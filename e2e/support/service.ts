@@ -75,6 +75,8 @@ const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
 const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
 /** Time until a server that was killed counts as dead, and what it did has been taken over. */
 export const TAKEN_OVER_MS = 60_000;
+/** Off by default; tests and guides use them. */
+const RUN_APIS = { CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion' };
 
 export interface ServiceOptions {
   readonly servers?: number;
@@ -104,6 +106,7 @@ export async function testService(
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
       ...SMALL_POOL,
       ...(servers > 1 && SHORT_LEASE),
+      ...RUN_APIS,
       ...ociRuntime(),
       ...compileCache(),
       ...(database !== undefined && { CLOCHE_DATABASE_URL: database }),

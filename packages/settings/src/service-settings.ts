@@ -172,6 +172,17 @@ export const SERVICE_SETTINGS = {
     summary: '`on` answers clients of the Model Context Protocol at `/mcp`',
     more: 'See [MCP](guides/mcp.md).',
   },
+  CLOCHE_RUN_APIS: {
+    value: text(
+      '^((dify|piston|sandbox-fusion)(,(dify|piston|sandbox-fusion))*)?$',
+      'of dify, piston, sandbox-fusion, separated by commas',
+    ),
+    default: '',
+    defaultText: 'none',
+    readBy: ['server'],
+    summary: 'APIs of one route that are answered, separated by commas: `dify`, `piston`, `sandbox-fusion`',
+    more: 'See [run APIs](guides/run-apis.md).',
+  },
   CLOCHE_AUDIT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 90 * DAY_MS,

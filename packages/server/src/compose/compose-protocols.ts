@@ -1,5 +1,6 @@
 import { E2bRouter, type TokenSeal } from '@cloche/e2b';
 import { McpRouter } from '@cloche/mcp';
+import { type RunApi, RunApisRouter } from '@cloche/run-apis';
 import type { Logger } from 'pino';
 import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
@@ -14,6 +15,8 @@ export interface ProtocolsDeps {
   readonly version: string;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
+  /** APIs of one route that are answered. */
+  readonly runApis: readonly RunApi[];
 }
 
 /** The protocols beside `/v1`. Each translates its requests to requests of `/v1`. */
@@ -30,12 +33,14 @@ export async function composeProtocols({
   version,
   answersE2b,
   answersMcp,
+  runApis,
 }: ProtocolsDeps): Promise<Protocols> {
   let servedAt = '';
   const apiUrl = () => servedAt;
-  const routers: (E2bRouter | McpRouter)[] = [];
+  const routers: (E2bRouter | McpRouter | RunApisRouter)[] = [];
   if (answersE2b) routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), log }));
   if (answersMcp) routers.push(new McpRouter({ apiUrl, version, log }));
+  if (runApis.length > 0) routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
   return {
     routers,
     servedAt(url) {

@@ -235,8 +235,8 @@ export async function startServer(
     ...secrets.routes,
     ...templates.routes,
   ];
-  const { answersE2b, answersMcp } = config;
-  const protocols = await composeProtocols({ ...shared, version, answersE2b, answersMcp });
+  const { answersE2b, answersMcp, runApis } = config;
+  const protocols = await composeProtocols({ ...shared, version, answersE2b, answersMcp, runApis });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;

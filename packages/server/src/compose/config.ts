@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ProjectQuotas } from '@cloche/contract';
 import { dataPaths } from '@cloche/layout';
+import type { RunApi } from '@cloche/run-apis';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
@@ -73,6 +74,7 @@ export interface Config {
   readonly answersE2b: boolean;
   /** Whether clients of the Model Context Protocol are answered. */
   readonly answersMcp: boolean;
+  readonly runApis: readonly RunApi[];
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
@@ -120,6 +122,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
     answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),
+    // Sound: the pattern of the setting permits no other names.
+    runApis: [...new Set(settings.CLOCHE_RUN_APIS.split(',').filter((api) => api !== ''))] as RunApi[],
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,

@@ -1,0 +1,102 @@
+import type { Command } from '@cloche/contract';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { satisfies, validRange } from 'semver';
+import { z } from 'zod';
+import { findLanguage, LANGUAGE_NAMES, LANGUAGES, type ProgramLanguage } from './languages.ts';
+import { RunApiError } from './run-api-error.ts';
+import type { RunRequest } from './run-request.ts';
+
+/** Time for which the versions of the interpreters are remembered. */
+const VERSIONS_MS = 600_000;
+/** Prints the version of each interpreter on a line. */
+const PRINT_VERSIONS =
+  'python3 -c "import platform; print(\'python3\', platform.python_version())"; ' +
+  'echo "node $(node -p process.versions.node)"; echo "bash $(echo $BASH_VERSION | cut -d "(" -f 1)"';
+/** Time limit that Piston gives a program by default. */
+const DEFAULT_RUN_MS = 3000;
+
+/** Body of `POST /api/v2/execute`. Limits of memory and of compilers are ignored. */
+const Execute = z.object({
+  language: z.string(),
+  version: z.string(),
+  files: z
+    .array(
+      z.object({
+        name: z.string().min(1).optional(),
+        content: z.string(),
+        encoding: z.enum(['base64', 'hex', 'utf8']).default('utf8'),
+      }),
+    )
+    .min(1)
+    .max(100),
+  stdin: z.string().default(''),
+  args: z.array(z.string()).max(1000).default([]),
+  run_timeout: z.number().positive().max(600_000).default(DEFAULT_RUN_MS),
+});
+
+/** Registers Piston's `GET /api/v2/runtimes` and `POST /api/v2/execute`. Programs have no network. */
+export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
+  const versions = new InterpreterVersions(run);
+  app.get('/api/v2/runtimes', async (request, reply) => {
+    const found = await versions.read(request, reply);
+    return LANGUAGES.map((language) => runtimeOf(language, found));
+  });
+  app.post('/api/v2/execute', async (request, reply) => {
+    const { language: name, version, files, stdin, args, run_timeout } = Execute.parse(request.body);
+    const language = findLanguage(name);
+    if (!language) throw new RunApiError(400, `${name} runtime is unknown; use ${LANGUAGE_NAMES}`);
+    const runtime = runtimeOf(language, await versions.read(request, reply));
+    if (validRange(version) === null || !satisfies(runtime.version, version))
+      throw new RunApiError(400, `${name}-${version} runtime is unknown; the version here is ${runtime.version}`);
+    const named = files.map(({ name: path, content, encoding }, index) => ({
+      path: path ?? (index === 0 ? `main.${language.extension}` : `file${index}.code`),
+      bytes: Buffer.from(content, encoding),
+    }));
+    const [main] = named;
+    const { command, output } = await run(request, reply, {
+      command: [language.interpreter, main?.path ?? '', ...args],
+      files: new Map(named.map(({ path, bytes }) => [path, bytes])),
+      stdin,
+      timeoutMs: Math.ceil(run_timeout),
+      hasNetwork: false,
+      user: 'user',
+    });
+    return { run: stageOf(command, output), language: language.name, version: runtime.version };
+  });
+}
+
+export function refusePiston({ status, message }: RunApiError, reply: FastifyReply): FastifyReply {
+  return reply.code(status).send({ message });
+}
+
+function runtimeOf({ name, aliases, interpreter }: ProgramLanguage, versions: ReadonlyMap<string, string>) {
+  const version = versions.get(interpreter) ?? '0.0.0';
+  return { language: name, version, aliases, ...(interpreter === 'node' ? { runtime: 'node' } : {}) };
+}
+
+/** Piston says `SIGKILL`, and no exit code, of a program that it ended at its time limit. */
+function stageOf({ status, exitCode, signal, stdout = '', stderr = '' }: Command, output: string) {
+  const endedBy = status === 'timed_out' ? 'SIGKILL' : (signal ?? null);
+  return { stdout, stderr, output, code: endedBy === null ? (exitCode ?? null) : null, signal: endedBy };
+}
+
+/** Reads the versions of the interpreters in a sandbox. They are the same for every client. */
+class InterpreterVersions {
+  readonly #run: RunRequest;
+  #read: { readonly at: number; readonly versions: ReadonlyMap<string, string> } | undefined;
+
+  constructor(run: RunRequest) {
+    this.#run = run;
+  }
+
+  async read(request: FastifyRequest, reply: FastifyReply): Promise<ReadonlyMap<string, string>> {
+    if (this.#read && performance.now() - this.#read.at < VERSIONS_MS) return this.#read.versions;
+    const program = { files: new Map(), timeoutMs: 30_000, hasNetwork: false, user: 'user' } as const;
+    const { command } = await this.#run(request, reply, { ...program, command: ['bash', '-c', PRINT_VERSIONS] });
+    if (command.exitCode !== 0) throw new RunApiError(503, 'The versions of the runtimes cannot be read; try again.');
+    const lines = (command.stdout ?? '').trim().split('\n');
+    const versions = new Map(lines.map((line) => line.split(' ', 2) as [string, string]));
+    this.#read = { at: performance.now(), versions };
+    return versions;
+  }
+}

@@ -1,0 +1,65 @@
+import type { Command } from '@cloche/contract';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { findLanguage, LANGUAGE_NAMES } from './languages.ts';
+import { RunApiError } from './run-api-error.ts';
+import type { RunRequest } from './run-request.ts';
+
+const SECONDS = 1000;
+
+/** Body of `POST /run_code`. `compile_timeout` is ignored: no language here is compiled. So is `memory_limit_MB`. */
+const RunCode = z.object({
+  code: z.string(),
+  language: z.string(),
+  run_timeout: z.number().positive().max(600).default(10),
+  stdin: z.string().nullish(),
+  files: z.record(z.string(), z.base64().nullable()).default({}),
+  fetch_files: z.array(z.string()).max(100).default([]),
+});
+
+/** Registers SandboxFusion's `POST /run_code`. Programs run as root of their sandbox, without a network. */
+export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void {
+  app.post('/run_code', async (request, reply) => {
+    const { code, language: name, stdin, run_timeout, files, fetch_files } = RunCode.parse(request.body);
+    const language = findLanguage(name);
+    if (!language) throw new RunApiError(422, `The language ${name} is not available; use ${LANGUAGE_NAMES}.`);
+    const main = `main.${language.extension}`;
+    const given = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== null);
+    const ended = await run(request, reply, {
+      command: [language.interpreter, main],
+      files: new Map([
+        ...given.map(([path, base64]): [string, Uint8Array] => [path, Buffer.from(base64, 'base64')]),
+        [main, Buffer.from(code)],
+      ]),
+      stdin: stdin ?? undefined,
+      timeoutMs: Math.ceil(run_timeout * SECONDS),
+      hasNetwork: false,
+      user: 'root',
+      fetch: fetch_files,
+    });
+    const { command } = ended;
+    return {
+      status: command.exitCode === 0 && command.status === 'exited' ? 'Success' : 'Failed',
+      message: '',
+      compile_result: null,
+      run_result: resultOf(command),
+      executor_pod_name: null,
+      files: Object.fromEntries([...ended.files].map(([path, bytes]) => [path, Buffer.from(bytes).toString('base64')])),
+    };
+  });
+}
+
+export function refuseSandboxFusion({ status, message }: RunApiError, reply: FastifyReply): FastifyReply {
+  return reply.code(status).send({ detail: message });
+}
+
+function resultOf({ status, durationMs = 0, exitCode, stdout, stderr }: Command) {
+  const timedOut = status === 'timed_out';
+  return {
+    status: timedOut ? 'TimeLimitExceeded' : 'Finished',
+    execution_time: durationMs / SECONDS,
+    return_code: timedOut ? null : (exitCode ?? null),
+    stdout,
+    stderr,
+  };
+}
