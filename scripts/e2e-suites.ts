@@ -9,6 +9,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
   'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
   'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
+  'functional/copy-database': 'the command copies records; functional/restarts tests how sandboxes are kept',
   'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
   'functional/e2b-python': 'the server translates requests to those that other files send',
@@ -21,10 +22,13 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/mcp': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
+  'functional/protocol-window':
+    'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
   'functional/run-apis': 'the server translates requests to those that other files send',
   'functional/runtimes': 'starts a service with each runtime itself',
+  'functional/servers': 'tests the load balancer, which is outside of sandboxes',
   'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
   'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',
   'functional/start': 'tests what npm start prints',
@@ -35,6 +39,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/webhooks': 'the server sends webhooks',
   'functional/workspace-archives':
     'the server judges and stores archives; functional/files tests how they are unpacked',
+  'functional/workspace-run-output':
+    'the agent keeps the output and the server sends it; functional/commands tests how output is captured',
   'security/connections':
     'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
   'security/egress-log': 'the gateway writes the log',

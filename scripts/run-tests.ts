@@ -50,19 +50,19 @@ const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder)
 const LONGEST_MS = 25 * 60_000;
 /** Exceeds the number of processors by one, because many tests wait more than they compute. */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
-/** Loading the 1300 modules of the server takes longer than the tests of most files. */
-const TESTS_OF_THE_SERVER = /^packages\/server\//;
+/** Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. */
+const GROUPED = /^packages\/(cli|hostd|sdk|server)\//;
 /** Test files with a service for those that need none of their own. A file waits for a third of its time. */
 const E2E = { concurrency: 2, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
   // Further checkers check much once more: four take 23 s of processor time, and one takes 10 s.
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'], startsEarly: true },
-  { name: 'unit', files: unitTests, grouped: TESTS_OF_THE_SERVER, concurrency: UNIT_CONCURRENCY },
+  { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
   {
     name: 'postgres',
     files: postgresTests,
-    grouped: TESTS_OF_THE_SERVER,
+    grouped: GROUPED,
     concurrency: UNIT_CONCURRENCY,
     globalSetup: 'packages/server/testing/postgres/global-setup.ts',
     install: installPostgres,

@@ -71,6 +71,15 @@ describe('a group of test files', () => {
     );
     assert.deepEqual(members.flat().sort(), files.sort());
   });
+
+  it('has files of one package', () => {
+    const files = ['packages/cli/src/a.test.ts', 'packages/sdk/src/b.test.ts', 'packages/cli/src/c.test.ts'];
+    const groups = groupTests(files, folder).map((path) => readFileSync(path, 'utf8'));
+    assert.deepEqual(
+      groups.map((text) => files.filter((file) => text.includes(file))),
+      [[files[0], files[2]], [files[1]]],
+    );
+  });
 });
 
 describe('the line of a grouped file', () => {

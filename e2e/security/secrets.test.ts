@@ -4,6 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Command } from '@cloche/contract';
+import { sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
@@ -86,7 +87,8 @@ for folder in ("/workspace", "/home", "/tmp", "/etc", "/run", "/root"):
             except OSError: pass
 print("found " + repr(found))`;
 
-describe('the clients of the image', () => {
+const replaced = sameWithEachRuntime('the gateway replaces it; network-policy tests curl, pip, git and npm with each');
+describe('the clients of the image', replaced, () => {
   const https = `https://${HOST}`;
   const clients: Record<string, { script: string; sends: string }> = {
     'curl in HTTP/1.1': { script: `curl -sSf --http1.1 -H "Authorization: Bearer $KEY" ${https}/`, sends: 'Bearer' },
