@@ -19,6 +19,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/idempotency': 'the server stores and replays responses',
   'functional/installations': 'tests that two installations use different names and addresses',
   'functional/jobs': 'tests SDK and command line; functional/workspace-runs tests the requests that they send',
+  'functional/monitoring': 'reads the metrics of server, hostd and gateway, which are the same for each runtime',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/mcp': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
@@ -35,6 +36,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
   'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
+  'functional/traces': 'the server exports the traces; hostd and agent tell the same steps with each runtime',
   'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
   'functional/webhooks': 'the server sends webhooks',
   'functional/workspace-archives':

@@ -57,7 +57,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   protocol: [[OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],
   server: [
     ['base'],
-    ['bytes'],
+    ['bytes', 'tracing'],
     ['db/migrations'],
     ['db'],
     ['db/copy'],

@@ -23,9 +23,11 @@
  * only its own run. Closing the connection before `done` cancels the run: it is interrupted, or removed from the queue.
  * With `RUNS_KEEP_ALIVE` in the request and the response, the server also sends empty lines during a run, and the agent
  * closes the connection when it has received nothing for `RUN_SILENCE_MS`.
- * The other requests also answer failures with `AgentErrorBody`.
+ * The other requests also answer failures with `AgentErrorBody`. A request with the header `cloche-timed` gets the header
+ * `server-timing` (`timings.ts`).
  */
 import { type Static, Type } from 'typebox';
+import { MAX_TIMINGS_CHARACTERS } from './timings.ts';
 
 export const Language = Type.Union([Type.Literal('python'), Type.Literal('javascript'), Type.Literal('typescript')]);
 export type Language = Static<typeof Language>;
@@ -65,6 +67,8 @@ export const StartRun = Type.Object({
   /** Absent if the request has no `Idempotency-Key`. Agents of earlier releases ignore it. */
   operation: Type.Optional(RunOperation),
   code: Type.String(),
+  /** Asks for `timings` in `done`. Agents of earlier releases ignore it. */
+  timed: Type.Optional(Type.Boolean()),
   /** Limit from the arrival of this request, including the wait in the context's queue. */
   timeoutMs: Type.Integer({ minimum: 1 }),
   /** Limits of the JSON-encoded sizes. */
@@ -135,6 +139,8 @@ export const RunDone = Type.Object({
   truncated: Type.Optional(Truncation),
   /** Whether the kernel was replaced since this context's previous result. */
   stateLost: Type.Optional(Type.Boolean()),
+  /** What the run took: the whole, `open` of its context, `queue` and `execute` (`timings.ts`). */
+  timings: Type.Optional(Type.String({ maxLength: MAX_TIMINGS_CHARACTERS })),
 });
 export type RunDone = Static<typeof RunDone>;
 

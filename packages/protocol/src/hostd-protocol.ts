@@ -21,7 +21,8 @@
  * | `POST /captured-versions` | `DeriveVersion` → `CapturedVersion`: the files of another version under a new manifest |
  * | `DELETE /captured-versions/:versionId` | → 204 once the version cannot be launched any more; idempotent |
  *
- * The body of a failure is `HostdErrorBody`.
+ * The body of a failure is `HostdErrorBody`. A request with the W3C header `traceparent` gets the header `server-timing`
+ * (`timings.ts`).
  */
 import { type Static, Type } from 'typebox';
 import { VersionId } from './captured-versions.ts';

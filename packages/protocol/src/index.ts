@@ -27,4 +27,5 @@ export * from './port-tunnel.ts';
 export * from './run-connection.ts';
 export * from './sandbox-ids.ts';
 export * from './secret-protocol.ts';
+export * from './timings.ts';
 export * from './version.ts';

@@ -102,6 +102,7 @@ class RunConnection {
       const context = start.open
         ? await this.#contexts.open(start.contextId, start.open)
         : this.#contexts.get(start.contextId);
+      run.opened();
       // Deferred, so that output that the kernel has printed so far is read first. It does not belong to this run.
       setImmediate(() => this.#submit(run, context, start.operation));
     } catch (error) {

@@ -1,4 +1,4 @@
-import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
+import { type FromKernel, type RunDone, type RunError, type StartRun, Stopwatch } from '@cloche/protocol';
 import { BoundedText } from '../base/bounded-text.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { EventWriter } from './event-writer.ts';
@@ -31,8 +31,10 @@ export class Run {
   readonly #writer: EventWriter;
   readonly #texts: Record<StandardStream, BoundedText>;
   readonly #forms: OutputForms;
+  readonly #stopwatch: Stopwatch | undefined;
   #listener: RunListener | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #openedAt = 0;
   #begunAt: number | undefined;
   #ended = false;
 
@@ -49,6 +51,7 @@ export class Run {
       stderr: new BoundedText('stderr', start.limits.stderrBytes),
     };
     this.#forms = new OutputForms(start.limits);
+    this.#stopwatch = start.timed ? new Stopwatch(arrivedAt) : undefined;
   }
 
   get ended(): boolean {
@@ -80,8 +83,15 @@ export class Run {
     this.#listener?.relieved(this);
   }
 
+  /** Call when the context is open. */
+  opened(): void {
+    this.#openedAt = performance.now();
+    this.#stopwatch?.note('open', this.#openedAt - this.#arrivedAt);
+  }
+
   begin(): void {
     this.#begunAt = performance.now();
+    this.#stopwatch?.note('queue', this.#begunAt - this.#openedAt);
   }
 
   printed(stream: StandardStream, bytes: Buffer): void {
@@ -104,6 +114,8 @@ export class Run {
     const { executionCount, error, stateLost } = result;
     if (error !== undefined) this.#writer.event({ type: 'error', runId: this.id, data: error });
     const truncated = this.#truncated();
+    if (this.#begunAt !== undefined) this.#stopwatch?.note('execute', performance.now() - this.#begunAt);
+    const timings = this.#stopwatch?.read();
     this.#writer.end({
       type: 'done',
       runId: this.id,
@@ -113,6 +125,7 @@ export class Run {
         ...(error !== undefined && { error }),
         ...(truncated !== undefined && { truncated }),
         ...(stateLost && { stateLost }),
+        ...(timings !== undefined && { timings }),
       },
     });
     this.#client.end(this);

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { IdleTidying } from '@cloche/node-support';
-import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE } from '@cloche/protocol';
+import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE, TIMED_HEADER } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
@@ -8,7 +8,7 @@ import type { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
 import type { SandboxProvisioner } from '../provisioning/sandbox-provisioner.ts';
 import type { TerminalRegistry } from '../terminals/terminal-registry.ts';
-import { answer } from '../wire/answer.ts';
+import { answer, timeAnswer } from '../wire/answer.ts';
 import { readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
 import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
 import type { FileRequests } from './file-requests.ts';
@@ -34,6 +34,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
   const activity = new IdleTidying(IDLE_MS);
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     activity.touch();
+    if (request.headers[TIMED_HEADER] !== undefined) timeAnswer(response);
     const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
     answered.catch((error: unknown) => answerError(response, error));
   };

@@ -1,7 +1,17 @@
 import type { ServerResponse } from 'node:http';
+import { Stopwatch, TIMINGS_HEADER } from '@cloche/protocol';
+
+const stopwatches = new WeakMap<ServerResponse, Stopwatch>();
+
+/** Makes the answer tell how long it took from now. */
+export function timeAnswer(response: ServerResponse): void {
+  stopwatches.set(response, new Stopwatch());
+}
 
 /** Sends a response with a JSON body, or without a body. */
 export function answer(response: ServerResponse, status: number, body?: unknown): void {
+  const stopwatch = stopwatches.get(response);
+  if (stopwatch) response.setHeader(TIMINGS_HEADER, stopwatch.read());
   if (body === undefined) {
     response.writeHead(status).end();
     return;

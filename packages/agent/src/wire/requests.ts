@@ -56,6 +56,7 @@ export function readStartRun(body: unknown): StartRun {
     runId: textIn(fields, 'runId'),
     ...(fields.operation !== undefined && { operation: readOperation(objectIn(fields, 'operation')) }),
     code: textIn(fields, 'code'),
+    ...(fields.timed === true && { timed: true }),
     timeoutMs: integerIn(fields, 'timeoutMs', 1),
     limits: {
       stdoutBytes: integerIn(limits, 'stdoutBytes', 0),

@@ -18,7 +18,9 @@ import {
   StartedLanguage,
   StoppedInstance,
   StopQuery,
+  Stopwatch,
   TemplateVersionList,
+  TIMINGS_HEADER,
   VersionId,
 } from '@cloche/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -31,6 +33,7 @@ import type { VersionRemoval } from '../capture/version-removal.ts';
 import { SANDBOX_ID_PATTERN } from '../instance/instance-key.ts';
 import type { Instances } from '../instances/instances.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
+import type { OnStep } from '../launch/launcher.ts';
 import type { CapturedVersions } from '../storage/captured-versions.ts';
 import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 
@@ -92,6 +95,7 @@ export function createApp({
   app.setNotFoundHandler((_request, reply) => {
     reply.code(404).send(errorBody('bad_request', 'no such operation'));
   });
+  timeTracedRequests(app);
   app.addHook('onResponse', async (request, reply) => logOutcome(log, request, reply));
 
   app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health());
@@ -135,7 +139,8 @@ export function createApp({
         response: { 200: LaunchedInstance, default: HostdErrorBody },
       },
     },
-    async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
+    async (request, reply) =>
+      instances.launch(nameOf(request.params), request.body, closedEarly(reply), request.trace?.onStep),
   );
 
   app.post<{ Params: Static<typeof InstanceParams>; Body: ProvideKernel }>(
@@ -238,18 +243,42 @@ function errorBody(code: HostdError['code'], message: string): Static<typeof Hos
 
 declare module 'fastify' {
   interface FastifyRequest {
+    trace?: RequestTrace | undefined;
     failure?: HostdError;
   }
 }
 
+interface RequestTrace {
+  readonly id: string;
+  readonly stopwatch: Stopwatch;
+  readonly onStep: OnStep;
+}
+
+/** Tells the server what each of its traced requests took. */
+function timeTracedRequests(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    const id = /^00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/.exec(String(request.headers.traceparent))?.[1];
+    if (id !== undefined) {
+      const stopwatch = new Stopwatch();
+      request.trace = { id, stopwatch, onStep: (step, durationMs) => stopwatch.note(step, durationMs) };
+    }
+    done();
+  });
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (request.trace) reply.header(TIMINGS_HEADER, request.trace.stopwatch.read());
+    done();
+  });
+}
+
 /** Logs one line for each operation; reads are logged at debug level. */
 function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
-  const { failure, method, params } = request;
+  const { failure, method, params, trace } = request;
   const outcome = {
     operation: `${method} ${request.routeOptions.url ?? 'unknown'}`,
     ...(params as object),
     status: reply.statusCode,
     durationMs: Math.round(reply.elapsedTime * 10) / 10,
+    ...(trace && { traceId: trace.id }),
     ...(failure && { code: failure.code, err: failure }),
   };
   if (reply.statusCode >= 500) log.error(outcome);

@@ -11,7 +11,7 @@ import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from 
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
 import { findLive } from '../instance/live-instance.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
-import type { Launcher, RunningInstance } from '../launch/launcher.ts';
+import type { Launcher, OnStep, RunningInstance } from '../launch/launcher.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
@@ -64,9 +64,9 @@ export class Instances {
 
   /**
    * Claims an instance that was launched ahead, or launches one. Idempotent: returns an instance that already lives.
-   * Leaves nothing behind if it rejects or `signal` aborts.
+   * Leaves nothing behind if it rejects or `signal` aborts. Tells `onStep` what each step took.
    */
-  async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance> {
+  async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal, onStep?: OnStep): Promise<LaunchedInstance> {
     const own = instanceKey(name);
     return this.#actions.run(own, async () => {
       const { records, kernels, templates, removeInstance } = this.#deps;
@@ -81,9 +81,11 @@ export class Instances {
       if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
       // Now, so that the zygote is loaded by the time the first kernel is requested.
       kernels.prepare(template);
+      const startedAt = performance.now();
       const claimed = await this.#claim(name, spec, signal);
+      onStep?.('claim', performance.now() - startedAt);
       if (claimed) return claimed;
-      const launched = await this.#launchWhenFree(planForSandbox(name, spec, template), signal);
+      const launched = await this.#launchWhenFree(planForSandbox(name, spec, template), signal, onStep);
       return { ...this.#describe(own, { ...name, ...launched }), ...UNKNOWN };
     });
   }
@@ -283,7 +285,7 @@ export class Instances {
   }
 
   /** Launches an instance as soon as egress can enforce its policy and fewer than `PARALLEL_LAUNCHES` are under way. */
-  async #launchWhenFree(plan: LaunchPlan, signal: AbortSignal): Promise<RunningInstance> {
+  async #launchWhenFree(plan: LaunchPlan, signal: AbortSignal, onStep?: OnStep): Promise<RunningInstance> {
     const { egress, launcher, pool } = this.#deps;
     const abort = new AbortController();
     const either = AbortSignal.any([signal, abort.signal]);
@@ -292,7 +294,7 @@ export class Instances {
       // Before the semaphore, so that a launch that waits for egress does not delay others.
       if (plan.network === 'gated') await egress.ready(either);
       using _ = pool.holdBack();
-      return await this.#launches.run(either, () => launcher.launch(plan, either));
+      return await this.#launches.run(either, () => launcher.launch(plan, either, onStep));
     } finally {
       this.#aborts.delete(plan.key);
     }

@@ -69,8 +69,12 @@ export interface LauncherOptions {
   /** Command of the first process; the agent by default. */
   command?: readonly string[];
   /** Called after each step with its duration. */
-  onStep?: (step: string, durationMs: number) => void;
+  onStep?: OnStep;
 }
+
+export type OnStep = (step: string, durationMs: number) => void;
+
+type Stepper = <T>(name: string, act: () => T | Promise<T>) => Promise<T>;
 
 /** A launched instance, apart from the sandbox that has it. */
 export type RunningInstance = Omit<PooledRecord, 'status'>;
@@ -89,11 +93,11 @@ export class Launcher {
    * Launches an instance and writes its record. Throws `launch_failed`, `no_capacity` or the signal's reason, and then
    * nothing of the instance is left.
    */
-  async launch(plan: LaunchPlan, signal: AbortSignal): Promise<RunningInstance> {
+  async launch(plan: LaunchPlan, signal: AbortSignal, onStep?: OnStep): Promise<RunningInstance> {
     const { key } = plan;
     const undo = new UndoStack();
     try {
-      const running = await this.#runSteps(plan, undo, signal);
+      const running = await this.#runSteps(plan, undo, this.#stepper(signal, onStep), signal);
       undo.keep();
       return running;
     } catch (cause) {
@@ -106,10 +110,9 @@ export class Launcher {
     }
   }
 
-  async #runSteps(plan: LaunchPlan, undo: UndoStack, signal: AbortSignal): Promise<RunningInstance> {
+  async #runSteps(plan: LaunchPlan, undo: UndoStack, step: Stepper, signal: AbortSignal): Promise<RunningInstance> {
     const host = this.#host;
     const { key, template, resources, network } = plan;
-    const step = this.#stepper(signal);
     const paths = rootPaths(host.mountsDir, key);
 
     await step('intent', () => {
@@ -179,12 +182,14 @@ export class Launcher {
   }
 
   /** Returns a function that runs a step, reports its duration, and throws if the launch was aborted meanwhile. */
-  #stepper(signal: AbortSignal) {
+  #stepper(signal: AbortSignal, onStep?: OnStep): Stepper {
     return async <T>(name: string, act: () => T | Promise<T>): Promise<T> => {
       signal.throwIfAborted();
       const startedAt = performance.now();
       const result = await act();
-      this.#options.onStep?.(name, performance.now() - startedAt);
+      const durationMs = performance.now() - startedAt;
+      this.#options.onStep?.(name, durationMs);
+      onStep?.(name, durationMs);
       signal.throwIfAborted();
       return result;
     };

@@ -60,6 +60,7 @@ import { CustomTemplateRepository } from '../templates/custom/custom-template-re
 import { FindTemplates } from '../templates/custom/find-templates.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import type { StartedWork } from '../usage/started-work.ts';
 import type { Usage } from './compose-usage.ts';
 
@@ -76,6 +77,7 @@ export interface SandboxesDeps {
   readonly notifications: Notifications;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
+  readonly tracing?: Tracing | undefined;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -147,6 +149,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     log,
     metrics,
+    tracing: deps.tracing,
     launchTimeoutMs,
     serverId: servers.own,
   });

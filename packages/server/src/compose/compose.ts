@@ -38,6 +38,7 @@ import { Quotas } from '../quotas/quotas.ts';
 import { RequestCounts } from '../quotas/request-counts.ts';
 import { RequestRates } from '../quotas/request-rates.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
 import { composeApiKeys } from './compose-api-keys.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
@@ -71,18 +72,18 @@ export interface Server {
 
 /**
  * Starts the server and resolves when it serves requests. If it rejects, the database is closed; the caller then ends the
- * process. `driver` runs the sandboxes; by default it is that of the configuration, and tests may pass their own.
+ * process. `ownDriver` runs the sandboxes; by default it is that of the configuration, and tests may pass their own.
  */
-export async function startServer(
-  config: Config,
-  log: Logger,
-  driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
-): Promise<Server> {
+export async function startServer(config: Config, log: Logger, ownDriver?: RuntimeDriver): Promise<Server> {
   const ids = randomIds;
   const sockets = runPaths(config.runDir, config.serverName);
   const isBalanced = config.serverName !== undefined;
   // Closes what is open when a later step fails.
   await using opened = new AsyncDisposableStack();
+  const version = ownVersion();
+  const tracing = await openTracing(config.tracing, version, log);
+  opened.defer(() => tracing?.close());
+  const driver = ownDriver ?? new HostdDriver(runPaths(config.runDir).hostdSocket, tracing);
   const db = await openDatabase(config.databaseUrl);
   opened.defer(() => db.destroy());
   warnOfWaiting(await migrate(db), log);
@@ -118,7 +119,6 @@ export async function startServer(
 
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
-  const version = ownVersion();
   const { replayMaxBytes, leaseMs } = config;
   const claims = await composeIdempotency({ ...shared, serverId, leaseMs, version, serverDir, replayMaxBytes });
   opened.defer(() => claims.close());
@@ -145,6 +145,7 @@ export async function startServer(
     projects: projects.access,
     quotas,
     driver,
+    tracing,
     settings: config.sandboxes,
     metrics,
     keepArtifact,
@@ -258,6 +259,7 @@ export async function startServer(
     auditLog,
     refusals,
     metrics,
+    tracing,
     version,
     check,
     readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
@@ -321,6 +323,7 @@ export async function startServer(
       await claims.close();
       await notifications.close();
       await db.destroy();
+      await tracing?.close();
     },
   };
 }

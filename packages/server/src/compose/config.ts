@@ -12,6 +12,7 @@ import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
 import { keptSocketFd } from '../http/kept-socket.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { readTracingSettings, type TracingSettings } from '../tracing/tracing-settings.ts';
 import { parseRanges, type TargetOptions } from '../webhooks/target-guard.ts';
 
 const PREFIX = 'CLOCHE_';
@@ -83,6 +84,8 @@ export interface Config {
   readonly webhookTargets: TargetOptions;
   /** Limits of every organization whose operator sets no others. */
   readonly quotas: ProjectQuotas;
+  /** Undefined if no traces are exported. */
+  readonly tracing: TracingSettings | undefined;
   readonly sandboxes: SandboxSettings;
 }
 
@@ -104,7 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   return Object.freeze({
     port: settings.CLOCHE_PORT,
     host: settings.CLOCHE_HOST,
-    keptSocketFd: keptSocket(env),
+    keptSocketFd: checked(() => keptSocketFd(env, process.pid)),
     drainMs: settings.CLOCHE_DRAIN_MS,
     dataDir,
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
@@ -127,7 +130,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,
-    webhookTargets: Object.freeze(webhookTargets(settings)),
+    webhookTargets: Object.freeze(checked(() => webhookTargets(settings))),
+    tracing: checked(() => readTracingSettings(env)),
     quotas: Object.freeze({
       liveSandboxes: settings.CLOCHE_MAX_SANDBOXES ?? null,
       artifactBytes: inBytes(settings.CLOCHE_ARTIFACTS_MAX_MB) ?? null,
@@ -149,9 +153,10 @@ function answers(setting: 'on' | 'off' | undefined, host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
-function keptSocket(env: Readonly<Record<string, string | undefined>>): number | undefined {
+/** Calls `read`, whose errors name the wrong variable. @throws ConfigError */
+function checked<T>(read: () => T): T {
   try {
-    return keptSocketFd(env, process.pid);
+    return read();
   } catch (error) {
     throw new ConfigError((error as Error).message);
   }
@@ -175,17 +180,13 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
   };
 }
 
-/** @throws ConfigError for a list of ranges with what is no range */
+/** Throws for a list of ranges with what is no range. */
 function webhookTargets(settings: Settings): TargetOptions {
-  try {
-    return {
-      allowHttp: settings.CLOCHE_WEBHOOK_ALLOW_HTTP === 'on',
-      allowCidrs: parseRanges('CLOCHE_WEBHOOK_ALLOW_CIDRS', settings.CLOCHE_WEBHOOK_ALLOW_CIDRS),
-      denyCidrs: parseRanges('CLOCHE_EGRESS_DENY_CIDRS', settings.CLOCHE_EGRESS_DENY_CIDRS),
-    };
-  } catch (error) {
-    throw new ConfigError((error as Error).message);
-  }
+  return {
+    allowHttp: settings.CLOCHE_WEBHOOK_ALLOW_HTTP === 'on',
+    allowCidrs: parseRanges('CLOCHE_WEBHOOK_ALLOW_CIDRS', settings.CLOCHE_WEBHOOK_ALLOW_CIDRS),
+    denyCidrs: parseRanges('CLOCHE_EGRESS_DENY_CIDRS', settings.CLOCHE_EGRESS_DENY_CIDRS),
+  };
 }
 
 function checkedSettings(env: Readonly<Record<string, string | undefined>>): Settings {

@@ -12,6 +12,7 @@ import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import { auditRefusal } from './audited-route.ts';
 import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
@@ -29,6 +30,7 @@ import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { addSignedUploads, type SignedUploads } from './signed-uploads.ts';
+import { endSpan, traceRequests } from './trace-requests.ts';
 import { holdContinue } from './uploads.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
@@ -57,6 +59,7 @@ export interface AppDeps {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
+  readonly tracing?: Tracing | undefined;
   readonly version: string;
   /** Rejects while sandboxes cannot be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
@@ -91,6 +94,7 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock, r
   app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
     outcomes.write(request, reply);
+    endSpan(request, reply);
     if (refusals) auditRefusal(refusals, request);
     done();
   });
@@ -135,6 +139,8 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
       if (rate) await applyRate(reply, rate);
       requireOperationScope(credential, operation, request.params);
     },
+    // The answer of a socket has no end that could end a span.
+    ...(deps.tracing && route.kind !== 'socket' && { preHandler: traceRequests(deps.tracing) }),
     handler: async (request, reply) => {
       if (mayHaveEnded(request, deps)) await authenticate(request);
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);

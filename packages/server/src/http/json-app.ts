@@ -134,6 +134,7 @@ function identify(app: FastifyInstance, { clock }: JsonAppDeps): void {
       isClientsBound: false,
       idempotency: undefined,
       audit: undefined,
+      span: undefined,
     };
     reply.header(REQUEST_ID_HEADER, request.id).header('x-content-type-options', 'nosniff');
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {

@@ -23,7 +23,7 @@ export class OutcomeLog {
   }
 
   write(request: FastifyRequest, reply: FastifyReply): void {
-    const { operation, credential, errorCode, isClientsBound, idempotency } = request.state;
+    const { operation, credential, errorCode, isClientsBound, idempotency, span } = request.state;
     const level = !operation ? 'debug' : reply.statusCode >= 500 && !isClientsBound ? 'error' : 'info';
     if (!this.#log.isLevelEnabled(level)) return;
     if (level === 'info' && !credential && !this.#hasRoom()) return;
@@ -38,6 +38,7 @@ export class OutcomeLog {
       apiKeyId: credential?.apiKeyId,
       errorCode,
       idempotency,
+      traceId: span?.traceId,
     };
     this.#log[level](outcome, 'request');
   }

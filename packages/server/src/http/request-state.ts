@@ -1,6 +1,7 @@
 import type { ErrorCode, Operation } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
+import type { Span } from '../tracing/tracing.ts';
 
 /** Facts about a request, gathered during its execution for its log line and its metrics. */
 export interface RequestState {
@@ -15,6 +16,8 @@ export interface RequestState {
   idempotency: IdempotencyOutcome | undefined;
   /** The audit event of the request; undefined if its operation has none. */
   audit: RequestAudit | undefined;
+  /** Undefined if the request is not traced. */
+  span: Span | undefined;
 }
 
 export type IdempotencyOutcome = 'executed' | 'replayed' | 'refused';

@@ -5,10 +5,10 @@ import type { PartName } from './parts.ts';
 
 /** Variables of the operator's environment that the parts inherit; others may hold unrelated secrets. */
 const INHERITED =
-  /^(PATH|LANG|LC_\w+|TZ|NODE_EXTRA_CA_CERTS|NODE_OPTIONS|NODE_V8_COVERAGE|SSL_CERT_FILE|SSL_CERT_DIR|OTEL_\w+|(https?|no|all)_proxy)$/i;
+  /^(PATH|LANG|LC_\w+|TZ|NODE_EXTRA_CA_CERTS|NODE_OPTIONS|NODE_V8_COVERAGE|SSL_CERT_FILE|SSL_CERT_DIR|(https?|no|all)_proxy)$/i;
 
-/** Variables with the credentials of an S3 bucket, for the server. */
-const OF_THE_SERVER = /^AWS_\w+$/;
+/** Variables with credentials for the server alone: of an S3 bucket, and of the collector of traces. */
+const OF_THE_SERVER = /^(AWS|OTEL)_\w+$/;
 
 export type ServedAt = { host: string; port: number };
 

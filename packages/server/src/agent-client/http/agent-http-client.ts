@@ -14,6 +14,7 @@ import {
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../base/result-memory.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
+import { errorTypeOf, type Tracing } from '../../tracing/tracing.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { refusal } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';
@@ -52,6 +53,7 @@ export interface AgentHttpClientDeps {
   /** Limits on long lines, shared by the clients of all agents. */
   serverLineMemory?: ServerLineMemory;
   events?: SharedBudget;
+  tracing?: Tracing | undefined;
 }
 
 /** HTTP client of one instance's agent. Validates every response before use. */
@@ -66,6 +68,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #budget: EventBudget;
   readonly #lineMemory: SandboxLineMemory;
   readonly #connections: RunConnections;
+  readonly #tracing: Tracing | undefined;
   #kernelReady: boolean;
 
   constructor(
@@ -77,12 +80,14 @@ export class AgentHttpClient implements AgentClient {
       kernelReady = false,
       serverLineMemory = new ServerLineMemory(),
       events,
+      tracing,
     }: AgentHttpClientDeps = {},
   ) {
     this.#provideKernel = provideKernel;
     this.#noteLanguage = noteLanguage;
     this.#kernelReady = kernelReady;
-    this.#transport = new AgentTransport(dial, onBroken);
+    this.#tracing = tracing;
+    this.#transport = new AgentTransport(dial, onBroken, tracing);
     this.#budget = new EventBudget(events);
     this.commands = new AgentHttpCommands(this.#transport, this.#budget);
     this.files = new AgentHttpFiles(this.#transport);
@@ -158,22 +163,29 @@ export class AgentHttpClient implements AgentClient {
     using _ = onAbort(signal, () => connection.destroy(signal.reason));
     using streamLines = this.#lineMemory.open(signal, (error) => connection.destroy(error));
     const memory = lineMemoryOf(streamLines, resultMemory, signal);
+    const span = this.#tracing?.startChild('agent run', 'client');
     let isDone = false;
+    let errorType: string | undefined;
     try {
       const { open, ...cell } = request;
       const opening = open && { open: this.#withKernel(contextId, open) };
-      connection.start(JSON.stringify({ contextId, ...opening, ...cell }));
+      connection.start(JSON.stringify({ contextId, ...opening, ...cell, ...(span && { timed: true }) }));
       while (!isDone) {
         const line = await connection.nextLine(memory);
         const waiting = resultMemory?.hold(line.length, signal);
         if (waiting) await waiting;
         const event = parseEvent(line);
         isDone = event.type === 'done';
+        if (event.type === 'done') span?.addRemoteWork('agent', 'run', event.data.timings);
         yield event;
         const restMs = isDone ? 0 : this.#budget.spend(line.length);
         if (restMs > 0) await pause(restMs, signal);
       }
+    } catch (error) {
+      errorType = errorTypeOf(error);
+      throw error;
     } finally {
+      span?.end(errorType);
       this.#connections.release(connection, isDone);
     }
   }

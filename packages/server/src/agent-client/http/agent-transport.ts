@@ -2,12 +2,13 @@ import { type Agent, type ClientRequest, type IncomingMessage, request } from 'n
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { onAbort } from '@cloche/node-support';
-import { AgentErrorBody } from '@cloche/protocol';
+import { AgentErrorBody, TIMED_HEADER } from '@cloche/protocol';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { TransferAgent } from '../../bytes/byte-transfer.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
+import { type Tracing, tracedRequest } from '../../tracing/tracing.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { type RequestGroup, refusal, toAgentError } from '../agent-errors.ts';
 import { MalformedResponseError, readJson } from '../bounded-body.ts';
@@ -57,8 +58,11 @@ export class AgentTransport {
   /** `node:http`, because it copies less of a body and waits for `100 Continue` before it sends one. */
   readonly #agents: { readonly transfers: Agent; readonly files: Agent };
 
+  readonly #tracing: Tracing | undefined;
+
   /** @param onBroken called when no connection for contexts is left, as `RuntimeDriver.connect` describes */
-  constructor(dial: Dial, onBroken?: () => void) {
+  constructor(dial: Dial, onBroken?: () => void, tracing?: Tracing) {
+    this.#tracing = tracing;
     this.dial = () => dial();
     const contexts = openPool(dial, { connections: CONTROL_CONNECTIONS, keepAliveMaxTimeout: KEEP_ALIVE_MS });
     contexts.on('disconnect', () => {
@@ -77,10 +81,32 @@ export class AgentTransport {
   }
 
   /** Sends a request and returns the response before its body has been read. */
-  async open(group: SmallRequests, { method, path, message }: SmallRequest, signal: AbortSignal) {
-    const body = message && { body: JSON.stringify(message), headers: JSON_HEADERS };
+  async open(group: SmallRequests, asked: SmallRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    if (!this.#tracing) return this.#send(group, asked, signal);
+    // Only the kind of resource: what follows names files or is an id.
+    const name = `${asked.method} /${asked.path.split('/', 2)[1]}`;
+    return tracedRequest(this.#tracing, 'agent', name, (span) =>
+      this.#send(group, asked, signal, span && { [TIMED_HEADER]: '1' }),
+    );
+  }
+
+  async #send(
+    group: SmallRequests,
+    { method, path, message }: SmallRequest,
+    signal: AbortSignal,
+    timed: Readonly<Record<string, string>> = {},
+  ): Promise<Dispatcher.ResponseData> {
+    const body = message && { body: JSON.stringify(message) };
+    const headers = message ? { ...JSON_HEADERS, ...timed } : timed;
     try {
-      const response = await this.#pools[group].request({ method, path, signal, onInfo: refuseInterim, ...body });
+      const response = await this.#pools[group].request({
+        method,
+        path,
+        signal,
+        onInfo: refuseInterim,
+        headers,
+        ...body,
+      });
       if (response.statusCode < 300) return response;
       throw await readRefusal(response.body, group);
     } catch (error) {

@@ -4,6 +4,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { isConnectionError } from '../../agent-client/agent-errors.ts';
 import { readJson } from '../../agent-client/bounded-body.ts';
+import { type Tracing, tracedRequest } from '../../tracing/tracing.ts';
 import { CaptureError, LaunchError } from '../runtime-driver.ts';
 
 const health = Compile(HostdHealth);
@@ -35,11 +36,13 @@ type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
  */
 export class HostdConnection {
   readonly #pool: Pool;
+  readonly #tracing: Tracing | undefined;
   /** Of the hostd that the open connections lead to; undefined when it may have been replaced. */
   #health: Health | undefined;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
-  constructor(socketPath: string) {
+  constructor(socketPath: string, tracing?: Tracing) {
+    this.#tracing = tracing;
     this.#pool = new Pool('http://hostd', {
       socketPath,
       connections: CONNECTIONS,
@@ -88,11 +91,26 @@ export class HostdConnection {
     await this.#pool.destroy();
   }
 
+  /** Sends a request, and measures it if it belongs to a traced one of a client. */
   async #send(method: Method, path: string, signal: AbortSignal, message?: object): Promise<Dispatcher.ResponseData> {
+    if (!this.#tracing) return this.#exchange(method, path, signal, message);
+    return tracedRequest(this.#tracing, 'host', `${method} ${routeOf(path)}`, (span) =>
+      this.#exchange(method, path, signal, message, span && { traceparent: span.traceparent }),
+    );
+  }
+
+  async #exchange(
+    method: Method,
+    path: string,
+    signal: AbortSignal,
+    message?: object,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Dispatcher.ResponseData> {
     let response: Dispatcher.ResponseData;
     try {
-      const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
-      response = await this.#pool.request({ method, path, signal, ...body });
+      const json = message && { body: JSON.stringify(message) };
+      const type = message && { 'content-type': 'application/json' };
+      response = await this.#pool.request({ method, path, signal, ...json, headers: { ...headers, ...type } });
     } catch (error) {
       // An abort by the caller is passed on. A time limit of this driver means that hostd does not respond.
       if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
@@ -105,6 +123,12 @@ export class HostdConnection {
     if (capture) throw new CaptureError(capture, error.message);
     throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
   }
+}
+
+/** Returns the path without ids, whose second and third segments are ids. */
+function routeOf(path: string): string {
+  const [, resource, , , action] = path.split('/');
+  return action === undefined ? `/${resource}` : `/${resource}/${action}`;
 }
 
 /** @throws LaunchError `incompatible` */

@@ -27,6 +27,7 @@ import { readText } from '../../agent-client/bounded-body.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
+import type { Tracing } from '../../tracing/tracing.ts';
 import {
   type AgentClient,
   AgentError,
@@ -79,9 +80,12 @@ export class HostdDriver implements RuntimeDriver {
   readonly #launched = new Map<string, { readonly agentAnswers: boolean; readonly kernelReady: boolean }>();
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
+  readonly #tracing: Tracing | undefined;
+
   /** @param socketPath `runPaths(runDir).hostdSocket` */
-  constructor(socketPath: string) {
-    this.#hostd = new HostdConnection(socketPath);
+  constructor(socketPath: string, tracing?: Tracing) {
+    this.#tracing = tracing;
+    this.#hostd = new HostdConnection(socketPath, tracing);
   }
 
   /** Claims for the OCI runtime that hostd reported last. */
@@ -108,6 +112,7 @@ export class HostdDriver implements RuntimeDriver {
       noteLanguage: (language) => this.#noteLanguage(language),
       serverLineMemory: this.#lineMemory,
       events: this.#events,
+      tracing: this.#tracing,
       ...(onBroken && { onBroken }),
     });
     if (fresh?.agentAnswers) {

@@ -11,6 +11,7 @@ import {
   type Launched,
   type RuntimeDriver,
 } from '../../driver/runtime-driver.ts';
+import { type Tracing, traced } from '../../tracing/tracing.ts';
 import { type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
@@ -36,6 +37,7 @@ export interface LaunchSandboxDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: SandboxMetrics;
+  readonly tracing?: Tracing | undefined;
   readonly launchTimeoutMs: number;
   /** Id of this server, which owns its launches. */
   readonly serverId: string;
@@ -108,11 +110,11 @@ export class LaunchSandbox {
   }
 
   async #launch(record: SandboxRecord, aborted: AbortSignal): Promise<void> {
-    const { clock, launchTimeoutMs, log, metrics } = this.#deps;
+    const { clock, launchTimeoutMs, log, metrics, tracing } = this.#deps;
     using deadline = new Deadline(launchTimeoutMs, aborted);
     const startedAt = clock.now();
     try {
-      const instance = await this.#makeReady(record, deadline.signal);
+      const instance = await traced(tracing, 'launch sandbox', () => this.#makeReady(record, deadline.signal));
       metrics.launched((clock.now() - startedAt) / 1000);
       await this.#connectAhead(instance, aborted);
     } catch (error) {
