@@ -1,6 +1,6 @@
 import type { TokenSeal } from './e2b-deps.ts';
 
-/** What the token of a sandbox gives access to. */
+/** The sandbox that a token opens, and the key with which it does. */
 export interface Access {
   readonly apiKey: string;
   readonly sandboxId: string;

@@ -4,11 +4,12 @@ import type { FileEntry } from '@cloche/contract';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { isLive } from '../control/e2b-sandbox.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
-import { type BoxSession, basicUser, isGone, openSession, pathOf, userOf } from './box-session.ts';
+import { type BoxSession, basicUser, isGone, pathOf, sessionOf, userOf } from './box-session.ts';
 import { filesystemService } from './filesystem-service.ts';
 import { processService } from './process-service.ts';
 
@@ -35,8 +36,7 @@ export async function boxRoutes(app: FastifyInstance, deps: E2bDeps): Promise<vo
     const { info } = await cloche.sandboxes.get(sandboxId).catch((error: unknown) => {
       throw isGone(error) ? new E2bError(502, 'The sandbox has ended.') : error;
     });
-    const ended = ['expiring', 'destroyed', 'failed'].includes(info.status);
-    return reply.code(ended ? 502 : 204).send();
+    return reply.code(isLive(info) ? 204 : 502).send();
   });
   await app.register(async (scope) => fileRoutes(scope, deps));
 }
@@ -71,14 +71,6 @@ async function fileRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
     if (written.length === 0) throw new E2bError(400, 'The form has no file; send at least one.');
     return written;
   });
-}
-
-function sessionOf({ headers }: FastifyRequest, deps: E2bDeps): BoxSession {
-  const header = (name: string) => {
-    const value = headers[name];
-    return typeof value === 'string' ? value : undefined;
-  };
-  return openSession(header, deps);
 }
 
 /** The path of the query comes before the name of a file in a form. */

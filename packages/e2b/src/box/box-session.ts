@@ -1,5 +1,6 @@
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
+import type { FastifyRequest } from 'fastify';
 import { readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
@@ -37,6 +38,15 @@ export function openSession(header: HeaderOf, { apiUrl, seal }: E2bDeps): BoxSes
     commands: new Commands(cloche, id),
     contexts: new Contexts(cloche, id),
   };
+}
+
+/** Opens the sandbox of an HTTP request. @throws E2bError 401 */
+export function sessionOf({ headers }: FastifyRequest, deps: E2bDeps): BoxSession {
+  const header = (name: string) => {
+    const value = headers[name];
+    return typeof value === 'string' ? value : undefined;
+  };
+  return openSession(header, deps);
 }
 
 /** Returns the user of `Authorization: Basic user:`, or of a query. @throws E2bError 401 for any other user. */

@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import type { CodeContext, CodeOutput, CodeRunEvent, Language } from '@cloche/contract';
 import { isClocheError } from '@cloche/sdk';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
-import { type BoxSession, openSession, pathOf } from './box-session.ts';
+import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { resultsOf } from './e2b-result.ts';
 import { changeDirectory, HomeDirectory } from './home-directory.ts';
 
@@ -84,14 +84,6 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
     await begin(session, context.info, pathOf('', 'user'));
     return reply.code(204).send();
   });
-}
-
-function sessionOf({ headers }: FastifyRequest, deps: E2bDeps): BoxSession {
-  const header = (name: string) => {
-    const value = headers[name];
-    return typeof value === 'string' ? value : undefined;
-  };
-  return openSession(header, deps);
 }
 
 /** Moves a new kernel to its directory. */

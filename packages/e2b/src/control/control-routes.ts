@@ -1,4 +1,4 @@
-import { LIMITS } from '@cloche/contract';
+import { LIMITS, type SandboxId } from '@cloche/contract';
 import { Cloche, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -52,10 +52,12 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
     return reply.code(204).send();
   });
   app.get<ById>('/sandboxes/:sandboxID/metrics', async (request) =>
-    metricsOf(await (await liveSandbox(request, deps)).metrics()),
+    metricsOf((await clientOf(request, deps).call('getSandboxMetrics', { params: paramsOf(request) })).metrics),
   );
   app.post<WithTimeout>('/sandboxes/:sandboxID/timeout', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
-    await setTimeout(await liveSandbox(request, deps), request.body?.timeout ?? 0);
+    const ttlMs = (request.body?.timeout ?? 0) * SECONDS;
+    if (ttlMs === 0) await (await liveSandbox(request, deps)).kill();
+    else await clientOf(request, deps).call('setSandboxTtl', { params: paramsOf(request), body: { ttlMs } });
     return reply.code(204).send();
   });
   app.post<WithTimeout>('/sandboxes/:sandboxID/refreshes', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
@@ -75,6 +77,11 @@ function keyOf({ headers }: FastifyRequest): string {
 /** Retries are the client's own. */
 function clientOf(request: FastifyRequest, { apiUrl }: E2bDeps): Cloche {
   return new Cloche({ url: apiUrl(), apiKey: keyOf(request), maxRetries: 0 });
+}
+
+/** Ids are opaque, so only the service can check them. */
+function paramsOf({ params }: FastifyRequest<ById>) {
+  return { sandboxId: params.sandboxID as SandboxId };
 }
 
 async function createSandbox(request: FastifyRequest<{ Body: CreateRequest }>, deps: E2bDeps): Promise<Sandbox> {
@@ -102,11 +109,6 @@ async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promis
 /** Sets the lifetime unless the sandbox lives longer already. */
 async function extend(sandbox: Sandbox, timeoutS: number): Promise<void> {
   if (Date.now() + timeoutS * SECONDS > Date.parse(sandbox.info.expiresAt)) await sandbox.setTtl(timeoutS * SECONDS);
-}
-
-async function setTimeout(sandbox: Sandbox, timeoutS: number): Promise<void> {
-  if (timeoutS === 0) await sandbox.kill();
-  else await sandbox.setTtl(timeoutS * SECONDS);
 }
 
 interface ListQuery {
