@@ -203,6 +203,29 @@ describe('a command', { concurrency: true }, () => {
   });
 });
 
+describe('a command in a terminal', () => {
+  it('has the requested size, is typed to, and is resized while it runs', async () => {
+    const terminal = { cols: 101, rows: 31 };
+    const command = await commands.start('stty size; read -r; stty size', { terminal, stdinOpen: true });
+    await commands.printed(command.id, '31 101');
+    const path = `${commands.path}/${command.id}`;
+    assert.equal((await service.api.post(`${path}/resize`, { cols: 77, rows: 22 })).status, 200);
+    await service.api.post(`${path}/stdin`, { data: '\n' });
+    await commands.get(command.id, '?waitMs=20000');
+    const text = (await commands.logs(command.id)).map(({ data }) => data).join('');
+    assert.match(text, /^31 101\r\n\s*22 77\r\n$/);
+    assert.equal((await service.api.post(`${path}/resize`, { cols: 80, rows: 24 })).body.error.code, 'conflict');
+  });
+
+  it('is refused a size for a command without one, and a size out of range', async () => {
+    const command = await commands.start('sleep 300');
+    const path = `${commands.path}/${command.id}/resize`;
+    assert.equal((await service.api.post(path, { cols: 80, rows: 24 })).body.error.code, 'conflict');
+    assert.equal((await service.api.post(path, { cols: 0, rows: 1001 })).body.error.code, 'invalid_request');
+    await commands.kill(command.id);
+  });
+});
+
 describe('commands that are many at once', () => {
   it('answer each with its own output and end', async () => {
     const numbers = Array.from({ length: 40 }, (_, n) => n);

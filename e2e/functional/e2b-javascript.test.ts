@@ -79,6 +79,42 @@ for (const [name, client] of Object.entries({ 'the newest client': newest, 'a cl
       assert.equal(await sandbox.commands.kill(command.pid), false);
     });
 
+    it('opens a terminal: input, size, joining, variables, kill and its time limit', async () => {
+      let screen = '';
+      const decoder = new TextDecoder();
+      const show = (data: Uint8Array) => {
+        screen += decoder.decode(data);
+      };
+      const { pty } = sandbox;
+      const terminal = await pty.create({ cols: 101, rows: 31, onData: show, envs: { SHAPE: 'round' }, cwd: '/tmp' });
+      const type = (line: string) => pty.sendInput(terminal.pid, new TextEncoder().encode(`${line}\n`));
+      await type('stty size; echo "$COLOR-$SHAPE-$PWD-$TERM"');
+      await eventually(() => /31 101\r\nteal-round-\/tmp-xterm-256color\r\n/.test(screen), {
+        because: 'the shell has a terminal of the requested size',
+      });
+      await pty.resize(terminal.pid, { cols: 77, rows: 22 });
+      await type('stty size');
+      await eventually(() => screen.includes('22 77\r\n'), { because: 'the terminal was resized' });
+      assert.ok((await sandbox.commands.list()).some(({ pid, cmd }) => pid === terminal.pid && cmd === '/bin/bash'));
+      let joined = '';
+      const again = await pty.connect(terminal.pid, {
+        onData: (data) => {
+          joined += Buffer.from(data).toString();
+        },
+      });
+      await type('echo for $((1 + 1))');
+      await eventually(() => joined.includes('for 2\r\n') && screen.includes('for 2\r\n'), {
+        because: 'both clients see the screen',
+      });
+      await again.disconnect();
+      assert.equal(await pty.kill(terminal.pid), true);
+      await assert.rejects(terminal.wait(), client.CommandExitError);
+      assert.equal(await pty.kill(terminal.pid), false);
+      await assert.rejects(pty.resize(terminal.pid, { cols: 1, rows: 1 }), client.NotFoundError);
+      const short = await pty.create({ cols: 80, rows: 24, onData: () => undefined, timeoutMs: 500 });
+      await assert.rejects(short.wait(), client.TimeoutError);
+    });
+
     it('writes, reads, lists, moves and removes files', async () => {
       const { files } = sandbox;
       const written = await files.write('notes/one.txt', 'first');

@@ -6,7 +6,7 @@ import unittest
 from collections.abc import Callable
 
 from e2b import AsyncSandbox as AsyncPlainSandbox
-from e2b import CommandExitException, NotFoundException, TimeoutException
+from e2b import CommandExitException, NotFoundException, PtySize, TimeoutException
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 
 
@@ -57,6 +57,20 @@ class SyncClient(unittest.TestCase):
         self.assertIn(command.pid, [each.pid for each in self.box.commands.list()])
         self.assertTrue(command.kill())
         self.assertFalse(self.box.commands.kill(command.pid))
+
+    def test_opens_a_terminal(self) -> None:
+        terminal = self.box.pty.create(PtySize(rows=31, cols=101), envs={"SHAPE": "round"}, cwd="/tmp")
+        self.box.pty.resize(terminal.pid, PtySize(rows=22, cols=77))
+        self.box.pty.send_stdin(terminal.pid, b'stty size; echo "$COLOR-$SHAPE-$PWD"; exit 4\n')
+        screen: list[bytes] = []
+        with self.assertRaises(CommandExitException) as raised:
+            terminal.wait(on_pty=screen.append)
+        self.assertEqual(raised.exception.exit_code, 4)
+        self.assertRegex(b"".join(screen), rb"22 77\r\nteal-round-/tmp\r\n")
+        other = self.box.pty.create(PtySize(rows=24, cols=80))
+        self.assertEqual(self.box.pty.connect(other.pid).pid, other.pid)
+        self.assertTrue(self.box.pty.kill(other.pid))
+        self.assertFalse(self.box.pty.kill(other.pid))
 
     def test_uses_files(self) -> None:
         files = self.box.files

@@ -138,11 +138,25 @@ const commandFields = {
   ),
 };
 
+/** Columns and rows that a terminal can have. */
+export const terminalSize = {
+  cols: Type.Integer({ minimum: 1, maximum: 1000, description: 'Columns.' }),
+  rows: Type.Integer({ minimum: 1, maximum: 1000, description: 'Rows.' }),
+};
+
 export const CreateCommandBody = Type.Object(
   {
     ...commandFields,
     background: Type.Optional(
       Type.Boolean({ default: false, description: 'Respond when the command has started, not when it has ended.' }),
+    ),
+    terminal: Type.Optional(
+      Type.Object(terminalSize, {
+        additionalProperties: false,
+        description:
+          'Runs the command in a terminal of this size. All its output is `stdout` then. With `stdinOpen`, what is written ' +
+          'to its standard input is typed. Sandboxes that were launched by an earlier version of the service ignore it.',
+      }),
     ),
   },
   {
@@ -229,6 +243,13 @@ export const CommandStdinBody = Type.Object(
   },
 );
 export type CommandStdinBody = Static<typeof CommandStdinBody>;
+
+export const ResizeCommandBody = Type.Object(terminalSize, {
+  $id: 'ResizeCommand',
+  additionalProperties: false,
+  examples: [{ cols: 120, rows: 40 }],
+});
+export type ResizeCommandBody = Static<typeof ResizeCommandBody>;
 
 export const KillCommandBody = Type.Object(
   { signal: Type.Optional(oneOf(SIGNALS, 'Default: `SIGKILL`.')) },

@@ -172,12 +172,17 @@ export class ApiClient {
     });
   }
 
-  /** Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. */
-  async *watch(id: WatchId, request: RequestOf<WatchId>): AsyncGenerator<FileEvent, void> {
+  /**
+   * Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported.
+   * @param onOpen called once, when all later changes will be reported.
+   */
+  async *watch(id: WatchId, request: RequestOf<WatchId>, onOpen?: () => void): AsyncGenerator<FileEvent, void> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
     const deadline = new Deadline(prepared.timeoutMs, request.signal);
     try {
-      yield* readFileEvents(await this.#retrying(prepared, deadline, readEventBody), deadline);
+      const body = await this.#retrying(prepared, deadline, readEventBody);
+      onOpen?.();
+      yield* readFileEvents(body, deadline);
     } catch (error) {
       throw outcomeOf(error, prepared, deadline, request.signal);
     } finally {

@@ -73,6 +73,15 @@ export class Command {
     await this.sendStdin('', { ...options, close: true });
   }
 
+  /**
+   * Resizes the terminal of a command that was started with `terminal`.
+   * @throws {ClocheError} `conflict`: the command has ended or has no terminal.
+   */
+  async resize(cols: number, rows: number, options: CallOptions = {}): Promise<this> {
+    const request = { ...options, params: this.#params, body: { cols, rows } };
+    return this.#take(await this.#client.call('resizeCommand', request));
+  }
+
   /** Sends a signal to the command and all processes that it started. Default: `SIGKILL`. Idempotent. */
   async kill(signal: Signal = 'SIGKILL', options: CallOptions = {}): Promise<this> {
     return this.#take(await this.#client.call('killCommand', { ...options, params: this.#params, body: { signal } }));

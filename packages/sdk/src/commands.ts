@@ -27,6 +27,13 @@ export interface RunCommandOptions extends CommandOptions {
   signal?: AbortSignal | undefined;
 }
 
+export interface StartCommandOptions extends CommandOptions {
+  /** Keeps standard input open for `sendStdin`. */
+  stdinOpen?: boolean | undefined;
+  /** Runs the command in a terminal of this size. All its output is `stdout` then. */
+  terminal?: { readonly cols: number; readonly rows: number } | undefined;
+}
+
 /** The commands of a sandbox. */
 export class Commands {
   readonly #client: ApiClient;
@@ -54,11 +61,13 @@ export class Commands {
     return this.#followToEnd(started, options);
   }
 
-  /** Starts a command and returns while it runs. `stdinOpen` keeps its standard input open for `sendStdin`. */
-  async start(command: CommandLine, options: CommandOptions & { stdinOpen?: boolean } = {}): Promise<Command> {
+  /** Starts a command and returns while it runs. */
+  async start(command: CommandLine, options: StartCommandOptions = {}): Promise<Command> {
+    const { stdinOpen, terminal } = options;
     const request = this.#request(command, options, {
       background: true,
-      ...(options.stdinOpen && { stdinOpen: true }),
+      ...(stdinOpen && { stdinOpen }),
+      ...(terminal && { terminal }),
     });
     return new Command(this.#client, (await this.#client.call('createCommand', request)).command);
   }

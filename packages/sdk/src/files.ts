@@ -40,6 +40,12 @@ export interface FileStream {
   readonly etag: string | undefined;
 }
 
+export interface WatchOptions extends Omit<FileOptions, 'idempotencyKey'> {
+  /** Also watches directories below. Default: false. */
+  recursive?: boolean | undefined;
+  onOpen?: (() => void) | undefined;
+}
+
 /**
  * The files of a sandbox. Paths are absolute, relative to `/workspace`, or `file:///` URIs, which can name files of any
  * bytes.
@@ -145,13 +151,15 @@ export class Files {
    * ```ts
    * for await (const event of sandbox.files.watch('results')) if (event.type === 'created') console.log(event.data.path);
    * ```
+   *
+   * The loop opens the watch. `onOpen` is called once, when all later changes will be reported.
    */
   watch(
     path = '/workspace',
-    { recursive, user, ...options }: Omit<FileOptions, 'idempotencyKey'> & { recursive?: boolean } = {},
+    { recursive, user, onOpen, ...options }: WatchOptions = {},
   ): AsyncGenerator<FileEvent, void> {
     const query = { path, ...as(user), ...(recursive === undefined ? {} : { recursive }) };
-    return this.#client.watch('watchFiles', { ...options, params: this.#params, query });
+    return this.#client.watch('watchFiles', { ...options, params: this.#params, query }, onOpen);
   }
 
   #open(path: string, { range, ifMatch, user, ...options }: ReadFileOptions): Promise<Response> {

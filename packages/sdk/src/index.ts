@@ -81,7 +81,13 @@ export {
   isClocheError,
 } from './cloche-error.ts';
 export { Command } from './command.ts';
-export { type CommandLine, type CommandOptions, Commands, type RunCommandOptions } from './commands.ts';
+export {
+  type CommandLine,
+  type CommandOptions,
+  Commands,
+  type RunCommandOptions,
+  type StartCommandOptions,
+} from './commands.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
 export { type EventFilterOptions, Events, type ListEventsOptions } from './events.ts';
@@ -91,6 +97,7 @@ export {
   Files,
   type ReadFileOptions,
   type TransferOptions,
+  type WatchOptions,
   type WriteFileOptions,
 } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';

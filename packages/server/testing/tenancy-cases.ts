@@ -134,6 +134,7 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   listCommandLogs: byPath(),
   streamCommand: byPath(),
   writeCommandStdin: byPath({ body: { data: 'x' } }),
+  resizeCommand: byPath({ body: { cols: 80, rows: 24 } }),
   killCommand: byPath({ body: { signal: 'SIGKILL' } }, { destroys: 1 }),
   openPty: byPath(),
 

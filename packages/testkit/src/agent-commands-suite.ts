@@ -92,6 +92,17 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       await assert.rejects(closed, { kind: 'conflict' });
     });
 
+    it('have a terminal if it was asked for, which is resized while they run', async () => {
+      const { hang } = subject.programs;
+      const size = { columns: 80, rows: 24 };
+      const shown = await start([hang], { terminal: size, stdinOpen: true });
+      await commands.resize(shown, { columns: 120, rows: 40 }, patience());
+      const piped = await start([hang]);
+      await assert.rejects(commands.resize(piped, size, patience()), { kind: 'conflict' });
+      for (const id of [shown, piped]) await commands.kill(id, 'SIGKILL', patience());
+      await assert.rejects(commands.resize(shown, size, patience()), { kind: 'conflict' });
+    });
+
     it('have a log, read in pages and followed to the end', async () => {
       const { print, hang } = subject.programs;
       const id = await start([print('line'), hang]);

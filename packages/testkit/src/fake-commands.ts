@@ -143,6 +143,11 @@ export class FakeCommands implements AgentCommands {
     command.wakeReaders();
   }
 
+  async resize(id: string): Promise<void> {
+    const { request, state } = this.#get(id);
+    if (!request.terminal || state.status !== 'running') throw new AgentError('conflict', 'no terminal');
+  }
+
   async kill(id: string, name: string): Promise<AgentCommand> {
     const command = this.#get(id);
     const number = name === 'SIGTERM' ? 15 : 9;

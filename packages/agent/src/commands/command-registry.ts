@@ -72,7 +72,9 @@ export class CommandRegistry {
     }
     requireFolder(request.cwd);
     const folder = join(this.#config.commandLogDir, encodeURIComponent(id));
-    const spec = supervisorOptions(this.#config, this.#clientEnv(), request);
+    const { terminal } = request;
+    const options = supervisorOptions(this.#config, this.#clientEnv(), request);
+    const spec = terminal ? { ...options, terminal } : options;
     const command = new Command(id, request, spec, folder, this.#supervisors);
     this.#commands.set(id, command);
     // A command that never started is dropped: the request that started it has reported the error.

@@ -1,6 +1,6 @@
 /** Readers of requests about commands. They check by hand, as `requests.ts` does. */
 import { constants } from 'node:os';
-import type { ReadCommandLog, StartCommand, WriteStdin } from '@cloche/protocol';
+import type { ReadCommandLog, StartCommand, TerminalSize, WriteStdin } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { type Fields, fieldsOf, integerIn, objectIn, stringMapIn, textIn } from '../wire/requests.ts';
 
@@ -23,6 +23,7 @@ export function readStartCommand(body: unknown): StartCommand {
     stdinOpen: fields.stdinOpen === true,
     logBytes: integerIn(fields, 'logBytes', 0),
     ...(fields.stdin !== undefined && { stdin: textIn(fields, 'stdin') }),
+    ...(fields.terminal !== undefined && { terminal: readTerminalSize(objectIn(fields, 'terminal')) }),
     ...(fields.timeoutMs !== undefined && { timeoutMs: integerIn(fields, 'timeoutMs', 1) }),
     ...(fields.capture !== undefined && { capture: readCapture(objectIn(fields, 'capture')) }),
   };
@@ -40,6 +41,14 @@ export function readFollowRequest(body: unknown): number {
 export function readWriteStdin(body: unknown): WriteStdin {
   const fields = fieldsOf(body, 'body');
   return { dataBase64: textIn(fields, 'dataBase64'), close: fields.close === true };
+}
+
+/** Rejects sizes that do not fit the four digits of the supervisor's message. */
+export function readTerminalSize(body: unknown): TerminalSize {
+  const fields = fieldsOf(body, 'body');
+  const size = { columns: integerIn(fields, 'columns', 1), rows: integerIn(fields, 'rows', 1) };
+  if (size.columns > 9999 || size.rows > 9999) throw new AgentError('bad_request', 'the terminal is too large.');
+  return size;
 }
 
 export function readSignal(body: unknown): NodeJS.Signals {

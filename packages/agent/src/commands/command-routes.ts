@@ -7,7 +7,14 @@ import { answer } from '../wire/answer.ts';
 import { readJson } from '../wire/requests.ts';
 import type { Command } from './command.ts';
 import type { CommandRegistry } from './command-registry.ts';
-import { readFollowRequest, readLogRequest, readSignal, readStartCommand, readWriteStdin } from './command-requests.ts';
+import {
+  readFollowRequest,
+  readLogRequest,
+  readSignal,
+  readStartCommand,
+  readTerminalSize,
+  readWriteStdin,
+} from './command-requests.ts';
 
 /** Most log entries that a follower receives at once. */
 const FOLLOW_ENTRIES = 256;
@@ -47,6 +54,10 @@ export async function routeCommand(
     case 'POST stdin': {
       const { dataBase64, close } = readWriteStdin(await readJson(request));
       await commands.get(id).write(Buffer.from(dataBase64, 'base64'), close);
+      return answer(response, 204);
+    }
+    case 'POST resize': {
+      commands.get(id).resize(readTerminalSize(await readJson(request)));
       return answer(response, 204);
     }
     case 'POST kill': {

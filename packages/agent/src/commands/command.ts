@@ -1,5 +1,5 @@
 import { Deadline, KeyedQueue } from '@cloche/node-support';
-import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
+import type { AgentCommand, CommandResultEvent, StartCommand, TerminalSize } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import { BoundedText } from '../base/bounded-text.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
@@ -39,12 +39,14 @@ export class Command implements SupervisorListener {
   readonly #sent = new Set<string>();
   #stopReason: 'killed' | 'timed_out' | undefined;
   #inputOpen: boolean;
+  readonly #hasTerminal: boolean;
   readonly #writes = new KeyedQueue<'stdin'>();
 
   constructor(id: string, start: StartCommand, spec: SupervisorOptions, logFolder: string, supervisors: Supervisors) {
     this.id = id;
     this.log = new CommandLog(logFolder, start.logBytes);
     this.#inputOpen = spec.hasInput;
+    this.#hasTerminal = spec.terminal !== undefined;
     this.#program = (start.argv[0] ?? '').slice(0, MAX_NAME_CHARACTERS);
     if (start.capture) {
       const { stdoutBytes, stderrBytes } = start.capture;
@@ -90,6 +92,12 @@ export class Command implements SupervisorListener {
    */
   write(bytes: Buffer, close: boolean): Promise<void> {
     return this.#writes.run('stdin', () => this.#write(bytes, close));
+  }
+
+  /** Throws `conflict` if the command has no terminal or has ended. */
+  resize({ columns, rows }: TerminalSize): void {
+    if (!this.#hasTerminal || !this.isRunning) throw new AgentError('conflict', 'The command has no terminal.');
+    this.#supervisor.resize(columns, rows);
   }
 
   /** Kills the command and all its descendants, also when it has exited and left descendants running. */

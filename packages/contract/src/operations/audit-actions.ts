@@ -50,6 +50,7 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   listCommandLogs: 'none',
   streamCommand: 'none',
   writeCommandStdin: 'none',
+  resizeCommand: 'none',
   killCommand: { action: 'command.killed', target: 'command' },
   openPty: { action: 'terminal.opened', target: 'sandbox' },
 

@@ -8,6 +8,7 @@ import {
   CommandStdinBody,
   CreateCommandBody,
   KillCommandBody,
+  ResizeCommandBody,
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
@@ -192,6 +193,23 @@ export const killCommand = {
   bodyOptional: true,
   response: { status: 200, schema: CommandResponse, description: 'The command. After `SIGKILL` it has ended.' },
   errors: ended,
+} as const satisfies Operation;
+
+export const resizeCommand = {
+  ...common,
+  id: 'resizeCommand',
+  method: 'POST',
+  path: `${item}/resize`,
+  summary: 'Resize the terminal of a command',
+  description:
+    'Requires a command that was created with `terminal`. The error is `conflict` if the command has ended or has no ' +
+    'terminal.',
+  scope: 'command:run',
+  idempotency: 'optional',
+  params: CommandParams,
+  body: ResizeCommandBody,
+  response: { status: 200, schema: CommandResponse, description: 'The command.' },
+  errors: [...ended, 'conflict'],
 } as const satisfies Operation;
 
 export const openPty = {

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import type { FileEntry, FileEvent } from '@cloche/contract';
-import { isClocheError } from '@cloche/sdk';
+import { isClocheError, type WatchOptions } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
 import {
@@ -59,7 +59,7 @@ export function filesystemService(deps: E2bDeps): Implementation {
       const { session, user, at } = open(context);
       const directory = at(path);
       await requireDirectory(session, directory, user);
-      const changes = session.files.watch(directory, { user, recursive, signal: context.signal });
+      const changes = await openWatch(session, directory, { user, recursive, signal: context.signal });
       yield { event: { case: 'start' as const, value: {} } };
       for await (const change of changes) {
         const value = eventOf(change, directory);
@@ -72,8 +72,8 @@ export function filesystemService(deps: E2bDeps): Implementation {
       const { session, user, at } = open(context);
       const directory = at(path);
       await requireDirectory(session, directory, user);
-      const watch = (signal: AbortSignal) => session.files.watch(directory, { user, recursive, signal });
-      return { watcherId: watchers.open(session.sandboxId, watch, (change) => eventOf(change, directory)) };
+      const watch = (signal: AbortSignal) => openWatch(session, directory, { user, recursive, signal });
+      return { watcherId: await watchers.open(session.sandboxId, watch, (change) => eventOf(change, directory)) };
     }),
     getWatcherEvents: answering(async ({ watcherId }, context) => {
       const { session } = open(context);
@@ -101,6 +101,26 @@ async function findEntry({ files }: BoxSession, path: string, user: User): Promi
 async function requireDirectory(session: BoxSession, path: string, user: User): Promise<void> {
   const { type } = await session.files.stat(path, { user });
   if (type !== 'directory') throw new ConnectError(`${path} is not a directory.`, Code.InvalidArgument);
+}
+
+/** Resolves when all later changes will be reported: the client may change files as soon as it has its answer. */
+async function openWatch(
+  { files }: BoxSession,
+  directory: string,
+  options: WatchOptions,
+): Promise<AsyncGenerator<FileEvent>> {
+  const open = Promise.withResolvers<void>();
+  const changes = files.watch(directory, { ...options, onOpen: open.resolve });
+  const first = changes.next();
+  first.catch(open.reject);
+  await open.promise;
+  return (async function* () {
+    try {
+      for (let next = await first; !next.done; next = await changes.next()) yield next.value;
+    } finally {
+      await changes.return();
+    }
+  })();
 }
 
 async function findChanged(session: BoxSession, change: FileEvent, user: User): Promise<FileEntry | undefined> {

@@ -8,6 +8,7 @@ import {
   type ProcessEvent,
   ProcessEventSchema,
   type ProcessInput,
+  type PTY,
   Signal,
   type StartRequest,
 } from '../generated/process/process_pb.js';
@@ -20,6 +21,8 @@ const KEEP_ALIVE_FIELD = 'keepalive-ping-interval';
 const SECOND_MS = 1000;
 const SHORTEST_KEEP_ALIVE_S = 1;
 const DEFAULT_KEEP_ALIVE_S = 90;
+/** Begins the command of a terminal, because a command of `/v1` does not tell later whether it has one. */
+const TERMINAL_COMMAND = ['/usr/bin/env', 'CLOCHE_TERMINAL=e2b'];
 const ENCODER = new TextEncoder();
 
 type Implementation = ServiceImpl<typeof Process>;
@@ -40,19 +43,24 @@ export function processService(deps: E2bDeps): Implementation {
       const running = commands.filter(({ info }) => info.status === 'running');
       return { processes: running.map(({ info }) => ({ pid: processIdOf(info.id), config: configOf(info) })) };
     }),
-    update: answering(async () => {
-      throw new ConnectError('Cloche does not resize terminals of E2B clients yet.', Code.Unimplemented);
+    update: answering(async ({ process, pty }, context) => {
+      const { cols, rows } = sizeOf(pty);
+      const command = await findProcess(open(context), process);
+      await command.resize(cols, rows, { signal: context.signal });
+      return {};
     }),
     sendInput: answering(async ({ process, input }, context) => {
       const command = await findProcess(open(context), process);
-      await command.sendStdin(stdinOf(input), { signal: context.signal });
+      await command.sendStdin(inputOf(input), { signal: context.signal });
       return {};
     }),
     streamInput: answering(async (requests, context) => {
       let command: Command | undefined;
       for await (const { event } of requests) {
         if (event.case === 'start') command = await findProcess(open(context), event.value.process);
-        if (event.case === 'data') await command?.sendStdin(stdinOf(event.value.input), { signal: context.signal });
+        if (event.case !== 'data') continue;
+        if (!command) throw new ConnectError('The first message must be start.', Code.InvalidArgument);
+        await command.sendStdin(inputOf(event.value.input), { signal: context.signal });
       }
       return {};
     }),
@@ -70,29 +78,43 @@ export function processService(deps: E2bDeps): Implementation {
 
 async function startCommand(session: BoxSession, request: StartRequest, context: HandlerContext): Promise<Command> {
   const { process, pty, tag, stdin } = request;
-  if (pty) throw new ConnectError('Cloche does not open terminals for E2B clients yet.', Code.Unimplemented);
   if (tag) throw new ConnectError('Cloche has no tags of processes; use the pid.', Code.Unimplemented);
   if (!process) throw new ConnectError('process is missing.', Code.InvalidArgument);
   const user = userOf(basicUser(context.requestHeader.get('authorization') ?? undefined));
   const timeoutMs = context.timeoutMs();
-  return session.commands.start([process.cmd, ...process.args], {
+  const command = [process.cmd, ...process.args];
+  return session.commands.start(pty ? [...TERMINAL_COMMAND, ...command] : command, {
+    ...(pty && { terminal: sizeOf(pty) }),
     user,
     cwd: pathOf(process.cwd ?? '', user),
     env: { ...process.envs },
-    stdinOpen: stdin ?? false,
+    stdinOpen: stdin ?? pty !== undefined,
     ...(timeoutMs === undefined ? {} : { timeoutMs: Math.max(1, Math.round(timeoutMs)) }),
     signal: context.signal,
   });
 }
 
-function configOf({ command, cwd }: CommandInfo) {
-  const [cmd = '', ...args] = typeof command === 'string' ? ['/bin/bash', '-l', '-c', command] : command;
+function configOf(info: CommandInfo) {
+  const { command, cwd } = info;
+  const words = typeof command === 'string' ? ['/bin/bash', '-l', '-c', command] : command;
+  const [cmd = '', ...args] = hasTerminal(info) ? words.slice(TERMINAL_COMMAND.length) : words;
   return { cmd, args, envs: {}, cwd };
 }
 
-function stdinOf(input: ProcessInput | undefined): Uint8Array {
-  if (input?.input.case === 'stdin') return input.input.value;
-  throw new ConnectError('Only stdin takes input; Cloche has no terminals for E2B clients yet.', Code.Unimplemented);
+function hasTerminal({ command }: CommandInfo): boolean {
+  return TERMINAL_COMMAND.every((word, index) => command[index] === word);
+}
+
+/** @throws ConnectError `invalid_argument` */
+function sizeOf(pty: PTY | undefined): { cols: number; rows: number } {
+  if (pty?.size) return { cols: pty.size.cols, rows: pty.size.rows };
+  throw new ConnectError('The size of the terminal is missing: give cols and rows.', Code.InvalidArgument);
+}
+
+/** Returns what is typed or written: both reach a command by its standard input. */
+function inputOf(input: ProcessInput | undefined): Uint8Array {
+  if (input?.input.value) return input.input.value;
+  throw new ConnectError('The input is missing: give stdin or pty.', Code.InvalidArgument);
 }
 
 /** Yields `start`, the output so far and to come, `end`, and a sign of life whenever nothing else was sent for a while. */
@@ -100,6 +122,7 @@ async function* eventsOf(command: Command, context: HandlerContext): AsyncGenera
   yield { event: eventOf({ case: 'start', value: { pid: processIdOf(command.id) } }) };
   const events = command.events({ signal: context.signal })[Symbol.asyncIterator]();
   const silenceMs = keepAliveMs(context);
+  const isTerminal = hasTerminal(command.info);
   try {
     for (let next = events.next(); ; ) {
       const silence = Promise.withResolvers<'silence'>();
@@ -112,7 +135,7 @@ async function* eventsOf(command: Command, context: HandlerContext): AsyncGenera
       if (result.done) return;
       const { value } = result;
       if (value.type === 'exit') yield { event: endOf(value.data) };
-      if (value.type === 'log') yield { event: outputOf(value.data) };
+      if (value.type === 'log') yield { event: outputOf(value.data, isTerminal) };
       next = events.next();
     }
   } finally {
@@ -132,8 +155,9 @@ function eventOf(event: EventInit & object): ProcessEvent {
 }
 
 /** Notes of the service, such as that output was dropped, are shown where people look for errors. */
-function outputOf({ stream, data }: CommandLogEntry): ProcessEvent {
-  const output = { case: stream === 'stdout' ? 'stdout' : 'stderr', value: ENCODER.encode(data) } as const;
+function outputOf({ stream, data }: CommandLogEntry, isTerminal: boolean): ProcessEvent {
+  const where = isTerminal ? 'pty' : stream === 'stdout' ? 'stdout' : 'stderr';
+  const output = { case: where, value: ENCODER.encode(data) } as const;
   return eventOf({ case: 'data', value: { output } });
 }
 

@@ -25,11 +25,11 @@ export class Watchers {
   readonly #watchers = new Map<string, Watcher>();
 
   /** @throws ConnectError `resource_exhausted` */
-  open(
+  async open(
     sandboxId: string,
-    watch: (signal: AbortSignal) => AsyncIterable<FileEvent>,
+    watch: (signal: AbortSignal) => Promise<AsyncIterable<FileEvent>>,
     eventOf: (change: FileEvent) => FilesystemEvent | undefined,
-  ): string {
+  ): Promise<string> {
     const open = [...this.#watchers.values()].filter((each) => each.sandboxId === sandboxId);
     if (open.length >= PER_SANDBOX) {
       throw new ConnectError(`A sandbox has at most ${PER_SANDBOX} watchers; remove one.`, Code.ResourceExhausted);
@@ -43,8 +43,14 @@ export class Watchers {
       overflowed: false,
     };
     this.#watchers.set(id, watcher);
-    void collect(watcher, watch(watcher.stop.signal), eventOf).finally(() => this.#remove(id));
-    return id;
+    try {
+      const changes = await watch(watcher.stop.signal);
+      void collect(watcher, changes, eventOf).finally(() => this.#remove(id));
+      return id;
+    } catch (error) {
+      this.#remove(id);
+      throw error;
+    }
   }
 
   /** Returns the events since the last call. */

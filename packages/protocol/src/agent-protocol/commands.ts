@@ -10,11 +10,18 @@
  * | `POST /commands/:id/logs` | `ReadCommandLog` → `AgentLogPage`, without waiting |
  * | `POST /commands/:id/follow` | `FollowCommandLog` → a stream of `AgentCommandEvent`, one JSON text per line |
  * | `POST /commands/:id/stdin` | `WriteStdin` → 204 once the command can receive more |
+ * | `POST /commands/:id/resize` | `TerminalSize` → 204; for a command with a terminal |
  * | `POST /commands/:id/kill` | `SignalCommand` → `AgentCommand`; after SIGKILL the command has ended |
  *
  * Closing a connection does not affect the command.
  */
 import { type Static, Type } from 'typebox';
+
+export const TerminalSize = Type.Object({
+  columns: Type.Integer({ minimum: 1 }),
+  rows: Type.Integer({ minimum: 1 }),
+});
+export type TerminalSize = Static<typeof TerminalSize>;
 
 export const StartCommand = Type.Object({
   argv: Type.Array(Type.String(), { minItems: 1 }),
@@ -26,6 +33,8 @@ export const StartCommand = Type.Object({
   stdin: Type.Optional(Type.String()),
   /** Whether standard input stays open after `stdin`. */
   stdinOpen: Type.Boolean(),
+  /** Runs the command in a terminal; in pipes when left out. */
+  terminal: Type.Optional(TerminalSize),
   /** Time limit; none when left out. */
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
   /** JSON-encoded bytes of the start of each stream to keep for `result`. Nothing is kept when left out. */

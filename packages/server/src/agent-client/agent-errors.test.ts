@@ -236,6 +236,14 @@ describe("the service's error", () => {
         'The command does not read its standard input. The data is buffered; send more when the command reads again.',
       ],
     },
+    resize: {
+      conflict: [
+        'conflict',
+        409,
+        undefined,
+        'The command has ended or has no terminal; create the command with terminal to resize it.',
+      ],
+    },
     newTerminal: {
       not_found: noTerminal,
       busy: ['unavailable', 503, 1, 'The sandbox has too many open terminals; close one.'],

@@ -94,6 +94,7 @@ const OWN_ERRORS = {
         { cause, retryAfterSeconds: 5 },
       ),
   },
+  resize: { conflict: noTerminal },
   newTerminal: {
     not_found: (_, id) => notFound('terminal', id),
     busy: (error) => unavailable('The sandbox has too many open terminals; close one.', error),
@@ -206,6 +207,12 @@ export function fileError(error: FileError, field = 'path'): AppError {
 export function inputClosed(cause: unknown): AppError {
   const message =
     'The command has ended or its standard input is closed; create the command with stdinOpen to write to it.';
+  return new AppError('conflict', message, { cause });
+}
+
+/** Returns the error for a command whose terminal cannot be resized. */
+export function noTerminal(cause: unknown): AppError {
+  const message = 'The command has ended or has no terminal; create the command with terminal to resize it.';
   return new AppError('conflict', message, { cause });
 }
 

@@ -1,5 +1,5 @@
-import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloche/contract';
-import { inputClosed, ownError } from '../agent-client/agent-errors.ts';
+import { type Command, type CommandStdinBody, LIMITS, type ResizeCommandBody, type Signal } from '@cloche/contract';
+import { inputClosed, noTerminal, ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import { invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
@@ -19,7 +19,7 @@ export interface ChangeCommandDeps {
   readonly clock: Clock;
 }
 
-/** Writes to and kills running commands. */
+/** Writes to, resizes and kills running commands. */
 export class ChangeCommand {
   readonly #deps: ChangeCommandDeps;
 
@@ -33,18 +33,41 @@ export class ChangeCommand {
    */
   async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
     const bytes = stdinBytes(request.body);
-    const { sandbox, record } = await this.#deps.readCommands.find(request);
-    const live = requireLive(sandbox);
-    this.#deps.executions.touch(live.id);
-    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
-    const write = async (agent: AgentCommands, signal: AbortSignal) => {
-      await agent.writeStdin(record.id, bytes, request.body.close ?? false, signal).catch((error: unknown) => {
-        throw ownError('stdin', error) ?? error;
-      });
-      return 'written' as const;
-    };
-    if ((await this.#deps.readCommands.act(live, bounds, write)) === undefined) throw inputClosed(undefined);
+    const { known, record } = await this.#change(request, 'stdin', (agent, id, signal) =>
+      agent.writeStdin(id, bytes, request.body.close ?? false, signal),
+    );
+    if (!known) throw inputClosed(undefined);
     return toCommand(record);
+  }
+
+  /** @throws AppError `conflict` when the command has ended or has no terminal. */
+  async resize(request: CommandRequest, { cols, rows }: ResizeCommandBody): Promise<Command> {
+    const size = { columns: cols, rows };
+    const { known, record } = await this.#change(request, 'resize', (agent, id, signal) =>
+      agent.resize(id, size, signal),
+    );
+    if (!known) throw noTerminal(undefined);
+    return toCommand(record);
+  }
+
+  /** Changes a command of a live sandbox. The command is not known if the agent has forgotten it. */
+  async #change(
+    request: CommandRequest,
+    errors: 'stdin' | 'resize',
+    change: (agent: AgentCommands, id: string, signal: AbortSignal) => Promise<void>,
+  ): Promise<{ known: boolean; record: CommandRecord }> {
+    const { readCommands, executions } = this.#deps;
+    const { sandbox, record } = await readCommands.find(request);
+    const live = requireLive(sandbox);
+    executions.touch(live.id);
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
+    const known = await readCommands.act(live, bounds, async (agent, signal) => {
+      await change(agent, record.id, signal).catch((error: unknown) => {
+        throw ownError(errors, error) ?? error;
+      });
+      return true;
+    });
+    return { known: known ?? false, record };
   }
 
   /**

@@ -12,7 +12,7 @@ const SHELL = ['bash', '-lc'];
  */
 export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeoutMs' | 'capture'> {
   checkSizes(body);
-  const { command, cwd = DEFAULT_CWD, env = {}, stdin, stdinOpen = false, user = 'user' } = body;
+  const { command, cwd = DEFAULT_CWD, env = {}, stdin, stdinOpen = false, user = 'user', terminal } = body;
   return {
     argv: typeof command === 'string' ? [...SHELL, command] : command,
     cwd: posix.resolve(DEFAULT_CWD, cwd),
@@ -21,6 +21,7 @@ export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeou
     stdinOpen,
     logBytes: LIMITS.commandLogBytes,
     ...(stdin === undefined ? {} : { stdin }),
+    ...(terminal && { terminal: { columns: terminal.cols, rows: terminal.rows } }),
   };
 }
 

@@ -39,6 +39,7 @@ export function commandRoutes(
     route(operations.writeCommandStdin, async (request) => ({
       command: await changes.writeStdin({ ...request, body: request.body as CommandStdinBody }),
     })),
+    route(operations.resizeCommand, async (request) => ({ command: await changes.resize(request, request.body) })),
     route(operations.killCommand, async (request) => ({
       command: await changes.kill(request, request.body.signal ?? 'SIGKILL'),
     })),

@@ -63,7 +63,7 @@ async function createEverything(key: string): Promise<Ids> {
   for (const path of ['kept', 'moved', 'deleted']) {
     await tenants.call(key, 'PUT', `${sandbox}/files/content?path=${path}`, { body: Buffer.from('x') });
   }
-  const running = { command: ['bash', 'hang'], background: true, stdinOpen: true };
+  const running = { command: ['bash', 'hang'], background: true, stdinOpen: true, terminal: { cols: 80, rows: 24 } };
   const deliveries = () => tenants.call(key, 'GET', `/v1/webhooks/${webhookId}/deliveries`);
   await eventually(async () => (await deliveries()).body.data.length > 0, { because: 'an event was tried' });
   return {

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand } from '@cloche/protocol';
+import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand, TerminalSize } from '@cloche/protocol';
 import type { ResultMemory } from '../base/result-memory.ts';
 
 export interface NewTerminal {
@@ -53,6 +53,8 @@ export interface AgentCommands {
    * the opening. Throws `not_found`, `busy`.
    */
   openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex>;
+  /** Resizes the terminal of a command. Throws `conflict` if it has none or has ended. */
+  resize(id: string, size: TerminalSize, signal: AbortSignal): Promise<void>;
   /** Sends the signal to the command and all its descendants. After SIGKILL, resolves once the command has ended. */
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand>;
 }

@@ -90,38 +90,18 @@ class RunCode(TypedDict):
     """
 
 
-class CreateCommand(TypedDict):
-    command: str | list[str]
+class CreateCommandTerminal(TypedDict):
     """
-    At most 2097152 bytes of UTF-8 in total, and 131071 in one argument or shell line. The kernel counts the environment too: a command that exceeds its limit is `failed` with exit code 126.
+    Runs the command in a terminal of this size. All its output is `stdout` then. With `stdinOpen`, what is written to its standard input is typed. Sandboxes that were launched by an earlier version of the service ignore it.
     """
-    cwd: NotRequired[str]
+
+    cols: int
     """
-    Working directory: any directory that the user may enter. Relative paths are resolved against `/workspace`.
+    Columns.
     """
-    env: NotRequired[dict[str, str]]
+    rows: int
     """
-    Environment variables of the command. They replace those of the sandbox with the same name. Names and values together have at most 32768 bytes of UTF-8.
-    """
-    stdin: NotRequired[str]
-    """
-    Standard input, at most 1048576 bytes of UTF-8. It may contain NUL. Standard input is closed after it, unless `stdinOpen` is set.
-    """
-    stdin_open: NotRequired[bool]
-    """
-    Keeps standard input open, for `POST …/stdin`.
-    """
-    timeout_ms: NotRequired[int]
-    """
-    Ends all processes of the command after this many milliseconds. Default: 60000; no limit for a command with `background`.
-    """
-    user: NotRequired[Literal["user", "root"]]
-    """
-    User that runs the command. `root` is root only inside the sandbox. Default: `user`.
-    """
-    background: NotRequired[bool]
-    """
-    Respond when the command has started, not when it has ended.
+    Rows.
     """
 
 
@@ -143,6 +123,17 @@ class KillCommand(TypedDict):
     ]
     """
     Default: `SIGKILL`.
+    """
+
+
+class ResizeCommand(TypedDict):
+    cols: int
+    """
+    Columns.
+    """
+    rows: int
+    """
+    Rows.
     """
 
 
@@ -751,6 +742,42 @@ class CreateSandbox(TypedDict):
     """
     resources: NotRequired[Resources]
     network_policy: NotRequired[NetworkPolicy]
+
+
+class CreateCommand(TypedDict):
+    command: str | list[str]
+    """
+    At most 2097152 bytes of UTF-8 in total, and 131071 in one argument or shell line. The kernel counts the environment too: a command that exceeds its limit is `failed` with exit code 126.
+    """
+    cwd: NotRequired[str]
+    """
+    Working directory: any directory that the user may enter. Relative paths are resolved against `/workspace`.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Environment variables of the command. They replace those of the sandbox with the same name. Names and values together have at most 32768 bytes of UTF-8.
+    """
+    stdin: NotRequired[str]
+    """
+    Standard input, at most 1048576 bytes of UTF-8. It may contain NUL. Standard input is closed after it, unless `stdinOpen` is set.
+    """
+    stdin_open: NotRequired[bool]
+    """
+    Keeps standard input open, for `POST …/stdin`.
+    """
+    timeout_ms: NotRequired[int]
+    """
+    Ends all processes of the command after this many milliseconds. Default: 60000; no limit for a command with `background`.
+    """
+    user: NotRequired[Literal["user", "root"]]
+    """
+    User that runs the command. `root` is root only inside the sandbox. Default: `user`.
+    """
+    background: NotRequired[bool]
+    """
+    Respond when the command has started, not when it has ended.
+    """
+    terminal: NotRequired[CreateCommandTerminal]
 
 
 class CreateTemplate(TypedDict):

@@ -95,6 +95,14 @@ OPERATIONS: dict[str, Operation] = {
         "listCommands", "GET", "/v1/sandboxes/{sandboxId}/commands", "json", takes_key=False, uploads=False
     ),
     "openPty": Operation("openPty", "GET", "/v1/sandboxes/{sandboxId}/pty", "socket", takes_key=False, uploads=False),
+    "resizeCommand": Operation(
+        "resizeCommand",
+        "POST",
+        "/v1/sandboxes/{sandboxId}/commands/{commandId}/resize",
+        "json",
+        takes_key=True,
+        uploads=False,
+    ),
     "runCommand": Operation(
         "runCommand", "POST", "/v1/sandboxes/{sandboxId}/commands/run", "json", takes_key=True, uploads=False
     ),

@@ -123,6 +123,10 @@ class Command:
         """Closes standard input."""
         self.send_stdin(b"", close=True, **call)
 
+    def resize(self, cols: int, rows: int, **call: Unpack[CallOptions]) -> Self:
+        """Resizes the terminal of a command that was started with `terminal`. Raises `ConflictError`."""
+        return self._take("resizeCommand", body={"cols": cols, "rows": rows}, **call)
+
     def kill(self, signal: str = "SIGKILL", **call: Unpack[CallOptions]) -> Self:
         """Sends a signal to the command and all processes that it started. Idempotent."""
         return self._take("killCommand", body={"signal": signal}, **call)
@@ -167,10 +171,20 @@ class Commands:
         return _follow(started, on_stdout, on_stderr)
 
     def start(
-        self, command: str | Sequence[str], *, stdin_open: bool = False, **options: Unpack[CommandOptions]
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin_open: bool = False,
+        terminal: tuple[int, int] | None = None,
+        **options: Unpack[CommandOptions],
     ) -> Command:
-        """Starts a command and returns while it runs. `stdin_open` keeps its standard input open for `send_stdin`."""
-        request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None})
+        """Starts a command and returns while it runs.
+
+        `stdin_open` keeps its standard input open for `send_stdin`. `terminal` runs it in a terminal with that many
+        columns and rows.
+        """
+        size = None if terminal is None else {"cols": terminal[0], "rows": terminal[1]}
+        request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None, "terminal": size})
         info = self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         return Command(self._client, info)
 

@@ -10,6 +10,7 @@ import {
   MAX_COMMAND_MESSAGE_BYTES,
   type StartCommand,
   TERMINAL_PROTOCOL,
+  type TerminalSize,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../base/result-memory.ts';
@@ -93,6 +94,10 @@ export class AgentHttpCommands implements AgentCommands {
   async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
     const message = { dataBase64: bytes.toString('base64'), close };
     await this.#transport.act('commands', { method: 'POST', path: pathOf(id, 'stdin'), message }, signal);
+  }
+
+  async resize(id: string, size: TerminalSize, signal: AbortSignal): Promise<void> {
+    await this.#transport.act('commands', { method: 'POST', path: pathOf(id, 'resize'), message: size }, signal);
   }
 
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
