@@ -17,6 +17,8 @@ export interface BodySink {
 
 /** Smallest body read this way; for a smaller one, closing the connection costs more than is gained. */
 const MIN_BYTES = 1024 * 1024;
+/** Connections that are read this way; they carry no further request. */
+const directSockets = new WeakSet<Socket>();
 
 /**
  * Reads the body of a large request, bypassing the HTTP server. The server allocates an object and a buffer for each 64
@@ -37,6 +39,11 @@ export class DirectBody {
     return length >= MIN_BYTES && !request.complete && handleOf(request) !== undefined;
   }
 
+  /** Returns whether the body of a request is read this way. */
+  static isReading({ socket }: IncomingMessage): boolean {
+    return directSockets.has(socket);
+  }
+
   /**
    * Starts reading.
    * @throws Error when the connection has ended
@@ -45,6 +52,7 @@ export class DirectBody {
     const { socket } = request;
     const handle = handleOf(request);
     if (!handle) throw new Error('the sender went away before it had sent everything');
+    directSockets.add(socket);
     this.#socket = socket;
     this.#sink = sink;
     this.#expected = new ExpectedBytes(Number(request.headers['content-length']));

@@ -54,6 +54,9 @@ after(() => service.close());
 const head = (lines: string) =>
   `PUT ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n${lines.replaceAll('\n', '\r\n')}\r\n\r\n`;
 
+/** Bytes of which an upload has a hundred: more than fits into the buffers of a connection. */
+const CHUNK = Buffer.alloc(100_000, 'x');
+
 async function open() {
   const socket = connect(Number(new URL(service.url).port), '127.0.0.1');
   await once(socket, 'connect');
@@ -128,6 +131,30 @@ describe('an upload', () => {
       sender.socket.destroy();
     }
   });
+
+  for (const [what, field] of [
+    ['in chunks', 'transfer-encoding: chunked'],
+    ['of a known size', `content-length: ${100 * CHUNK.length}`],
+  ] as const) {
+    it(`${what} gets a refusal midway, and can send the rest although its connection closes after it`, async () => {
+      refusal = new AppError('disk_full', 'full');
+      const sender = await open();
+      const send = (bytes: Buffer | string) =>
+        new Promise<void>((resolve, reject) => {
+          sender.socket.write(bytes, (error) => (error ? reject(error) : resolve()));
+        });
+      const frame = (chunk: Buffer) =>
+        field.startsWith('transfer') ? `${chunk.length.toString(16)}\r\n${chunk}\r\n` : chunk;
+      await send(head(`connection: close\n${field}\nif-match: *`));
+      await send(frame(CHUNK));
+      assert.match(await sender.until(/disk_full/), /^HTTP\/1.1 507 /);
+      const closed = once(sender.socket, 'close');
+      for (let sent = 1; sent < 100; sent += 1) await send(frame(CHUNK));
+      if (field.startsWith('transfer')) await send('0\r\n\r\n');
+      await closed;
+      assert.equal(sender.socket.errored, null);
+    });
+  }
 
   it('whose client vanishes is aborted with that reason', async () => {
     refusal = undefined;

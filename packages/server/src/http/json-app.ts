@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -7,6 +8,7 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
+import { DirectBody } from '@cloche/node-support';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -205,7 +207,17 @@ function takeRest(request: FastifyRequest, reply: FastifyReply): void {
     return;
   }
   reply.removeHeader('connection');
+  if (!DirectBody.isReading(request.raw)) closeAfterBody(request.raw);
   request.raw.resume();
+}
+
+/** Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been sent. */
+function closeAfterBody(request: IncomingMessage): void {
+  if (request.readableEnded) return;
+  const { socket } = request;
+  const end = socket.destroySoon.bind(socket);
+  const read = once(request, 'end').catch(() => undefined);
+  socket.destroySoon = () => void read.then(end);
 }
 
 function takeJsonOnly(app: FastifyInstance): void {
