@@ -47,6 +47,8 @@ function stableServerId(serverDir: string, ids: IdSource): string {
 
 export interface ServerLeaseDeps {
   readonly db: Database;
+  /** Connection that renews the lease, which other work must not delay. Default: `db`. */
+  readonly leaseDb?: Database | undefined;
   readonly records: IdempotencyRepository;
   readonly held: HeldClaims;
   readonly files: Pick<ResultFiles, 'removeExpired'>;
@@ -69,7 +71,7 @@ export class ServerLease {
   readonly #deps: ServerLeaseDeps;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
-  #isBeating = false;
+  readonly #underWay = new Map<() => Promise<void>, Promise<void>>();
 
   constructor(deps: ServerLeaseDeps) {
     this.#deps = deps;
@@ -84,30 +86,25 @@ export class ServerLease {
     const failed = await records.failAllOf(serverId);
     if (failed > 0) log.warn({ failed }, 'idempotency records of the last life failed');
     await this.beat();
-    this.#timer = setInterval(
-      () => {
-        if (this.#isBeating) return;
-        this.beat().catch((error: unknown) => log.error({ err: error }, 'heartbeat failed'));
-      },
-      (this.#deps.leaseMs ?? LEASE_MS) / BEATS,
-    );
-    this.#timer.unref();
+    const renew = () => this.#renew();
+    const tidy = () => this.#tidy();
+    const beat = () => {
+      // Apart, because what tidies may wait for a connection of the pool.
+      for (const work of [renew, tidy]) this.#doOnce(work);
+    };
+    this.#timer = setInterval(beat, (this.#deps.leaseMs ?? LEASE_MS) / BEATS).unref();
   }
 
   async beat(): Promise<void> {
-    this.#isBeating = true;
-    try {
-      await this.#renew();
-      await this.#sweep();
-    } finally {
-      this.#isBeating = false;
-    }
+    await this.#renew();
+    await this.#tidy();
   }
 
   /** Ends the lease, so that other servers need not wait for its end. Call it when this server works no more. */
   async release(): Promise<void> {
     const { db, serverId } = this.#deps;
     this.stop();
+    await Promise.all(this.#underWay.values());
     await db.deleteFrom('server_leases').where('id', '=', serverId).execute();
   }
 
@@ -116,8 +113,17 @@ export class ServerLease {
     this.#deps.fence?.stop();
   }
 
+  /** Does nothing while the same work is under way. */
+  #doOnce(work: () => Promise<void>): void {
+    if (this.#underWay.has(work)) return;
+    const done = work()
+      .catch((error: unknown) => this.#deps.log.error({ err: error }, 'heartbeat failed'))
+      .finally(() => this.#underWay.delete(work));
+    this.#underWay.set(work, done);
+  }
+
   async #renew(): Promise<void> {
-    const { db, serverId, leaseMs = LEASE_MS, version, clock, fence } = this.#deps;
+    const { db, leaseDb = db, serverId, leaseMs = LEASE_MS, version, clock, fence } = this.#deps;
     const sentAt = fence?.now() ?? 0;
     const lease = {
       id: serverId,
@@ -126,17 +132,17 @@ export class ServerLease {
       host: hostname(),
       version,
     };
-    await db
+    await leaseDb
       .insertInto('server_leases')
       .values(lease)
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ ...lease }))
       .execute();
     fence?.renewed(sentAt);
-    await clock.sync?.();
   }
 
-  async #sweep(): Promise<void> {
+  async #tidy(): Promise<void> {
     const { db, records, held, files, serverId, clock, log } = this.#deps;
+    await clock.sync?.();
     const unheld = await records.failUnheld(serverId, held);
     if (unheld > 0) log.warn({ failed: unheld }, 'idempotency records that nobody worked on failed');
     const now = clock.now();

@@ -6,12 +6,16 @@ import { Fence } from '../cluster/fence.ts';
 import { ServerLease } from '../cluster/server-lease.ts';
 import type { Database } from '../db/database.ts';
 import { kindOf } from '../db/database-kind.ts';
+import { openOwnConnection } from '../db/postgres-database.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import { ReplayQuota } from '../idempotency/replay-quota.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { openRecordStore } from './open-record-store.ts';
+
+/** Time for the renewal of the lease; afterwards it is tried on another connection. */
+const RENEWAL_MS = 3_000;
 
 export interface IdempotencyDeps {
   readonly db: Database;
@@ -46,6 +50,7 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
   const quota = new ReplayQuota(deps.replayMaxBytes);
   const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork(), undefined, deps.leaseMs);
+  const own = openOwnConnection(db, RENEWAL_MS);
   const isFenced = () => fence?.isClosed ?? false;
   const held = new HeldClaims(isFenced);
   const cutOffWork = () => {
@@ -54,7 +59,7 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   };
   return {
     idempotency: new Idempotency(store.records, serverId, clock, ids, { files, quota }, held),
-    lease: new ServerLease({ ...deps, records: repository, held, files, fence }),
+    lease: new ServerLease({ ...deps, leaseDb: own.db, records: repository, held, files, fence }),
     isFenced,
     learnQuota: (isEnding) =>
       quota
@@ -62,6 +67,9 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
         .catch((error: unknown) =>
           log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
         ),
-    close: () => store.close(),
+    async close() {
+      await own.close();
+      await store.close();
+    },
   };
 }

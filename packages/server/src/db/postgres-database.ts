@@ -7,6 +7,8 @@ export interface PostgresStatements {
   name(sql: string): void;
   /** Calls `act`, whose statements have no time limit. */
   withoutLimits<T>(act: () => Promise<T>): Promise<T>;
+  /** Opens another pool of one connection, whose statements have `answerMs`. The caller destroys it. */
+  openOwnConnection(answerMs: number): Database;
   /** Opens a connection for notifications between servers. The caller closes it. */
   openNotifications(): Notifications;
 }
@@ -20,4 +22,13 @@ export function usePool(db: Database, pool: PostgresStatements): void {
 /** Returns the pool of `db`, or undefined if `db` is of another kind. */
 export function postgresPool(db: Database): PostgresStatements | undefined {
   return pools.get(db);
+}
+
+/**
+ * Opens a connection that no other work can take, for what must not wait, or returns `db` where connections are not shared. The
+ * caller closes it before `db`.
+ */
+export function openOwnConnection(db: Database, answerMs: number): { db: Database; close(): Promise<void> } {
+  const own = postgresPool(db)?.openOwnConnection(answerMs);
+  return { db: own ?? db, close: async () => own?.destroy() };
 }

@@ -1,9 +1,9 @@
-import { HandleEmptyInListsPlugin, Kysely, PostgresDialect, replaceWithNoncontingentExpression, sql } from 'kysely';
+import { sql } from 'kysely';
 import { Client } from 'pg';
-import type { Database, Tables } from '../database.ts';
+import type { Database } from '../database.ts';
 import { usePool } from '../postgres-database.ts';
 import { describeFailure, type Target } from './postgres-errors.ts';
-import { PostgresPool } from './postgres-pool.ts';
+import { kyselyOf, PostgresPool } from './postgres-pool.ts';
 
 /** Oldest version that the tests run with, as in `server_version_num`. */
 const OLDEST_VERSION = 150_000;
@@ -25,9 +25,7 @@ interface Examined {
  */
 export async function openPostgres(url: string): Promise<Database> {
   const pool = new PostgresPool(url);
-  // PostgreSQL refuses an empty list, which SQLite takes.
-  const emptyLists = new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression });
-  const db: Database = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [emptyLists] });
+  const db = kyselyOf(pool);
   const target = targetOf(url);
   try {
     const problem = await problemOf(db, target);

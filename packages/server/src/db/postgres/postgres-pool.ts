@@ -1,6 +1,15 @@
 /** Implements the pool interface of Kysely's PostgreSQL dialect with `pg`. */
-import type { PostgresPool as KyselyPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import {
+  HandleEmptyInListsPlugin,
+  Kysely,
+  type PostgresPool as KyselyPool,
+  PostgresDialect,
+  type PostgresPoolClient,
+  type PostgresQueryResult,
+  replaceWithNoncontingentExpression,
+} from 'kysely';
 import { Pool, type PoolClient, types } from 'pg';
+import type { Database, Tables } from '../database.ts';
 import type { PostgresStatements } from '../postgres-database.ts';
 import { Transaction } from '../transactions.ts';
 import { isStalePlan, passingFailure } from './postgres-errors.ts';
@@ -24,6 +33,12 @@ const SESSION = 'set session characteristics as transaction isolation level read
 /** `bigint`, and `numeric`, which sums of `bigint` have. */
 const NUMBER_TYPES: readonly number[] = [20, 1700];
 
+interface PoolOptions {
+  readonly connections?: number;
+  /** Time for the answer to a statement. */
+  readonly answerMs?: number;
+}
+
 /**
  * Connections to a PostgreSQL server. A lost connection is replaced by the next query. A statement that was named runs
  * as a prepared one, which each connection parses and plans once.
@@ -35,16 +50,18 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
   readonly #names = new Map<string, string>();
   /** Replaces the plans of a connection: counts how often the tables changed under it. */
   readonly #planVersions = new WeakMap<PoolClient, number>();
+  readonly #answerMs: number;
   #hasLimits = true;
 
-  constructor(url: string) {
+  constructor(url: string, { connections = MAX_CONNECTIONS, answerMs = ANSWER_MS }: PoolOptions = {}) {
     this.#url = url;
+    this.#answerMs = answerMs;
     this.#pool = new Pool({
       connectionString: url,
-      max: MAX_CONNECTIONS,
+      max: connections,
       connectionTimeoutMillis: CONNECT_MS,
       idleTimeoutMillis: IDLE_CONNECTION_MS,
-      statement_timeout: STATEMENT_MS,
+      statement_timeout: Math.min(STATEMENT_MS, answerMs),
       idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
       keepAlive: true,
       onConnect: async (client) => void (await client.query(SESSION)),
@@ -89,6 +106,10 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     }
   }
 
+  openOwnConnection(answerMs: number): Database {
+    return kyselyOf(new PostgresPool(this.#url, { connections: 1, answerMs }));
+  }
+
   openNotifications(): PostgresNotifications {
     return new PostgresNotifications({ connectionString: this.#url });
   }
@@ -104,7 +125,7 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     isUnlimited: boolean,
   ): Promise<PostgresQueryResult<unknown>> {
     // Ending a connection rejects its query, and the pool then removes it.
-    const limit = isUnlimited ? undefined : setTimeout(() => void client.end(), ANSWER_MS);
+    const limit = isUnlimited ? undefined : setTimeout(() => void client.end(), this.#answerMs);
     try {
       return await this.#execute(client, text, values.map(storable));
     } catch (error) {
@@ -128,6 +149,13 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
       return sound(await client.query({ name: `${name}_${version + 1}`, text, values }));
     }
   }
+}
+
+/** Returns the database of a pool's connections. */
+export function kyselyOf(pool: PostgresPool): Database {
+  // PostgreSQL refuses an empty list, which SQLite takes.
+  const emptyLists = new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression });
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [emptyLists] });
 }
 
 /** Sound: Kysely's type names the commands that it knows, and it treats all others as a query without effect. */
