@@ -56,10 +56,13 @@ def load(imports=()):
     with adjacent_modules(MAX_MODULES):
         for names in GROUPS:
             modules.load_group(names, lambda name: name in FIRST_USES and kernel.warm_up(FIRST_USES[name]))
+    remember_files()
+    modules.hide()
     for name in imports:
         modules.load_warm_import(name)
     if imports:
         _refuse_threads()
+    modules.show()
     process_state.forget_seed_of_numpy()
     remember_files()
     modules.hide()

@@ -31,7 +31,7 @@ class PreloadedModules:
         self._on_import = on_import
 
     def load_group(self, names, use):
-        """Imports `names`, calls `use` with each, and makes a group of all new modules, which may need earlier ones."""
+        """Imports `names`, calls `use` with each, and makes a group of all new modules, which needs those before it."""
         try:
             for name in names:
                 importlib.import_module(name)
@@ -39,24 +39,38 @@ class PreloadedModules:
         except ImportError:
             # The template does not have this library, or only a part of it.
             pass
-        self._add_group()
-
-    def load_warm_import(self, name):
-        """Imports a module that the template names. All new modules are a group. Raises what the import raises."""
-        importlib.import_module(name)
-        self._add_group()
-
-    def _add_group(self):
         modules = {name: module for name, module in sys.modules.items() if name not in self._visible}
         self._visible.update(modules)
         if modules:
-            self._groups.append(_Group(with_adjacent_names(modules)))
+            self._groups.append(_Group(with_adjacent_names(modules), self._groups[:]))
+
+    def load_warm_import(self, name):
+        """Imports a module that the template names, while all groups are hidden. Raises what the import raises.
+
+        All modules that the import brings are a group, which needs only the groups that the import has used: taking
+        numpy, pandas and matplotlib would take longer than the import of most modules. Call `remember_files` before.
+        """
+        if name in self._visible:
+            return
+        groups, before = self._groups[:], set(sys.modules)
+        with self.trial():
+            importlib.import_module(name)
+            needed = [group for group in groups if group not in self._groups and group.is_shown()]
+            known = before.union(*(group.modules for group in needed))
+            modules = {each: module for each, module in sys.modules.items() if each not in known}
+        if modules:
+            self._groups.append(_Group(with_adjacent_names(modules), needed))
 
     def hide(self):
         """Removes all groups from `sys.modules`."""
         for group in self._groups:
             for name in group.modules:
-                del sys.modules[name]
+                sys.modules.pop(name, None)
+
+    def show(self):
+        """Puts all groups into `sys.modules`."""
+        for group in self._groups:
+            sys.modules.update(group.modules)
 
     def install(self):
         """Puts this finder first in line."""
@@ -93,24 +107,30 @@ class PreloadedModules:
         return importlib.util.spec_from_loader(name, loader)
 
     def _take_groups(self, index):
-        """Takes the group and all before it, or returns None if the sandbox has another file of one of them."""
-        needed = self._groups[: index + 1]
+        """Takes the group and those that it needs, or returns None if the sandbox has another file of one of them."""
+        wanted = self._groups[index]
+        needed = [group for group in self._groups if group is wanted or group in wanted.needs]
         if not all(group.is_intact() for group in needed):
             # Later groups may depend on the replaced one, and would mix two versions.
             del self._groups[index:]
             return None
-        del self._groups[: index + 1]
+        self._groups = [group for group in self._groups if group not in needed]
         return [group.modules for group in needed]
 
 
 class _Group:
-    def __init__(self, modules):
+    def __init__(self, modules, needs):
         self.modules = modules
+        self.needs = needs
         self._top_names = {_top_name(name) for name in modules} - set(sys.stdlib_module_names) - {_OWN_PACKAGE}
 
     def take(self, top):
         names = [name for name in self.modules if _top_name(name) == top]
         return {name: self.modules.pop(name) for name in names}
+
+    def is_shown(self):
+        """Tells whether `sys.modules` has the modules of this group, and not others that were loaded instead."""
+        return all(sys.modules.get(name) is module for name, module in self.modules.items())
 
     def is_intact(self):
         if "matplotlib" in self._top_names and _has_matplotlib_settings():

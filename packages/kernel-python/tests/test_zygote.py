@@ -83,9 +83,9 @@ class Modules(unittest.TestCase):
         self.modules.hide()
         self.modules.install()
 
-    def write(self, text):
-        """Writes the module's file."""
-        with open(self.file, "w") as file:
+    def write(self, text, name="cloche_sample"):
+        """Writes a module's file."""
+        with open(os.path.join(self.folder, f"{name}.py"), "w") as file:
             file.write(text)
         importlib.invalidate_caches()
 
@@ -119,6 +119,45 @@ class Modules(unittest.TestCase):
                 self.assertIs(self.sample(), self.loaded)
             self.assertNotIn("cloche_sample", sys.modules)
         self.assertEqual(sys.meta_path, finders)
+
+    def load_warm_import(self, name, text):
+        """Loads a module as a zygote does, and hides it."""
+        self.addCleanup(sys.modules.pop, name, None)
+        sys.meta_path.remove(self.modules)
+        self.write(text, name)
+        self.modules.load_warm_import(name)
+        self.assertNotIn(name, sys.modules)
+        self.modules.show()
+        loaded = sys.modules[name]
+        remember_files()
+        self.modules.hide()
+        self.modules.install()
+        self.imported.clear()
+        return loaded
+
+    def test_of_a_warm_import_come_without_groups_that_it_does_not_use(self):
+        loaded = self.load_warm_import("cloche_warm", "value = 1")
+        self.assertIs(importlib.import_module("cloche_warm"), loaded)
+        self.assertEqual([list(modules) for modules in self.imported], [["cloche_warm"]])
+        self.assertNotIn("cloche_sample", sys.modules)
+        self.assertIs(self.sample(), self.loaded)
+
+    def test_of_a_warm_import_come_with_the_groups_that_it_uses(self):
+        loaded = self.load_warm_import("cloche_warm", "import cloche_sample")
+        further = self.load_warm_import("cloche_further", "import cloche_warm")
+        self.assertIs(loaded.cloche_sample, self.loaded)
+        self.assertIs(importlib.import_module("cloche_further"), further)
+        names = ["cloche_sample", "cloche_warm", "cloche_further"]
+        self.assertEqual([list(modules) for modules in self.imported], [[name] for name in names])
+        self.assertIs(further.cloche_warm, loaded)
+        self.assertIs(sys.modules["cloche_warm"], loaded)
+
+    def test_of_a_warm_import_are_loaded_anew_when_a_file_that_it_uses_has_changed(self):
+        loaded = self.load_warm_import("cloche_warm", "import cloche_sample")
+        self.write("value = 'changed'")
+        anew = importlib.import_module("cloche_warm")
+        self.assertIsNot(anew, loaded)
+        self.assertEqual(anew.cloche_sample.value, "changed")
 
     def test_of_a_library_that_is_missing_are_none(self):
         self.modules.load_group(("cloche_no_such_library",), lambda name: None)
