@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -23,6 +23,7 @@ function makeGuest(digest: string): string {
   const folder = join(cachePaths(cacheDir).guestDir, digest);
   mkdirSync(join(folder, 'bin'), { recursive: true });
   writeFileSync(join(folder, 'bin/node'), 'x'.repeat(10_000));
+  writeFileSync(join(folder, 'agent.cjs'), '');
   return folder;
 }
 
@@ -36,13 +37,42 @@ function makeTemplate(digest: string, builtDaysAgo: number, slug = 'small'): str
 describe('removing unused cache entries', () => {
   it('removes guest folders and older template versions after their retention time', async () => {
     const [guest, old] = [makeGuest('a'), makeTemplate('b', 90)];
-    const [kept, newest] = [makeGuest('c'), makeTemplate('d', 80)];
-    for (const use of [guestUse('a'), templateUse('b'), templateUse('d')]) used(use, 31);
-    used(guestUse('c'), 29);
+    const [kept, pinned, newest] = [makeGuest('c'), makeTemplate('e', 85), makeTemplate('d', 80)];
+    for (const use of [templateUse('b'), templateUse('d')]) used(use, 31);
+    used(guestUse('a'), 3);
+    used(guestUse('c'), 1);
+    used(templateUse('e'), 29);
     assert.deepEqual((await remove()).sort(), [guest, old].sort());
-    assert.deepEqual([guest, old, kept, newest].map(existsSync), [false, false, true, true]);
-    assert.deepEqual(readdirSync(cachePaths(cacheDir).usedDir).sort(), [guestUse('c'), templateUse('d')]);
+    assert.deepEqual([guest, old, kept, pinned, newest].map(existsSync), [false, false, true, true, true]);
+    const uses = [guestUse('c'), templateUse('d'), templateUse('e')];
+    assert.deepEqual(readdirSync(cachePaths(cacheDir).usedDir).sort(), uses);
     assert.deepEqual(readdirSync(join(cacheDir, 'building')), []);
+  });
+
+  it('keeps a guest folder that a sandbox has mounted, however long ago it was used, until the sandbox has ended', async () => {
+    const [mounted, other] = [makeGuest('a'), makeGuest('b')];
+    for (const digest of ['a', 'b']) used(guestUse(digest), 90);
+    const procDir = join(cacheDir, 'proc');
+    for (const [pid, guest] of [
+      ['self', undefined],
+      ['7', undefined],
+      ['8', mounted],
+    ] as const) {
+      const root = join(procDir, pid, 'root/opt/cloche');
+      mkdirSync(join(procDir, pid, 'ns'), { recursive: true });
+      mkdirSync(root, { recursive: true });
+      // Two processes of the sandbox; the root of one has no such folder.
+      symlinkSync(pid === 'self' ? 'mnt:[1]' : 'mnt:[2]', join(procDir, pid, 'ns/mnt'));
+      if (guest) linkSync(join(guest, 'agent.cjs'), join(root, 'agent.cjs'));
+    }
+    const removeAt = (now = NOW) => removeUnused({ cacheDir, retentionMs: 100 * DAY, now: () => now, procDir });
+    // A sandbox of gVisor may have the other one.
+    writeFileSync(join(procDir, '7/cmdline'), 'runsc-sandbox\0boot');
+    assert.deepEqual(await removeAt(), []);
+    writeFileSync(join(procDir, '7/cmdline'), 'tini\0');
+    assert.deepEqual(await removeAt(), [other]);
+    rmSync(join(procDir, '8'), { recursive: true });
+    assert.deepEqual(await removeAt(), [mounted]);
   });
 
   it('keeps the newest version of each template, whatever its last use', async () => {
@@ -56,8 +86,8 @@ describe('removing unused cache entries', () => {
     const guest = makeGuest('a');
     assert.deepEqual(await remove(), []);
     const later = (days: number) => removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => NOW + days * DAY });
-    assert.deepEqual(await later(29), []);
-    assert.deepEqual(await later(31), [guest]);
+    assert.deepEqual(await later(1), []);
+    assert.deepEqual(await later(3), [guest]);
   });
 
   it('works when several processes remove at once', async () => {

@@ -1,21 +1,29 @@
-/** Removal of guest folders and template versions that no installation on this host has used for long. */
+/** Removal of guest folders and template versions that no installation on this host needs any more. */
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { problemWith, SettingsError } from '@cloche/settings';
+import { mountedGuests } from './mounted-guests.ts';
 
 const run = promisify(execFile);
 
 /** Longer than any build takes. */
 const ABANDONED_AFTER_MS = 86_400_000;
+/**
+ * Time that a guest folder is kept after its last use, unless a sandbox has it mounted. No client can name one, so only
+ * processes need it: hostd records its own once a day, and a start or a restart takes less than that. With sandboxes of
+ * gVisor on the host, guest folders are kept as long as template versions.
+ */
+const GUEST_RETENTION_MS = 2 * 86_400_000;
 
 export interface CacheRetention {
   readonly cacheDir: string;
   /** Time that an entry is kept after its last use. */
   readonly retentionMs: number;
   readonly now?: () => number;
+  readonly procDir?: string;
 }
 
 /**
@@ -35,27 +43,47 @@ export interface CachedVersion {
   readonly use: string;
   /** Undefined where no use was recorded. */
   readonly usedAt: number | undefined;
+  readonly isGuest: boolean;
+}
+
+export interface UnneededVersion extends CachedVersion {
+  /** A use since this time would mean that the entry is needed. */
+  readonly usedBefore: number;
+}
+
+/** Returns the entries that nothing needs any more, by their last use and by what sandboxes have mounted. */
+export async function findUnneeded(
+  versions: readonly CachedVersion[],
+  { retentionMs, now = Date.now, procDir }: Omit<CacheRetention, 'cacheDir'>,
+): Promise<UnneededVersion[]> {
+  const guests = versions.filter(({ isGuest }) => isGuest).map(({ path }) => path);
+  const { mounted, hasHidden } = await mountedGuests(guests, procDir);
+  const guestMs = hasHidden ? retentionMs : Math.min(retentionMs, GUEST_RETENTION_MS);
+  return versions.flatMap((version) => {
+    const usedBefore = now() - (version.isGuest ? guestMs : retentionMs);
+    const isNeeded = mounted.has(version.path) || version.usedAt === undefined || version.usedAt >= usedBefore;
+    return isNeeded ? [] : [{ ...version, usedBefore }];
+  });
 }
 
 /**
- * Removes entries that were not used for `retentionMs`. Uses that the caller has just recorded count. An entry without
- * a record gets one, and so its full retention time. Safe beside other processes that start, build and remove.
+ * Removes template versions that were not used for `retentionMs`, and guest folders that were not used for two days and
+ * that no sandbox has mounted. Uses that the caller has just recorded count. An entry without a record gets one, and so its
+ * full retention time. Safe beside other processes that start, build and remove.
  *
  * @returns the paths removed
  */
-export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: CacheRetention): Promise<string[]> {
+export async function removeUnused(options: CacheRetention): Promise<string[]> {
+  const { cacheDir, now = Date.now } = options;
   const { usedDir } = cachePaths(cacheDir);
-  const limit = now() - retentionMs;
+  const versions = await listOldVersions(cacheDir);
+  for (const { use, usedAt } of versions) if (usedAt === undefined) noteUse(usedDir, use, new Date(now()));
   const removed: string[] = [];
-  for (const { path, use, usedAt } of await listOldVersions(cacheDir)) {
-    if (usedAt === undefined) noteUse(usedDir, use, new Date(now()));
-    else if (
-      usedAt < limit &&
-      (await remove(path, cacheDir, async () => ((await noteTime(usedDir, use)) ?? 0) < limit))
-    ) {
-      await rm(join(usedDir, use), { force: true });
-      removed.push(path);
-    }
+  for (const { path, use, usedBefore } of await findUnneeded(versions, options)) {
+    const isUnused = async () => ((await noteTime(usedDir, use)) ?? 0) < usedBefore;
+    if (!(await remove(path, cacheDir, isUnused))) continue;
+    await rm(join(usedDir, use), { force: true });
+    removed.push(path);
   }
   await removeLeftovers(cacheDir, now() - ABANDONED_AFTER_MS);
   return removed;
@@ -65,9 +93,10 @@ export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: Ca
 export async function listOldVersions(cacheDir: string): Promise<CachedVersion[]> {
   const { guestDir, templatesDir, usedDir } = cachePaths(cacheDir);
   const versions: CachedVersion[] = [];
-  const add = async (path: string, use: string) => versions.push({ path, use, usedAt: await noteTime(usedDir, use) });
+  const add = async (path: string, use: string, isGuest = false) =>
+    versions.push({ path, use, usedAt: await noteTime(usedDir, use), isGuest });
   for (const digest of await names(guestDir)) {
-    if (!digest.startsWith('.')) await add(join(guestDir, digest), guestUse(digest));
+    if (!digest.startsWith('.')) await add(join(guestDir, digest), guestUse(digest), true);
   }
   for (const slug of await names(templatesDir)) {
     const built = await Promise.all(

@@ -7,6 +7,7 @@ export * from './finding.ts';
 export * from './firewall-check.ts';
 export * from './id-checks.ts';
 export * from './kernel-checks.ts';
+export * from './mounted-guests.ts';
 export * from './resource-checks.ts';
 export * from './sysctls.ts';
 export * from './tool-checks.ts';

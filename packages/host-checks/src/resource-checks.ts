@@ -3,7 +3,7 @@ import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
-import { listOldVersions, sizeOf } from './cache-retention.ts';
+import { findUnneeded, listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const GIB = 1024 ** 3;
@@ -24,7 +24,7 @@ export async function checkDisk(name: string, folder: string): Promise<Finding> 
 /** Reports what `npm start` would remove from the cache. */
 export async function checkOldVersions(cacheDir: string, retentionMs: number): Promise<Finding> {
   const versions = await listOldVersions(cacheDir);
-  const unused = versions.filter(({ usedAt = Date.now() }) => usedAt < Date.now() - retentionMs);
+  const unused = await findUnneeded(versions, { retentionMs });
   const [all, removable] = await Promise.all([versions, unused].map((some) => sizeOf(some.map(({ path }) => path))));
   const found = `${versions.length} guest folders and older templates, ${gib(all ?? 0)}`;
   if (unused.length === 0) return ok('cache', found);

@@ -45,8 +45,8 @@ export const HOST_SETTINGS = {
     default: 30 * DAY_MS,
     readBy: ['setup', 'cli', 'hostd'],
     summary:
-      'how long old template versions, guest files and cached steps of template builds are kept after their last use; at least two days',
-    more: 'hostd records once a day what it uses. The newest version of each template always stays.',
+      'how long old template versions and cached steps of template builds are kept after their last use; at least two days',
+    more: 'hostd records once a day what it uses. The newest version of each template always stays; guest files that no sandbox has mounted are kept for two days.',
   },
   CLOCHE_CONFIG_FILE: {
     value: text('.', 'a path'),

@@ -1,0 +1,53 @@
+import type { BigIntStats } from 'node:fs';
+import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GUEST_PATH } from '@cloche/layout';
+
+/** A file of every guest folder that, unlike Node itself, no two of them share. */
+const PROGRAM = 'agent.cjs';
+
+/** First argument of the processes of a gVisor sandbox. */
+const GVISOR = /^runsc/;
+
+export interface MountedGuests {
+  readonly mounted: ReadonlySet<string>;
+  /** Whether there are sandboxes of gVisor, which need not show to the host what they have mounted. */
+  readonly hasHidden: boolean;
+}
+
+/**
+ * Returns those of the guest folders that a sandbox of this host has mounted, whichever installation has launched it and
+ * whether or not that installation runs. The kernel is asked, because the mounts end with the sandbox, even by `kill -9`.
+ */
+export async function mountedGuests(folders: readonly string[], procDir = '/proc'): Promise<MountedGuests> {
+  const byIdentity = new Map<string, string>();
+  for (const folder of folders) {
+    const identity = await identityOf(join(folder, PROGRAM));
+    if (identity !== undefined) byIdentity.set(identity, folder);
+  }
+  const mounted = new Set<string>();
+  let hasHidden = false;
+  const seen = new Set([await namespaceOf(join(procDir, 'self'))]);
+  for (const pid of (await readdir(procDir)).filter((name) => /^\d+$/.test(name))) {
+    const namespace = await namespaceOf(join(procDir, pid));
+    if (namespace === undefined || seen.has(namespace)) continue;
+    hasHidden ||= GVISOR.test(await readFile(join(procDir, pid, 'cmdline'), 'utf8').catch(() => ''));
+    const identity = await identityOf(join(procDir, pid, 'root', GUEST_PATH, PROGRAM));
+    // Another process of the namespace may have another root.
+    if (identity === undefined) continue;
+    seen.add(namespace);
+    const folder = byIdentity.get(identity);
+    if (folder !== undefined) mounted.add(folder);
+  }
+  return { mounted, hasHidden };
+}
+
+/** Identifies a file also when it is seen through an overlay, which keeps number, size and time but not the device. */
+async function identityOf(path: string): Promise<string | undefined> {
+  const found: BigIntStats | undefined = await stat(path, { bigint: true }).catch(() => undefined);
+  return found && `${found.ino} ${found.size} ${found.mtimeNs}`;
+}
+
+async function namespaceOf(process: string): Promise<string | undefined> {
+  return readlink(join(process, 'ns/mnt')).catch(() => undefined);
+}
