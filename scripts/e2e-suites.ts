@@ -13,6 +13,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
   'functional/e2b-python': 'the server translates requests to those that other files send',
+  'functional/e2b-urls': 'the server finds the sandbox of a URL and answers as to other requests',
   'functional/events': 'the server stores events and sends them',
   'functional/fuzz': 'the server refuses malformed requests before they reach a sandbox',
   'functional/guides': 'tests the examples in the documents; other files test the operations that these use',

@@ -181,7 +181,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['node.ts'],
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
-  e2b: [[OTHER_FILES], ['control'], ['box'], ['e2b-router.ts']],
+  e2b: [[OTHER_FILES], ['control'], ['box', 'ports'], ['e2b-router.ts']],
   mcp: [['tools'], ['mcp-router.ts']],
   'run-apis': [
     ['run-api-error.ts', 'languages.ts', 'run-program.ts', 'run-apis-deps.ts'],

@@ -188,6 +188,23 @@ describe('the code interpreter', () => {
     );
   });
 
+  it('sets variables of one run, which have their earlier values after it', async () => {
+    const envs = { ONE_RUN: 'quo"te\n\\', HOME: '/tmp' };
+    for (const [language, read] of [
+      ['python', 'import os; [os.environ.get("ONE_RUN"), os.environ["HOME"]]'],
+      ['javascript', '[process.env.ONE_RUN, process.env.HOME]'],
+    ] as const) {
+      const shown = async (options: object) => (await sandbox.runCode(read, { language, ...options })).text;
+      const text = await shown({ envs });
+      assert.match(text ?? '', /quo"te\\n\\\\', '\/tmp'/);
+      assert.match((await shown({})) ?? '', /(None|undefined), '\/home\/user'/);
+    }
+    const failed = await sandbox.runCode('import os; 1 / int(os.environ["ZERO"])', { envs: { ZERO: '0' } });
+    assert.equal(failed.error?.name, 'ZeroDivisionError');
+    assert.equal((await sandbox.runCode('os.environ.get("ZERO") is None')).text, 'True');
+    await assert.rejects(sandbox.runCode('1', { envs: { 'a=b': 'x' } }), /variables of the run/);
+  });
+
   it('has contexts of their own variables, which restart and end', async () => {
     const context = await sandbox.createCodeContext({ cwd: '/tmp' });
     await sandbox.runCode('y = 1', { context });

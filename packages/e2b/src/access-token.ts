@@ -16,9 +16,15 @@ export function issueAccessToken({ apiKey, sandboxId }: Access, seal: TokenSeal)
 
 /** Returns what a token gives access to; undefined if this installation did not issue it for the sandbox. */
 export function readAccessToken(token: string, sandboxId: string, seal: TokenSeal): Access | undefined {
+  const access = readAnyToken(token, seal);
+  return access?.sandboxId === sandboxId ? access : undefined;
+}
+
+/** Returns what a token gives access to; undefined if this installation did not issue it. */
+export function readAnyToken(token: string, seal: TokenSeal): Access | undefined {
   try {
-    const [id, apiKey] = JSON.parse(seal.open(token)) as [string, string];
-    return id === sandboxId ? { apiKey, sandboxId } : undefined;
+    const [sandboxId, apiKey] = JSON.parse(seal.open(token)) as [string, string];
+    return { apiKey, sandboxId };
   } catch {
     return undefined;
   }

@@ -1,3 +1,5 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 
 /** Encrypts tokens with a key that all servers of an installation share. */
@@ -7,9 +9,18 @@ export interface TokenSeal {
   open(sealed: string): string;
 }
 
+/** Serves previews by the host of a request. */
+export interface PreviewServer {
+  /** Returns the domain below which previews have their hosts, with the port. */
+  domain(): string;
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}
+
 export interface E2bDeps {
   /** Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key. */
   readonly apiUrl: () => string;
   readonly seal: TokenSeal;
+  readonly previews: PreviewServer;
   readonly log: Logger;
 }

@@ -1,31 +1,42 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { boxRoutes } from './box/box-routes.ts';
 import { interpreterRoutes } from './box/interpreter-routes.ts';
+import { signedFileRoutes } from './box/signed-file-routes.ts';
 import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
 import { E2bError } from './e2b-error.ts';
+import { KnownTokens } from './known-tokens.ts';
+import { PortRouter } from './ports/port-router.ts';
 
-export type { E2bDeps, TokenSeal } from './e2b-deps.ts';
+export type { E2bDeps, PreviewServer, TokenSeal } from './e2b-deps.ts';
 
 const CONTROL_PREFIX = '/e2b';
 const BOX_PREFIX = '/e2b-box';
+/** Path of the URLs that the clients sign, which leave out the path of `E2B_SANDBOX_URL`. */
+const SIGNED_PATH = '/files';
 /** Ports of a sandbox at which E2B's clients expect these services. */
 const BOX_PORT = '49983';
 const INTERPRETER_PORT = '49999';
 const BODY_BYTES = 8 * 1024 * 1024;
 
 /**
- * Answers E2B's clients, whose requests begin with `/e2b` (`E2B_API_URL`) and `/e2b-box` (`E2B_SANDBOX_URL`). Translates
- * each to requests of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
+ * Answers E2B's clients, whose requests begin with `/e2b` (`E2B_API_URL`) and `/e2b-box` (`E2B_SANDBOX_URL`), the URLs of
+ * files that they sign, and the hosts of ports that they name. Translates each to requests of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
  */
 export class E2bRouter {
   readonly #control: RequestListener;
+  readonly #signedFiles: RequestListener;
   readonly #ports: ReadonlyMap<string, RequestListener>;
   readonly #apps: readonly FastifyInstance[];
 
-  private constructor(apps: { control: ServedApp; box: ServedApp; interpreter: ServedApp }) {
+  readonly #hosts: PortRouter;
+
+  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', ServedApp>, hosts: PortRouter) {
+    this.#hosts = hosts;
     this.#control = apps.control.handle;
+    this.#signedFiles = apps.signedFiles.handle;
     this.#ports = new Map([
       [BOX_PORT, apps.box.handle],
       [INTERPRETER_PORT, apps.interpreter.handle],
@@ -33,20 +44,41 @@ export class E2bRouter {
     this.#apps = Object.values(apps).map(({ app }) => app);
   }
 
-  static async open(deps: E2bDeps): Promise<E2bRouter> {
-    return new E2bRouter({
+  static async open(given: E2bDeps): Promise<E2bRouter> {
+    const tokens = new KnownTokens(given.seal);
+    const deps = { ...given, seal: tokens };
+    const apps = {
       control: await serve(deps, (app) => controlRoutes(app, deps)),
       box: await serve(deps, (app) => boxRoutes(app, deps)),
       interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
-    });
+      signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, tokens)),
+    };
+    return new E2bRouter(apps, new PortRouter(deps));
   }
 
-  matches({ url = '' }: IncomingMessage): boolean {
-    return isBelow(url, CONTROL_PREFIX) || isBelow(url, BOX_PREFIX);
+  matches(request: IncomingMessage): boolean {
+    const { url = '' } = request;
+    return [CONTROL_PREFIX, BOX_PREFIX, SIGNED_PATH].some((path) => isBelow(url, path)) || this.#hosts.matches(request);
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const prefix = isBelow(request.url ?? '', CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX;
+    const { url = '' } = request;
+    if (this.#hosts.matches(request)) this.#hosts.handle(request, response);
+    else if (isBelow(url, SIGNED_PATH)) this.#signedFiles(request, response);
+    else this.#handleBelow(isBelow(url, CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX, request, response);
+  }
+
+  /** Serves WebSockets of ports. The clients open no other ones. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    if (this.#hosts.matches(request)) this.#hosts.upgrade(request, socket, head);
+    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#apps.map((app) => app.close()));
+  }
+
+  #handleBelow(prefix: string, request: IncomingMessage, response: ServerResponse): void {
     request.url = request.url?.slice(prefix.length) || '/';
     const handle = prefix === CONTROL_PREFIX ? this.#control : this.#ports.get(portOf(request));
     if (handle) {
@@ -55,10 +87,6 @@ export class E2bRouter {
     }
     const message = `Port ${portOf(request)} of a sandbox is not served here; open a preview of it.`;
     response.writeHead(502, { 'content-type': 'application/json' }).end(JSON.stringify({ code: 502, message }));
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#apps.map((app) => app.close()));
   }
 }
 

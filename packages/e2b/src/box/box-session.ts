@@ -1,7 +1,7 @@
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
-import { readAccessToken } from '../access-token.ts';
+import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 
@@ -28,8 +28,12 @@ export function openSession(header: HeaderOf, { apiUrl, seal }: E2bDeps): BoxSes
   const token = header('x-access-token') ?? header('e2b-traffic-access-token') ?? '';
   const access = readAccessToken(token, sandboxId, seal);
   if (!access) throw new E2bError(401, 'The access token is missing or belongs to another sandbox.');
+  return sessionWith(access, apiUrl());
+}
+
+export function sessionWith({ apiKey, sandboxId }: Access, url: string): BoxSession {
   // Retries are the client's own.
-  const cloche = new Cloche({ url: apiUrl(), apiKey: access.apiKey, maxRetries: 0 });
+  const cloche = new Cloche({ url, apiKey, maxRetries: 0 });
   const id = sandboxId as SandboxId;
   return {
     cloche,

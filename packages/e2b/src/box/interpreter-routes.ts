@@ -8,6 +8,7 @@ import { readJsonBodies } from '../read-json.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { resultsOf } from './e2b-result.ts';
 import { changeDirectory, HomeDirectory } from './home-directory.ts';
+import { setVariables } from './variables-of-run.ts';
 
 /** The client ends a run by hanging up. This only bounds one whose client stays. */
 const LONGEST_RUN_MS = 600_000;
@@ -107,21 +108,21 @@ async function* execute(
   { code, context_id, language, env_vars }: ExecuteBody,
   signal: AbortSignal,
 ): AsyncGenerator<CodeRunEvent> {
-  if (env_vars && Object.keys(env_vars).length > 0) {
-    throw new E2bError(400, 'Cloche does not set variables for one run yet; set envs when you create the sandbox.');
-  }
   // An empty cell has no run.
   if (code === '') return;
   const { cloche, sandboxId, contexts } = session;
   const context = context_id ? await contexts.get(context_id) : undefined;
   if (!context) await home.moveDefault(session, languageOf(language));
-  const body = {
-    code,
-    language: context?.language ?? languageOf(language),
-    ...(context && { contextId: context.id }),
-    timeoutMs: LONGEST_RUN_MS,
-  };
-  yield* cloche.stream('streamCode', { params: { sandboxId }, body, signal });
+  const target = { language: context?.language ?? languageOf(language), ...(context && { contextId: context.id }) };
+  const body = { code, ...target, timeoutMs: LONGEST_RUN_MS };
+  const hasVariables = env_vars && Object.keys(env_vars).length > 0;
+  const restore = hasVariables ? await setVariables(session, target, env_vars) : undefined;
+  try {
+    yield* cloche.stream('streamCode', { params: { sandboxId }, body, signal });
+  } finally {
+    // Fails if the run has ended the sandbox or its context, and then no variable is left.
+    await restore?.().catch(() => undefined);
+  }
 }
 
 /** Waits for the first event, so that a run that is refused has a status of its own. */

@@ -35,17 +35,17 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
   for (const path of ['/sandboxes', '/v2/sandboxes']) {
     app.post<{ Body: CreateRequest }>(path, { schema: CREATE_SCHEMA }, async (request, reply) => {
       const sandbox = await createSandbox(request, deps);
-      return reply.code(201).send(connection(sandbox.info, keyOf(request), deps.seal));
+      return reply.code(201).send(connection(sandbox.info, keyOf(request), deps));
     });
     app.get<{ Querystring: ListQuery }>(path, async (request) => listSandboxes(request, deps));
     app.post<WithTimeout>(`${path}/:sandboxID/connect`, { schema: TIMEOUT_SCHEMA }, async (request) => {
       const sandbox = await liveSandbox(request, deps);
       await extend(sandbox, request.body?.timeout ?? 0);
-      return connection(sandbox.info, keyOf(request), deps.seal);
+      return connection(sandbox.info, keyOf(request), deps);
     });
   }
   app.get<ById>('/sandboxes/:sandboxID', async (request) =>
-    detailed((await liveSandbox(request, deps)).info, keyOf(request), deps.seal),
+    detailed((await liveSandbox(request, deps)).info, keyOf(request), deps),
   );
   app.delete<ById>('/sandboxes/:sandboxID', async (request, reply) => {
     await (await liveSandbox(request, deps)).kill();

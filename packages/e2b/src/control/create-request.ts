@@ -10,6 +10,7 @@ const NOT_YET = ['autoPause', 'autoPauseMemory', 'mcp', 'iam', 'volumeMounts'] a
 interface Network {
   readonly allowOut?: readonly string[] | null;
   readonly denyOut?: readonly string[] | null;
+  readonly allowPublicTraffic?: boolean | null;
   readonly rules?: unknown;
   readonly egressProxy?: unknown;
 }
@@ -67,10 +68,13 @@ function isSet(value: unknown): boolean {
 }
 
 function networkPolicy({ allow_internet_access, network }: CreateRequest): CreateSandboxBody['networkPolicy'] {
-  if (allow_internet_access === false) return { mode: 'deny-all' };
   if (isSet(network?.rules) || isSet(network?.egressProxy)) {
     throw new E2bError(400, 'Cloche does not have network.rules and network.egressProxy yet; leave them out.');
   }
+  if (network?.allowPublicTraffic) {
+    throw new E2bError(400, 'Ports of a sandbox need its trafficAccessToken; leave network.allowPublicTraffic out.');
+  }
+  if (allow_internet_access === false) return { mode: 'deny-all' };
   const denied = network?.denyOut ?? [];
   const allowed = network?.allowOut ?? [];
   const deniesAll = denied.some((entry) => EVERYWHERE.has(entry));

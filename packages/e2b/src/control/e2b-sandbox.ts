@@ -1,14 +1,16 @@
 import type { SandboxInfo } from '@cloche/sdk';
 import { issueAccessToken } from '../access-token.ts';
-import type { TokenSeal } from '../e2b-deps.ts';
+import type { E2bDeps } from '../e2b-deps.ts';
 
 /** The newest version of E2B's daemon in a sandbox all of whose calls are answered. Newer ones store labels of files. */
 export const ENVD_VERSION = '0.6.1';
 /** A field that E2B's clients require and nothing uses. */
 const CLIENT_ID = 'cloche';
 
+type Issuer = Pick<E2bDeps, 'seal' | 'previews'>;
+
 /** Returns the answer to a creation and to a connection. */
-export function connection(sandbox: SandboxInfo, apiKey: string, seal: TokenSeal) {
+export function connection(sandbox: SandboxInfo, apiKey: string, { seal, previews }: Issuer) {
   const token = issueAccessToken({ apiKey, sandboxId: sandbox.id }, seal);
   return {
     templateID: sandbox.templateSlug,
@@ -18,6 +20,8 @@ export function connection(sandbox: SandboxInfo, apiKey: string, seal: TokenSeal
     envdAccessToken: token,
     // The code interpreter's clients send this one for contexts.
     trafficAccessToken: token,
+    // For `getHost`.
+    domain: previews.domain(),
   };
 }
 
@@ -40,15 +44,15 @@ export function listed(sandbox: SandboxInfo) {
 }
 
 /** Returns the details of one sandbox. */
-export function detailed(sandbox: SandboxInfo, apiKey: string, seal: TokenSeal) {
-  const { envdAccessToken } = connection(sandbox, apiKey, seal);
+export function detailed(sandbox: SandboxInfo, apiKey: string, issuer: Issuer) {
+  const { envdAccessToken, domain } = connection(sandbox, apiKey, issuer);
   const { mode, hosts = [] } = sandbox.networkPolicy;
   const allowInternetAccess = mode !== 'deny-all';
   const network = {
     allowOut: mode === 'allowlist' ? hosts : [],
     denyOut: mode === 'denylist' ? hosts : allowInternetAccess && mode !== 'allowlist' ? [] : ['0.0.0.0/0'],
   };
-  return { ...listed(sandbox), envdAccessToken, allowInternetAccess, network };
+  return { ...listed(sandbox), envdAccessToken, domain, allowInternetAccess, network };
 }
 
 /** Returns whether E2B would list the sandbox: it has no state for one that is ending. */

@@ -8,7 +8,6 @@ import type { Database } from '../db/database.ts';
 import type { LiveServers } from '../db/live-servers.ts';
 import type { Notifications } from '../db/notifications.ts';
 import type { Transactions } from '../db/transactions.ts';
-import type { HostRouter } from '../http/host-router.ts';
 import type { Route } from '../http/route.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { PreviewHosts } from '../previews/preview-hosts.ts';
@@ -47,7 +46,9 @@ export interface PreviewsDeps {
 /** The composed parts of previews. */
 export interface Previews {
   readonly routes: Route[];
-  readonly hostRouter: HostRouter;
+  readonly hostRouter: PreviewRouter;
+  /** Returns the domain below which previews have their hosts, with the port. */
+  domain(): string;
   /** The connections through previews. */
   readonly open: OpenWork;
   /** Sets the port of the service. Call it before the first URL is made. */
@@ -73,6 +74,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   return {
     routes: previewRoutes(service, hosts),
     hostRouter: new PreviewRouter({ ...deps, hosts, previews, exchanges, reachPort, executions }),
+    domain: () => hosts.domain,
     open: exchanges,
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,

@@ -6,6 +6,7 @@ import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
 import { serverSecret } from '../db/server-secret.ts';
 import type { HostRouter } from '../http/host-router.ts';
+import type { Previews } from './compose-previews.ts';
 
 const E2B_SECRET_NAME = 'e2b-access-tokens';
 
@@ -13,6 +14,7 @@ export interface ProtocolsDeps {
   readonly db: Database;
   readonly log: Logger;
   readonly version: string;
+  readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
   /** APIs of one route that are answered. */
@@ -31,6 +33,7 @@ export async function composeProtocols({
   db,
   log,
   version,
+  previews,
   answersE2b,
   answersMcp,
   runApis,
@@ -38,7 +41,15 @@ export async function composeProtocols({
   let servedAt = '';
   const apiUrl = () => servedAt;
   const routers: (E2bRouter | McpRouter | RunApisRouter)[] = [];
-  if (answersE2b) routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), log }));
+  if (answersE2b) {
+    const { domain, hostRouter } = previews;
+    const server = {
+      domain,
+      handle: hostRouter.handle.bind(hostRouter),
+      upgrade: hostRouter.upgrade.bind(hostRouter),
+    };
+    routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), previews: server, log }));
+  }
   if (answersMcp) routers.push(new McpRouter({ apiUrl, version, log }));
   if (runApis.length > 0) routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
   return {

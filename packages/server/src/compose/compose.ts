@@ -237,7 +237,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     ...templates.routes,
   ];
   const { answersE2b, answersMcp, runApis } = config;
-  const protocols = await composeProtocols({ ...shared, version, answersE2b, answersMcp, runApis });
+  const protocols = await composeProtocols({ ...shared, version, previews, answersE2b, answersMcp, runApis });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;

@@ -34,8 +34,16 @@ export class PreviewHosts {
 
   /** Returns the URL of a preview, without a trailing slash. */
   urlOf(id: PreviewId): string {
-    const port = this.#port === '' ? '' : `:${this.#port}`;
-    return `${this.#protocol}//${this.nameOf(id)}${port}`;
+    return `${this.#protocol}//${this.nameOf(id)}${this.#portSuffix}`;
+  }
+
+  /** Returns the domain below which previews have their names, with the port. */
+  get domain(): string {
+    return this.#domain + this.#portSuffix;
+  }
+
+  get #portSuffix(): string {
+    return this.#port === '' ? '' : `:${this.#port}`;
   }
 
   nameOf(id: PreviewId): string {

@@ -1,0 +1,87 @@
+import { PassThrough, Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import type { CommandUser, FileEntry } from '@cloche/contract';
+import multipart from '@fastify/multipart';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { E2bError } from '../e2b-error.ts';
+import { type BoxSession, pathOf, userOf } from './box-session.ts';
+
+/** Files of one upload. */
+const MOST_FILES = 1000;
+
+export interface FileQuery {
+  Querystring: { path?: string; username?: string; signature?: string; signature_expiration?: string };
+}
+const string = { type: 'string' };
+const FILE_SCHEMA = {
+  querystring: {
+    type: 'object',
+    properties: { path: string, username: string, signature: string, signature_expiration: string },
+  },
+};
+
+interface OpenedFile {
+  readonly session: BoxSession;
+  readonly path: string;
+  readonly user: CommandUser;
+}
+
+/** @param fileName of a file in a form */
+export type OpenFile = (request: FastifyRequest<FileQuery>, fileName?: string) => OpenedFile;
+
+/** Returns the file that a request names. The path of the query comes before the name of a file in a form. */
+export function fileOf(session: BoxSession, path: string | undefined, name = '', user?: string): OpenedFile {
+  const given = path ?? name;
+  if (given === '') throw new E2bError(400, 'The path of the file is missing.');
+  const owner = userOf(user);
+  return { session, user: owner, path: pathOf(given, owner) };
+}
+
+/** Registers how files are read and written whole. `open` finds the sandbox of a request and checks its right. */
+export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<void> {
+  // A client names each file of a form by its whole path.
+  await app.register(multipart, {
+    preservePath: true,
+    limits: { files: MOST_FILES, fileSize: Number.POSITIVE_INFINITY },
+  });
+  app.addContentTypeParser('application/octet-stream', (_request, payload, done) => done(null, payload));
+
+  app.get<FileQuery>('/files', { schema: FILE_SCHEMA }, async (request, reply) => {
+    const { session, path, user } = open(request);
+    const { body, sizeBytes } = await session.files.stream(path, { user });
+    reply.header('content-type', 'application/octet-stream');
+    if (sizeBytes !== undefined) reply.header('content-length', sizeBytes);
+    return reply.send(Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]));
+  });
+
+  app.post<FileQuery>('/files', { schema: FILE_SCHEMA }, async (request) => {
+    if (!request.isMultipart()) {
+      const { session, path, user } = open(request);
+      const bytes = decoded(request.body as Readable, request.headers['content-encoding']);
+      return [writtenOf(await write(session, path, bytes, user))];
+    }
+    const written: object[] = [];
+    for await (const part of request.files()) {
+      const { session, path, user } = open(request, part.filename);
+      written.push(writtenOf(await write(session, path, part.file, user)));
+    }
+    if (written.length === 0) throw new E2bError(400, 'The form has no file; send at least one.');
+    return written;
+  });
+}
+
+async function write({ files }: BoxSession, path: string, bytes: Readable, user: ReturnType<typeof userOf>) {
+  return files.write(path, Readable.toWeb(bytes) as ReadableStream<Uint8Array>, { user });
+}
+
+function decoded(body: Readable, encoding: string | undefined): Readable {
+  if (encoding === undefined || encoding === 'identity') return body;
+  if (encoding !== 'gzip') throw new E2bError(415, `The content encoding "${encoding}" is unknown; use gzip.`);
+  const unzipped = body.pipe(createGunzip());
+  body.once('error', (error) => unzipped.destroy(error));
+  return unzipped.pipe(new PassThrough());
+}
+
+function writtenOf({ name, type, path }: FileEntry) {
+  return { name, type: type === 'directory' ? 'dir' : 'file', path };
+}

@@ -1,0 +1,57 @@
+import type { Language } from '@cloche/contract';
+import { E2bError } from '../e2b-error.ts';
+import type { BoxSession } from './box-session.ts';
+
+export type Variables = Readonly<Record<string, string>>;
+/** Values of variables before a run. Null for one that was not set. */
+type Earlier = Readonly<Record<string, string | null>>;
+
+interface Target {
+  readonly language: Language;
+  readonly contextId?: string;
+}
+
+/**
+ * Sets environment variables of a context, and returns a function that gives them their earlier values. A context runs one
+ * piece of code after the other, but a run of another client may come between.
+ *
+ * @throws E2bError 400 for a name or a value that the language refuses.
+ */
+export async function setVariables(
+  session: BoxSession,
+  target: Target,
+  variables: Variables,
+): Promise<() => Promise<void>> {
+  const printed = await run(session, target, assigning(target.language, variables, true));
+  const earlier = JSON.parse(printed) as Earlier;
+  return async () => {
+    await run(session, target, assigning(target.language, earlier, false));
+  };
+}
+
+async function run({ cloche, sandboxId }: BoxSession, target: Target, code: string): Promise<string> {
+  const { run } = await cloche.call('runCode', { params: { sandboxId }, body: { code, ...target } });
+  if (run.error) throw new E2bError(400, `The variables of the run cannot be set: ${run.error.message}`);
+  return run.stdout;
+}
+
+/** Returns code that sets or removes variables and leaves no name behind. It prints the earlier values if `tells`. */
+function assigning(language: Language, variables: Earlier, tells: boolean): string {
+  const values = JSON.stringify(JSON.stringify(variables));
+  return language === 'python' ? inPython(values, tells) : inJavaScript(values, tells);
+}
+
+function inPython(values: string, tells: boolean): string {
+  const earlier = '{name: os.environ.get(name) for name in new}';
+  const set =
+    '[os.environ.pop(name, None) if value is None else os.environ.update({name: value}) for name, value in new.items()]';
+  const shown = tells ? 'print(json.dumps(old))' : 'None';
+  return `(lambda os, json, new: (lambda old: (${set}, ${shown})[1])(${earlier}))(__import__("os"), __import__("json"), __import__("json").loads(${values}))`;
+}
+
+function inJavaScript(values: string, tells: boolean): string {
+  const each =
+    'old[name] = process.env[name] ?? null; if (value === null) delete process.env[name]; else process.env[name] = value;';
+  const shown = tells ? 'console.log(JSON.stringify(old));' : '';
+  return `void (() => { const old = {}; for (const [name, value] of Object.entries(JSON.parse(${values}))) { ${each} } ${shown} })()`;
+}

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { FailureLimit } from './failure-limit.ts';
+
+it('refuses an address that failed too often, for as long as it takes, and no other', () => {
+  let now = 1000;
+  const limit = new FailureLimit(() => now);
+  for (let count = 0; count < 20; count++) {
+    assert.equal(limit.waitMs('one'), 0);
+    limit.failed('one');
+  }
+  assert.equal(limit.waitMs('one'), 1000);
+  assert.equal(limit.waitMs('other'), 0);
+  now += 1000;
+  assert.equal(limit.waitMs('one'), 0);
+});
+
+it('refuses all addresses when they fail too often together', () => {
+  let now = 1000;
+  const limit = new FailureLimit(() => now);
+  for (let count = 0; count < 200; count++) limit.failed(`address ${count}`);
+  assert.equal(limit.waitMs('another'), 50);
+  now += 50;
+  assert.equal(limit.waitMs('another'), 0);
+});

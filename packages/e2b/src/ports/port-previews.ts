@@ -1,0 +1,78 @@
+import type { Preview, SandboxId } from '@cloche/contract';
+import { Cloche, isClocheError } from '@cloche/sdk';
+import { type Access, readAccessToken } from '../access-token.ts';
+import type { E2bDeps } from '../e2b-deps.ts';
+import { E2bError } from '../e2b-error.ts';
+
+/** Previews that are remembered. One that was forgotten lives on, and another one is opened. */
+const REMEMBERED = 10_000;
+
+export interface OpenPreview {
+  readonly id: Preview['id'];
+  readonly host: string;
+  readonly token: string;
+  readonly expiresAt: number;
+}
+
+/** Previews of ports, one for each port of a sandbox and each key. */
+export class PortPreviews {
+  readonly #deps: Pick<E2bDeps, 'apiUrl' | 'seal'>;
+  readonly #open = new Map<string, Promise<OpenPreview>>();
+  /** Ids of previews that may have been deleted. */
+  readonly #suspects = new Set<string>();
+
+  constructor(deps: Pick<E2bDeps, 'apiUrl' | 'seal'>) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Returns the preview of a port, and opens it if there is none.
+   *
+   * SECURITY: only the token of the sandbox opens its ports: held by "a port is reached with the token of its sandbox
+   * alone" in e2b-urls.test.ts.
+   */
+  async open(sandboxId: string, port: number, token: string): Promise<OpenPreview> {
+    const access = readAccessToken(token, sandboxId, this.#deps.seal);
+    if (!access) throw new E2bError(401, 'The traffic access token belongs to another sandbox.');
+    const name = JSON.stringify([sandboxId, port, access.apiKey]);
+    const known = await this.#open.get(name)?.catch(() => undefined);
+    if (known && known.expiresAt > Date.now() && !(await this.#isGone(known, access))) return known;
+    if (known) this.#open.delete(name);
+    return this.#open.get(name) ?? this.#remember(name, this.#create(access, port));
+  }
+
+  /** Lets the next request look whether the preview still exists. */
+  suspect({ id }: OpenPreview): void {
+    this.#suspects.add(id);
+  }
+
+  async #isGone({ id }: OpenPreview, access: Access): Promise<boolean> {
+    if (!this.#suspects.delete(id)) return false;
+    try {
+      await this.#clientOf(access).call('getPreview', { params: { previewId: id } });
+      return false;
+    } catch (error) {
+      if (isClocheError(error, 'not_found')) return true;
+      throw error;
+    }
+  }
+
+  #remember(name: string, opening: Promise<OpenPreview>): Promise<OpenPreview> {
+    this.#open.set(name, opening);
+    opening.catch(() => this.#open.delete(name));
+    const [oldest] = this.#open.keys();
+    if (this.#open.size > REMEMBERED && oldest !== undefined) this.#open.delete(oldest);
+    return opening;
+  }
+
+  async #create(access: Access, port: number): Promise<OpenPreview> {
+    const params = { sandboxId: access.sandboxId as SandboxId };
+    const { preview } = await this.#clientOf(access).call('openPreview', { params, body: { port } });
+    const { id, url, accessToken: token = '', expiresAt } = preview;
+    return { id, host: new URL(url).host, token, expiresAt: Date.parse(expiresAt) };
+  }
+
+  #clientOf({ apiKey }: Access): Cloche {
+    return new Cloche({ url: this.#deps.apiUrl(), apiKey, maxRetries: 0 });
+  }
+}

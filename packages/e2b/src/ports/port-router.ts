@@ -1,0 +1,94 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { E2bDeps, PreviewServer } from '../e2b-deps.ts';
+import { E2bError } from '../e2b-error.ts';
+import { type OpenPreview, PortPreviews } from './port-previews.ts';
+
+const TOKEN_HEADER = 'e2b-traffic-access-token';
+/** Label of a host that `getHost` names: the port and the id of the sandbox. */
+const LABEL = /^(\d{1,5})-(sbx_[0-9a-z]+)$/;
+
+interface Port {
+  readonly port: number;
+  readonly sandboxId: string;
+}
+
+/**
+ * Serves the hosts that `getHost` of E2B's clients names: `PORT-ID.domain`. Each is a preview of `/v1`, opened with the
+ * key in the token of the request and served like every preview.
+ */
+export class PortRouter {
+  readonly #server: PreviewServer;
+  readonly #previews: PortPreviews;
+  readonly #log: Logger;
+
+  constructor({ previews, log, ...deps }: E2bDeps) {
+    this.#server = previews;
+    this.#previews = new PortPreviews(deps);
+    this.#log = log;
+  }
+
+  matches(request: IncomingMessage): boolean {
+    return this.#find(request) !== undefined;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#open(request).then(
+      (preview) => {
+        response.once('close', () => response.statusCode === 404 && this.#previews.suspect(preview));
+        this.#server.handle(request, response);
+      },
+      (error: unknown) => {
+        const { status, body, headers } = this.#answerTo(error);
+        response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(body);
+      },
+    );
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    this.#open(request).then(
+      () => this.#server.upgrade(request, socket, head),
+      (error: unknown) => {
+        const { status, body } = this.#answerTo(error);
+        const length = Buffer.byteLength(body);
+        socket.end(`HTTP/1.1 ${status} Refused\r\nconnection: close\r\ncontent-length: ${length}\r\n\r\n${body}`);
+      },
+    );
+  }
+
+  #find({ headers }: IncomingMessage): Port | undefined {
+    const end = `.${this.#server.domain()}`;
+    const host = headers.host?.toLowerCase() ?? '';
+    const [, port, sandboxId] = (host.endsWith(end) && LABEL.exec(host.slice(0, -end.length))) || [];
+    return port === undefined || sandboxId === undefined ? undefined : { port: Number(port), sandboxId };
+  }
+
+  /** Opens the preview and gives the request its host and its token. */
+  async #open(request: IncomingMessage): Promise<OpenPreview> {
+    const found = this.#find(request);
+    const token = request.headers[TOKEN_HEADER];
+    if (!found || typeof token !== 'string') {
+      throw new E2bError(
+        401,
+        `Send the header ${TOKEN_HEADER} with trafficAccessToken of the sandbox, or open a preview.`,
+      );
+    }
+    const preview = await this.#previews.open(found.sandboxId, found.port, token);
+    const { rawHeaders } = request;
+    const kept = rawHeaders.flatMap((name, at) => {
+      const isDropped = at % 2 === 1 || ['host', TOKEN_HEADER].includes(name.toLowerCase());
+      return isDropped ? [] : [name, rawHeaders[at + 1] ?? ''];
+    });
+    rawHeaders.splice(0, rawHeaders.length, 'Host', preview.host, PREVIEW_TOKEN_HEADER, preview.token, ...kept);
+    request.headers.host = preview.host;
+    return preview;
+  }
+
+  #answerTo(error: unknown) {
+    const { status, message, headers } = E2bError.of(error, this.#log);
+    return { status, headers, body: JSON.stringify({ code: status, message }) };
+  }
+}
