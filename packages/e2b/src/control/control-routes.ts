@@ -1,12 +1,16 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
-import { Cloche, type Sandbox } from '@cloche/sdk';
+import type { Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
+import { clientOf, keyOf } from './client-of.ts';
 import { CREATE_SCHEMA, type CreateRequest, createBody } from './create-request.ts';
 import { metricsOf } from './e2b-metrics.ts';
 import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
+import { notYetRoutes } from './not-yet-routes.ts';
+import { secretRoutes } from './secret-routes.ts';
+import { templateRoutes } from './template-routes.ts';
 
 const SECONDS = 1000;
 /** Lifetime that E2B documents for a creation without `timeout`. */
@@ -32,6 +36,9 @@ const TIMEOUT_SCHEMA = {
 /** Registers what E2B's clients call at `E2B_API_URL`. */
 export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
   readJsonBodies(app);
+  await templateRoutes(app, deps);
+  await secretRoutes(app, deps);
+  await notYetRoutes(app);
   for (const path of ['/sandboxes', '/v2/sandboxes']) {
     app.post<{ Body: CreateRequest }>(path, { schema: CREATE_SCHEMA }, async (request, reply) => {
       const sandbox = await createSandbox(request, deps);
@@ -64,19 +71,6 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
     await extend(await liveSandbox(request, deps), request.body?.duration ?? 0);
     return reply.code(204).send();
   });
-}
-
-function keyOf({ headers }: FastifyRequest): string {
-  const key = headers['x-api-key'];
-  const bearer = headers.authorization?.replace(/^Bearer /i, '');
-  const found = typeof key === 'string' && key !== '' ? key : bearer;
-  if (!found) throw new E2bError(401, 'The API key is missing: set E2B_API_KEY to a key of Cloche.');
-  return found;
-}
-
-/** Retries are the client's own. */
-function clientOf(request: FastifyRequest, { apiUrl }: E2bDeps): Cloche {
-  return new Cloche({ url: apiUrl(), apiKey: keyOf(request), maxRetries: 0 });
 }
 
 /** Ids are opaque, so only the service can check them. */

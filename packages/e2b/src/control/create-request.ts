@@ -50,11 +50,15 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
   refuseUnknownFeatures(request);
   const policy = networkPolicy(request);
   return {
-    template: TEMPLATES[request.templateID] ?? request.templateID,
+    template: slugOf(request.templateID),
     ...(request.metadata && { metadata: request.metadata }),
     ...(request.envVars && { env: request.envVars }),
     ...(policy && { networkPolicy: policy }),
   };
+}
+
+export function slugOf(templateId: string): string {
+  return TEMPLATES[templateId] ?? templateId;
 }
 
 function refuseUnknownFeatures(request: CreateRequest): void {

@@ -1,0 +1,44 @@
+import type { FastifyInstance } from 'fastify';
+import { E2bError } from '../e2b-error.ts';
+
+const PAUSE = 'Cloche does not pause sandboxes yet; give the sandbox a longer timeout.';
+const SNAPSHOTS = 'Cloche has no snapshots of sandboxes yet; build a template with `cloche template build`.';
+const VOLUMES = 'Cloche has no volumes yet; write files, or build them into a template with `cloche template build`.';
+const TEMPLATES =
+  'Cloche does not build templates of E2B clients yet; build one with `cloche template build`, and name it.';
+const TAGS = 'Cloche has no tags of templates yet; name a version by its id (tplv_…).';
+
+/** Features of E2B that Cloche lacks, each with a sentence that says what to use. */
+const ROUTES: readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, message: string][] = [
+  ['POST', '/sandboxes/:sandboxID/pause', PAUSE],
+  ['POST', '/sandboxes/:sandboxID/resume', PAUSE],
+  ['POST', '/sandboxes/:sandboxID/fork', 'Cloche does not fork sandboxes yet; create another one.'],
+  ['POST', '/sandboxes/:sandboxID/snapshots', SNAPSHOTS],
+  ['GET', '/snapshots', SNAPSHOTS],
+  ['PUT', '/sandboxes/:sandboxID/network', 'Cloche does not change the network of a sandbox yet; create another one.'],
+  ['POST', '/volumes', VOLUMES],
+  ['GET', '/volumes', VOLUMES],
+  ['GET', '/volumes/:volumeID', VOLUMES],
+  ['DELETE', '/volumes/:volumeID', VOLUMES],
+  ['POST', '/templates', TEMPLATES],
+  ['POST', '/v2/templates', TEMPLATES],
+  ['POST', '/v3/templates', TEMPLATES],
+  ['POST', '/v2/templates/:templateID/builds/:buildID', TEMPLATES],
+  ['GET', '/templates/:templateID/builds/:buildID/status', TEMPLATES],
+  ['POST', '/templates/tags', TAGS],
+  ['DELETE', '/templates/tags', TAGS],
+  ['GET', '/templates/:templateID/tags', TAGS],
+];
+
+/** Registers refusals. */
+export async function notYetRoutes(app: FastifyInstance): Promise<void> {
+  for (const [method, url, message] of ROUTES) {
+    app.route({
+      method,
+      url,
+      handler() {
+        throw new E2bError(501, message);
+      },
+    });
+  }
+}
