@@ -12,6 +12,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/copy-database': 'the command copies records; functional/restarts tests how sandboxes are kept',
   'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
+  'functional/e2b-ledger': 'functional/e2b-javascript tests the same methods',
   'functional/e2b-python': 'the server translates requests to those that other files send',
   'functional/e2b-urls': 'the server finds the sandbox of a URL and answers as to other requests',
   'functional/events': 'the server stores events and sends them',

@@ -1,0 +1,96 @@
+/** The ledger of E2B's clients: how calls of their public methods end. `e2b-ledger.test.ts` makes it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export type Verdict = 'works' | 'not yet';
+/** Verdicts by method, such as `files.read`. */
+export type Methods = Readonly<Record<string, Verdict>>;
+/** Methods by client, such as `e2b 2.51.0 of npm`. */
+export type Ledger = Readonly<Record<string, Methods>>;
+
+/** Methods whose calls reach no server, with the reason why they do not work. */
+export const LOCAL: Readonly<Record<string, string>> = {
+  'Sandbox.getMcpUrl': 'sandboxes have no MCP gateway',
+  'Sandbox.getMcpToken': 'sandboxes have no MCP gateway',
+  'Secret.fill': 'for `network.rules`, which are refused',
+  'Secret.iamToken': 'for `network.rules`, which are refused',
+};
+const ROOT = join(import.meta.dirname, '../..');
+export const LEDGER_FILE = join(ROOT, 'e2e/support/e2b-ledger.json');
+export const COMPATIBILITY_FILE = join(ROOT, 'docs/compatibility.md');
+const BEGIN = '<!-- The ledger of E2B begins. -->\n';
+const END = '<!-- The ledger of E2B ends. -->\n';
+
+/** The classes of a client's type declarations, by the name that the ledger has for their methods. */
+const CLASSES: Readonly<Record<string, string>> = {
+  SandboxApi: 'Sandbox',
+  Sandbox: 'Sandbox',
+  Filesystem: 'files',
+  Commands: 'commands',
+  Pty: 'pty',
+  Git: 'git',
+  Secret: 'Secret',
+  Volume: 'Volume',
+  TemplateBase: 'Template',
+};
+
+/** Classes whose instances cannot exist, or are only data for a static method. */
+const STATIC_ONLY: ReadonlySet<string> = new Set(['Volume', 'TemplateBase']);
+
+/** How a method that works differs from E2B. */
+const DIFFERENCES: Readonly<Record<string, string>> = {
+  'Sandbox.setTimeout': 'extends; a shorter lifetime is refused',
+  'Sandbox.getHost': 'requests need the header `e2b-traffic-access-token`',
+  'Sandbox.uploadUrl': 'after a restart of the server, from the next other request of the client on',
+  'Sandbox.downloadUrl': 'after a restart of the server, from the next other request of the client on',
+  'commands.list': 'a process has a number of its own, and no tag',
+  'pty.create': 'bytes that are not UTF-8 are replaced',
+  'files.write': 'files have no labels (`metadata`)',
+  'Secret.create': 'needs `metadata.hosts`, the hosts that receive the value',
+};
+
+export function readLedger(): Ledger {
+  return JSON.parse(readFileSync(LEDGER_FILE, 'utf8')) as Ledger;
+}
+
+/** Returns the public methods that a client's type declarations name. */
+export function declaredMethods(declarations: string): string[] {
+  const methods = new Set<string>();
+  let prefix: string | undefined;
+  let isStaticOnly = false;
+  for (const line of declarations.split('\n')) {
+    const [, name] = /^(?:export )?declare class (\w+)/.exec(line) ?? [];
+    if (name !== undefined) {
+      prefix = CLASSES[name];
+      isStaticOnly = STATIC_ONLY.has(name);
+    }
+    if (line === '}') prefix = undefined;
+    const [, isStatic, method] = /^ {2,4}(static )?(\w+)(?:<.*>)?\(/.exec(line) ?? [];
+    if (isStaticOnly && !isStatic) continue;
+    if (prefix && method && method !== 'constructor') methods.add(`${prefix}.${method}`);
+  }
+  return [...methods].sort();
+}
+
+/** Returns `docs/compatibility.md` with the table of the ledger. */
+export function withTable(document: string, ledger: Ledger): string {
+  const begin = document.indexOf(BEGIN) + BEGIN.length;
+  const end = document.indexOf(END);
+  if (begin < BEGIN.length || end < begin) throw new Error(`${COMPATIBILITY_FILE} has no place for the ledger.`);
+  return document.slice(0, begin) + tableOf(ledger) + document.slice(end);
+}
+
+function tableOf(ledger: Ledger): string {
+  const clients = Object.keys(ledger);
+  const methods = [...new Set(Object.values(ledger).flatMap((each) => Object.keys(each)))].sort();
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`;
+  const cellOf = (method: string, client: string) => {
+    const verdict = ledger[client]?.[method];
+    return verdict === 'works' && DIFFERENCES[method] ? 'differs' : (verdict ?? '');
+  };
+  const rows = methods.map((method) => {
+    const cells = clients.map((client) => cellOf(method, client));
+    return row([`\`${method}\``, ...cells, DIFFERENCES[method] ?? LOCAL[method] ?? '']);
+  });
+  return row(['method', ...clients, 'note']) + row(['---', ...clients.map(() => '---'), '---']) + rows.join('');
+}

@@ -1,0 +1,11 @@
+import type * as e2b from 'e2b';
+
+/** What a call to a client of E2B needs. */
+export interface E2bSubject {
+  readonly client: typeof e2b;
+  readonly options: { readonly apiKey: string; readonly apiUrl: string; readonly sandboxUrl: string };
+  readonly sandbox: e2b.Sandbox;
+  /** Differs between clients, so that their calls do not meet. */
+  readonly name: string;
+}
+export type E2bCalls = Readonly<Record<string, (subject: E2bSubject) => unknown>>;
