@@ -5,15 +5,14 @@ import { eventually } from '@cloche/testkit/eventually';
 import { Sandbox as CodeSandbox } from '@e2b/code-interpreter';
 import * as newest from 'e2b';
 import * as older from 'e2b-older';
-import { Api } from '../support/api.ts';
+import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 let service: TestService;
-let options: { apiKey: string; apiUrl: string; sandboxUrl: string; validateApiKey: boolean };
+let options: E2bOptions;
 before(async () => {
   service = await testService();
-  const { url, apiKey } = service;
-  options = { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false };
+  options = e2bOptions(service);
 });
 after(() => service?.close());
 
@@ -216,95 +215,5 @@ describe('the code interpreter', () => {
     await sandbox.removeCodeContext(context);
     await assert.rejects(sandbox.runCode('1', { context }));
     assert.equal((await sandbox.runCode('const a: number = 3; a', { language: 'ts' })).text, '3');
-  });
-});
-
-describe('what is refused', () => {
-  it('a token opens its own sandbox alone', async () => {
-    const [one, other] = await Promise.all([newest.Sandbox.create(options), newest.Sandbox.create(options)]);
-    const { envdAccessToken } = one as unknown as { envdAccessToken: string };
-    const stat = (sandboxId: string, token: string) =>
-      fetch(`${options.sandboxUrl}/files?path=/etc/hostname`, {
-        headers: { 'e2b-sandbox-id': sandboxId, 'x-access-token': token },
-      });
-    assert.equal((await stat(one.sandboxId, envdAccessToken)).status, 200);
-    for (const [id, token] of [
-      [other.sandboxId, envdAccessToken],
-      [one.sandboxId, ''],
-      [one.sandboxId, 'x'],
-    ] as const) {
-      assert.equal((await stat(id, token)).status, 401);
-    }
-    await Promise.all([one.kill(), other.kill()]);
-    assert.equal(await one.isRunning(), false);
-  });
-
-  it('a key without the scope, and one of another organization', async () => {
-    const sandbox = await newest.Sandbox.create(options);
-    const reading = await service.createKey({ scopes: ['sandbox:read'] });
-    await assert.rejects(newest.Sandbox.create({ ...options, apiKey: reading }), /403|forbidden/i);
-    const foreign = await service.createKey({ org: await service.createOrg('e2b-other'), scopes: ['*'] });
-    await assert.rejects(newest.Sandbox.connect(sandbox.sandboxId, { ...options, apiKey: foreign }), /not found/i);
-    await sandbox.kill();
-  });
-
-  it('what exceeds the limits of the organization, and each change has its audit event', async () => {
-    const org = await service.createOrg('e2b-limited');
-    const own = { ...options, apiKey: await service.createKey({ org, scopes: ['*'] }) };
-    const api = new Api(service.url, own.apiKey);
-    const [project] = (await api.get('/v1/projects')).body.data;
-    await api.request('PATCH', `/v1/projects/${project.id}`, { body: { quotas: { liveSandboxes: 1 } } });
-    const sandbox = await newest.Sandbox.create(own);
-    await assert.rejects(newest.Sandbox.create(own), newest.RateLimitError);
-    await sandbox.kill();
-    const events = await api.get('/v1/audit-events?limit=100');
-    const actions = events.body.data.map(({ action, target }: { action: string; target: { id: string } }) => [
-      action,
-      target.id,
-    ]);
-    assert.deepEqual(
-      actions
-        .filter(([, id]: [string, string]) => id === sandbox.sandboxId)
-        .map(([action]: [string]) => action)
-        .sort(),
-      ['sandbox.created', 'sandbox.killed'],
-    );
-  });
-
-  it('frames that are cut off, too long or no JSON', async () => {
-    const sandbox = await newest.Sandbox.create(options);
-    const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string };
-    const headers = {
-      'e2b-sandbox-id': sandbox.sandboxId,
-      'x-access-token': envdAccessToken,
-      'content-type': 'application/connect+json',
-    };
-    const start = async (body: Uint8Array<ArrayBuffer>) => {
-      const url = `${options.sandboxUrl}/process.Process/Start`;
-      const response = await fetch(url, { method: 'POST', headers, body });
-      return Buffer.from(await response.arrayBuffer()).toString();
-    };
-    const frame = (text: string, length = Buffer.byteLength(text)) => {
-      const head = Buffer.alloc(5);
-      head.writeUInt32BE(length, 1);
-      return new Uint8Array(Buffer.concat([head, Buffer.from(text)]));
-    };
-    const refused = {
-      'cut off': frame('{}', 100),
-      'too long': frame('{}', 2 ** 32 - 1),
-      'no JSON': frame('{'),
-      empty: new Uint8Array(),
-    };
-    for (const [name, body] of Object.entries(refused)) assert.match(await start(body), /"error":\{"code":"/, name);
-    assert.equal((await sandbox.commands.list()).length, 0);
-    await sandbox.kill();
-  });
-
-  it('a feature that Cloche does not have, in plain words', async () => {
-    const volumes = { ...options, volumeMounts: { '/data': 'vol' } };
-    await assert.rejects(newest.Sandbox.create(volumes), /does not have volumeMounts yet/);
-    const sandbox = await newest.Sandbox.create(options);
-    await assert.rejects(sandbox.pause(), /yet/);
-    await sandbox.kill();
   });
 });

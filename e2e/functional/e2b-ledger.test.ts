@@ -4,8 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import * as interpreter from '@e2b/code-interpreter';
 import * as newest from 'e2b';
@@ -13,7 +11,7 @@ import * as older from 'e2b-older';
 import { E2B_CALLS, INTERPRETER_CALLS } from '../support/e2b-calls.ts';
 import {
   COMPATIBILITY_FILE,
-  declaredMethods,
+  installedClient,
   LEDGER_FILE,
   type Ledger,
   LOCAL,
@@ -22,6 +20,7 @@ import {
   type Verdict,
   withTable,
 } from '../support/e2b-ledger.ts';
+import { e2bOptions } from '../support/e2b-options.ts';
 import type { E2bSubject } from '../support/e2b-subject.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -43,13 +42,12 @@ after(async () => {
 });
 
 for (const { name, client, calls } of CLIENTS) {
-  const { title, methods } = installed(name);
+  const { title, methods } = installedClient(name);
   describe(title, () => {
     const verdicts: Record<string, Verdict> = {};
     let subject: E2bSubject;
     before(async () => {
-      const { url, apiKey } = service;
-      const options = { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false };
+      const options = e2bOptions(service);
       const sandbox = await client.Sandbox.create({ ...options, timeoutMs: 300_000 });
       subject = { client, options, sandbox, name };
     });
@@ -82,13 +80,6 @@ async function verdictOf(call: ((subject: E2bSubject) => unknown) | undefined, s
     if (/ yet\b/.test((error as Error).message)) return 'not yet';
     throw error;
   }
-}
-
-function installed(name: string): { title: string; methods: string[] } {
-  const folder = dirname(dirname(createRequire(import.meta.url).resolve(name)));
-  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  const declarations = readFileSync(join(folder, 'dist/index.d.ts'), 'utf8');
-  return { title: `${manifest.name} ${manifest.version}`, methods: declaredMethods(declarations) };
 }
 
 function writeDown(ledger: Ledger): void {

@@ -7,15 +7,15 @@ import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { getSignature, Sandbox } from 'e2b';
 import * as older from 'e2b-older';
+import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 let service: TestService;
-let options: { apiKey: string; apiUrl: string; sandboxUrl: string };
+let options: E2bOptions;
 let sandbox: Sandbox;
 before(async () => {
   service = await testService();
-  const { url, apiKey } = service;
-  options = { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box` };
+  options = e2bOptions(service);
   sandbox = await Sandbox.create({ ...options, timeoutMs: 300_000 });
 });
 after(async () => {
@@ -27,7 +27,7 @@ const tokenOf = (box: Sandbox) => (box as unknown as { envdAccessToken: string }
 
 describe('signed URLs of files', () => {
   it('upload and download, of both clients, in a form and as bytes', async () => {
-    const previous = await older.Sandbox.connect(sandbox.sandboxId, { ...options, validateApiKey: false });
+    const previous = await older.Sandbox.connect(sandbox.sandboxId, options);
     for (const [name, box] of Object.entries({ newest: sandbox, older: previous })) {
       const form = new FormData();
       form.append('file', new Blob([`form of ${name}`]), 'ignored.txt');

@@ -1,6 +1,7 @@
 /** The ledger of E2B's clients: how calls of their public methods end. `e2b-ledger.test.ts` makes it. */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 
 export type Verdict = 'works' | 'not yet';
 /** Verdicts by method, such as `files.read`. */
@@ -53,8 +54,16 @@ export function readLedger(): Ledger {
   return JSON.parse(readFileSync(LEDGER_FILE, 'utf8')) as Ledger;
 }
 
+/** Returns the name, the version and the public methods of a client in `node_modules`. */
+export function installedClient(name: string): { title: string; methods: string[] } {
+  const folder = dirname(dirname(createRequire(import.meta.url).resolve(name)));
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const declarations = readFileSync(join(folder, 'dist/index.d.ts'), 'utf8');
+  return { title: `${manifest.name} ${manifest.version}`, methods: declaredMethods(declarations) };
+}
+
 /** Returns the public methods that a client's type declarations name. */
-export function declaredMethods(declarations: string): string[] {
+function declaredMethods(declarations: string): string[] {
   const methods = new Set<string>();
   let prefix: string | undefined;
   let isStaticOnly = false;

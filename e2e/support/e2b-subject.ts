@@ -1,9 +1,10 @@
 import type * as e2b from 'e2b';
+import type { E2bOptions } from './e2b-options.ts';
 
 /** What a call to a client of E2B needs. */
 export interface E2bSubject {
   readonly client: typeof e2b;
-  readonly options: { readonly apiKey: string; readonly apiUrl: string; readonly sandboxUrl: string };
+  readonly options: E2bOptions;
   readonly sandbox: e2b.Sandbox;
   /** Differs between clients, so that their calls do not meet. */
   readonly name: string;

@@ -8,6 +8,7 @@ import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
 import { E2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
+import { NewerClients } from './newer-clients.ts';
 import { PortRouter } from './ports/port-router.ts';
 
 export type { E2bDeps, PreviewServer, TokenSeal } from './e2b-deps.ts';
@@ -32,9 +33,11 @@ export class E2bRouter {
   readonly #apps: readonly FastifyInstance[];
 
   readonly #hosts: PortRouter;
+  readonly #newerClients: NewerClients;
 
-  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', ServedApp>, hosts: PortRouter) {
-    this.#hosts = hosts;
+  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', ServedApp>, deps: E2bDeps) {
+    this.#hosts = new PortRouter(deps);
+    this.#newerClients = new NewerClients(deps.log);
     this.#control = apps.control.handle;
     this.#signedFiles = apps.signedFiles.handle;
     this.#ports = new Map([
@@ -53,7 +56,7 @@ export class E2bRouter {
       interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
       signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, tokens)),
     };
-    return new E2bRouter(apps, new PortRouter(deps));
+    return new E2bRouter(apps, deps);
   }
 
   matches(request: IncomingMessage): boolean {
@@ -62,7 +65,8 @@ export class E2bRouter {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const { url = '' } = request;
+    const { url = '', headers } = request;
+    this.#newerClients.see(headers['user-agent']);
     if (this.#hosts.matches(request)) this.#hosts.handle(request, response);
     else if (isBelow(url, SIGNED_PATH)) this.#signedFiles(request, response);
     else this.#handleBelow(isBelow(url, CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX, request, response);

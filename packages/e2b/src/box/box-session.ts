@@ -19,7 +19,7 @@ type HeaderOf = (name: string) => string | undefined;
 /**
  * Finds the sandbox that a request names and checks its token.
  *
- * SECURITY: the id alone opens nothing; held by "a token opens its own sandbox alone" in e2b-javascript.test.ts.
+ * SECURITY: the id alone opens nothing; held by "a token opens its own sandbox alone" in e2b-refusals.test.ts.
  *
  * @throws E2bError 401
  */

@@ -1,0 +1,14 @@
+import type { TestService } from './service.ts';
+
+/** How a client of E2B finds a service. */
+export interface E2bOptions {
+  readonly apiKey: string;
+  readonly apiUrl: string;
+  readonly sandboxUrl: string;
+  /** Older clients accept keys of E2B alone, unless this is false. */
+  readonly validateApiKey: false;
+}
+
+export function e2bOptions({ url, apiKey }: Pick<TestService, 'url' | 'apiKey'>): E2bOptions {
+  return { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false };
+}
