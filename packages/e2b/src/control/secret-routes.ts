@@ -1,5 +1,5 @@
 import type { Secret } from '@cloche/contract';
-import { type Cloche, isClocheError } from '@cloche/sdk';
+import type { Cloche } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
@@ -54,12 +54,7 @@ export async function secretRoutes(app: FastifyInstance, deps: E2bDeps): Promise
 
 /** Finds a secret by its id or its name. Of several with one name, it is the newest. @throws E2bError 404 */
 async function find({ secrets }: Cloche, given: string): Promise<Secret> {
-  try {
-    if (given.startsWith('sec_')) return await secrets.get(given);
-  } catch (error) {
-    if (!isClocheError(error, 'not_found')) throw error;
-  }
-  const found = (await secrets.list()).find(({ name }) => name === given);
+  const found = (await secrets.list()).find(({ id, name }) => id === given || name === given);
   if (found) return found;
   throw new E2bError(404, `There is no secret ${given}.`);
 }
