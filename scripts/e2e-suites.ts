@@ -30,6 +30,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
     'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
+  'functional/rolling-upgrade':
+    'replaces server, hostd and egress; functional/restarts tests what a restart of hostd does to each runtime',
   'functional/run-apis': 'the server translates requests to those that other files send',
   'functional/runtimes': 'starts a service with each runtime itself',
   'functional/servers': 'tests the load balancer, which is outside of sandboxes',
