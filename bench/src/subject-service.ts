@@ -16,7 +16,9 @@ const dataDir = mkdtempSync(join(tmpdir(), 'cloche-bench-'));
 chmodSync(dataDir, 0o711);
 seedInstallationId(dataDir);
 try {
-  const installation = await startInstallation({ dataDir, env: JSON.parse(environment), supervise: false });
+  const env = JSON.parse(environment);
+  const servers = Number(env.CLOCHE_SERVERS ?? 1);
+  const installation = await startInstallation({ dataDir, env, servers, supervise: false });
   const { url, installationId, runDir } = installation;
   const [server = 0, hostd = 0, egress = 0] = (['server', 'hostd', 'egress'] as const).map(installation.pid);
   const service: Service = { url, installationId, runDir, pids: { server, hostd, egress } };

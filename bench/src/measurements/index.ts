@@ -17,6 +17,7 @@ import { jobs } from './jobs.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
 import { previews } from './previews.ts';
+import { servers } from './servers.ts';
 import { templates } from './templates.ts';
 
 /** Measurements in the order in which they are run and shown. */
@@ -27,6 +28,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   contexts,
   hotRuns,
   throughput,
+  servers,
   output,
   burst,
   deletion,

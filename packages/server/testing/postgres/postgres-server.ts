@@ -54,12 +54,17 @@ export interface PostgresServer {
   close(): Promise<void>;
 }
 
-/** Starts a server, and installs PostgreSQL first if it is missing. @throws Error if it cannot be installed */
-export async function startPostgres(): Promise<PostgresServer> {
+/**
+ * Starts a server, and installs PostgreSQL first if it is missing.
+ *
+ * @param changed options in place of those that speed up tests
+ * @throws Error if it cannot be installed
+ */
+export async function startPostgres(changed: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
   await installPostgres();
   const folder = await mkdtemp(join(tmpdir(), 'cloche-postgres-'));
   const asUser = await unprivileged(folder);
-  const options = Object.entries({ ...OPTIONS, unix_socket_directories: folder }).map(([name, value]) => [
+  const options = Object.entries({ ...OPTIONS, ...changed, unix_socket_directories: folder }).map(([name, value]) => [
     '-c',
     `${name}=${value}`,
   ]);
