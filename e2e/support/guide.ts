@@ -21,6 +21,10 @@ export interface GuideService {
   readonly apiKey: string;
   /** Folder of the operator's socket, for `cloche admin`. */
   readonly runDir: string;
+  /** Further variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Folder of programs that stand for those of the operator's host. */
+  readonly binDir?: string;
 }
 
 /** Returns the `sh` blocks of a guide. A `text` block directly below one shows its output. */
@@ -85,7 +89,7 @@ export async function runGuide(file: string, service: GuideService, timeoutMs: n
 async function runSteps(
   steps: readonly Step[],
   folder: string,
-  { url, apiKey, runDir }: GuideService,
+  { url, apiKey, runDir, env = {}, binDir = '' }: GuideService,
   timeoutMs: number,
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
@@ -100,7 +104,7 @@ async function runSteps(
     return `exec >${folder}/out-${index} 2>&1\n. ${folder}/block-${index}`;
   });
   writeFileSync(join(folder, 'guide'), `set -e\n${blocks.join('\n')}\n`);
-  const path = [join(folder, 'bin'), resolve('node_modules/.bin'), process.env.PATH].join(':');
+  const path = [binDir, join(folder, 'bin'), resolve('node_modules/.bin'), process.env.PATH].filter(Boolean).join(':');
   const shell = spawn('bash', [join(folder, 'guide')], {
     cwd: join(folder, 'work'),
     env: {
@@ -112,6 +116,7 @@ async function runSteps(
       CLOCHE_URL: url,
       CLOCHE_API_KEY: apiKey,
       CLOCHE_RUN_DIR: runDir,
+      ...env,
     },
     stdio: 'ignore',
     // A process group of its own, so that processes that a block left running can be killed with it.
