@@ -43,6 +43,8 @@ export class EgressGate {
   #connection = new AbortController();
   /** Whether egress has all registrations, and so receives each change. */
   #isSynchronized = false;
+  /** Version of the egress that was last refused, which is logged once. */
+  #refusedVersion: number | undefined;
   readonly #requests = new KeyedQueue<'egress'>();
   #served: Promise<void> = Promise.resolve();
 
@@ -167,7 +169,7 @@ export class EgressGate {
     try {
       const gone = await this.#client.lifetime(cut.signal);
       const { protocolVersion, authorityCertificate } = await this.#client.health();
-      if (protocolVersion !== EGRESS_PROTOCOL_VERSION) throw new Error(`egress speaks protocol ${protocolVersion}`);
+      this.#requireSameVersion(protocolVersion);
       this.#trust(authorityCertificate);
       await this.#inOrder(() => this.#sendAll());
       this.#log?.info({ operation: 'reach egress', outcome: 'synchronized', sandboxes: this.#registrations.size });
@@ -179,6 +181,17 @@ export class EgressGate {
       if (this.#isSynchronized) this.#ready = Promise.withResolvers();
       this.#isSynchronized = false;
     }
+  }
+
+  /** An egress of another release is treated as absent: it keeps the policies that it has, and is restarted soon. */
+  #requireSameVersion(version: number): void {
+    const refused = version === EGRESS_PROTOCOL_VERSION ? undefined : version;
+    if (refused !== undefined && refused !== this.#refusedVersion) {
+      const versions = { egress: refused, hostd: EGRESS_PROTOCOL_VERSION };
+      this.#log?.warn({ operation: 'reach egress', outcome: 'restart egress: it is of another release', versions });
+    }
+    this.#refusedVersion = refused;
+    if (refused !== undefined) throw new Error(`egress speaks protocol ${refused}`);
   }
 
   async #sendAll(): Promise<void> {
