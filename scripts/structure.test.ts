@@ -23,7 +23,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],
   'host-checks': ['layout', 'protocol', 'settings'],
-  cli: ['sdk', 'dockerfile', 'image-archive', 'contract', 'protocol'],
+  cli: ['sdk', 'mcp', 'dockerfile', 'image-archive', 'contract', 'protocol'],
   setup: ['cli', 'contract', 'layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'node-support', 'protocol', 'server'],
 };
@@ -182,7 +182,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
   e2b: [[OTHER_FILES], ['control'], ['box', 'ports'], ['e2b-router.ts']],
-  mcp: [['tools'], ['mcp-router.ts']],
+  mcp: [['tools'], ['mcp-server.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
   'run-apis': [
     ['run-api-error.ts', 'languages.ts', 'run-program.ts', 'run-apis-deps.ts'],
     ['client-key.ts'],

@@ -13,6 +13,7 @@ const MODULES: readonly { names: readonly string[]; load: () => Promise<(program
   { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommands },
   { names: ['context'], load: async () => (await import('./commands/context.ts')).addContextCommands },
   { names: ['preview'], load: async () => (await import('./commands/preview.ts')).addPreviewCommand },
+  { names: ['mcp'], load: async () => (await import('./commands/mcp.ts')).addMcpCommand },
   { names: ['artifact'], load: async () => (await import('./commands/artifact.ts')).addArtifactCommands },
   { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommand },
   { names: ['webhook'], load: async () => (await import('./commands/webhook.ts')).addWebhookCommands },

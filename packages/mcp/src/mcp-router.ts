@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
-import { createMcpHandler, type McpHttpHandler, McpServer } from '@modelcontextprotocol/server';
+import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
-import { addCodeTools } from './tools/code-tools.ts';
-import { addCommandTools } from './tools/command-tools.ts';
-import { addFileTools } from './tools/file-tools.ts';
-import { addSandboxTools } from './tools/sandbox-tools.ts';
-import { Tools } from './tools/tools.ts';
+import { mcpServer } from './mcp-server.ts';
+
+/** Where the authentication of a request carries the signal that aborts when its client has disconnected. */
+const GONE = 'gone';
 
 type NodeHandler = ReturnType<typeof toNodeHandler>;
 
@@ -32,7 +31,8 @@ export class McpRouter {
 
   constructor({ apiUrl, version, log }: McpDeps) {
     this.#handler = createMcpHandler(
-      ({ authInfo }) => mcpServer(new Cloche({ url: apiUrl(), apiKey: authInfo?.token ?? '' }), version),
+      ({ authInfo }) =>
+        mcpServer(new Cloche({ url: apiUrl(), apiKey: authInfo?.token ?? '' }), version, goneOf(authInfo?.extra)),
       {
         maxRequestBodySize: BODY_BYTES,
         onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed'),
@@ -54,7 +54,9 @@ export class McpRouter {
       response.end(JSON.stringify(body));
       return;
     }
-    const auth = { token, clientId: 'cloche', scopes: [] };
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const auth = { token, clientId: 'cloche', scopes: [], extra: { [GONE]: gone.signal } };
     // A request that a server received has a method, which Node's type leaves open.
     void this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response);
   }
@@ -64,19 +66,8 @@ export class McpRouter {
   }
 }
 
-function mcpServer(cloche: Cloche, version: string): McpServer {
-  const server = new McpServer(
-    { name: 'cloche', title: 'Cloche sandboxes', version },
-    {
-      instructions:
-        'Runs code, commands and files in isolated sandboxes. `run_code` without `sandboxId` creates a sandbox and returns its ' +
-        'id; give that id to the following calls, so that variables and files are kept. Destroy what you no longer need.',
-    },
-  );
-  const tools = new Tools(server, cloche);
-  addCodeTools(tools);
-  addSandboxTools(tools);
-  addCommandTools(tools);
-  addFileTools(tools);
-  return server;
+/** Calls end with the connection of their client, in each revision and whatever the library writes meanwhile. */
+function goneOf(extra: Readonly<Record<string, unknown>> = {}): AbortSignal | undefined {
+  const gone = extra[GONE];
+  return gone instanceof AbortSignal ? gone : undefined;
 }

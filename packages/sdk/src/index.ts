@@ -112,7 +112,7 @@ export {
 export { Pty, type PtyOptions, Ptys } from './pty.ts';
 export { type ListQuotasOptions, Quotas } from './quotas.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
-export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
+export { type ContextRef, type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 export type { RunWorkspaceOptions, StartWorkspaceOptions } from './run-workspace.ts';
 export { type MetricsOptions, Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListMetricsOptions, type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';

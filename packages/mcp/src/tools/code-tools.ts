@@ -1,5 +1,6 @@
 import type { CodeOutput, CodeRun, SandboxId } from '@cloche/contract';
 import { LANGUAGES } from '@cloche/contract';
+import { runCode } from '@cloche/sdk';
 import { z } from 'zod';
 import type { Content, Tools } from './tools.ts';
 
@@ -33,12 +34,11 @@ export function addCodeTools(tools: Tools): void {
         durationMs: z.number().optional(),
       }),
     },
-    async ({ code, language, sandboxId, timeoutMs }, signal) => {
+    async ({ code, language, sandboxId, timeoutMs }, { signal, report }) => {
       const id =
         (sandboxId as SandboxId | undefined) ??
         (await cloche.sandboxes.create({ idleTimeoutMs: IDLE_TIMEOUT_MS }, { signal })).id;
-      const sandbox = await cloche.sandboxes.get(id, { signal });
-      const run = await sandbox.run(code, { language, timeoutMs, signal });
+      const run = await runCode(cloche, id, code, { language, timeoutMs, signal, onStdout: report, onStderr: report });
       return { output: outputOf(id, run), content: contentOf(id, run) };
     },
   );

@@ -1,4 +1,5 @@
 import type { Command as CommandInfo } from '@cloche/contract';
+import { Commands } from '@cloche/sdk';
 import { z } from 'zod';
 import type { Tools } from './tools.ts';
 
@@ -26,6 +27,7 @@ const byId = {
 /** Adds the tools that run commands. */
 export function addCommandTools(tools: Tools): void {
   const { cloche } = tools;
+  const commandsOf = (sandboxId: string) => new Commands(cloche, sandboxId as CommandInfo['sandboxId']);
   tools.add(
     'command_run',
     {
@@ -34,9 +36,9 @@ export function addCommandTools(tools: Tools): void {
       input: z.object({ ...start, timeoutMs: z.int().min(1).max(600_000).default(60_000) }),
       output: z.object({ command }),
     },
-    async ({ sandboxId, command: line, cwd, user, timeoutMs }, signal) => {
-      const { commands } = await cloche.sandboxes.get(sandboxId, { signal });
-      const ended = await commands.run(line, { user, timeoutMs, signal, ...(cwd === undefined ? {} : { cwd }) });
+    async ({ sandboxId, command: line, cwd, user, timeoutMs }, { signal, report }) => {
+      const output = { onStdout: report, onStderr: report };
+      const ended = await commandsOf(sandboxId).run(line, { user, timeoutMs, signal, cwd, ...output });
       return { output: { command: infoOf(ended) } };
     },
   );
@@ -48,9 +50,8 @@ export function addCommandTools(tools: Tools): void {
       input: z.object(start),
       output: z.object({ command }),
     },
-    async ({ sandboxId, command: line, cwd, user }, signal) => {
-      const { commands } = await cloche.sandboxes.get(sandboxId, { signal });
-      const { info } = await commands.start(line, { user, signal, ...(cwd === undefined ? {} : { cwd }) });
+    async ({ sandboxId, command: line, cwd, user }, { signal }) => {
+      const { info } = await commandsOf(sandboxId).start(line, { user, signal, cwd });
       return { output: { command: infoOf(info) } };
     },
   );
@@ -64,8 +65,8 @@ export function addCommandTools(tools: Tools): void {
       output: z.object({ status: z.string(), output: z.string(), lastSeq: z.int() }),
       readOnly: true,
     },
-    async ({ sandboxId, commandId, afterSeq }, signal) => {
-      const params = { sandboxId, commandId } as { sandboxId: CommandInfo['sandboxId']; commandId: CommandInfo['id'] };
+    async ({ sandboxId, commandId, afterSeq }, { signal }) => {
+      const params = paramsOf(sandboxId, commandId);
       const [{ command: info }, { data }] = await Promise.all([
         cloche.call('getCommand', { params, signal }),
         cloche.call('listCommandLogs', { params, query: { afterSeq, limit: LOG_ENTRIES }, signal }),
@@ -82,11 +83,17 @@ export function addCommandTools(tools: Tools): void {
       input: z.object(byId),
       output: z.object({ command }),
     },
-    async ({ sandboxId, commandId }, signal) => {
-      const { commands } = await cloche.sandboxes.get(sandboxId, { signal });
-      return { output: { command: infoOf((await commands.kill(commandId, 'SIGKILL', { signal })).info) } };
+    async ({ sandboxId, commandId }, { signal }) => {
+      const params = paramsOf(sandboxId, commandId);
+      const { command: ended } = await cloche.call('killCommand', { params, body: { signal: 'SIGKILL' }, signal });
+      return { output: { command: infoOf(ended) } };
     },
   );
+}
+
+/** Casts the ids. Ids are opaque, so only the service can check them. */
+function paramsOf(sandboxId: string, commandId: string) {
+  return { sandboxId: sandboxId as CommandInfo['sandboxId'], commandId: commandId as CommandInfo['id'] };
 }
 
 function infoOf({ id, status, exitCode, stdout, stderr }: CommandInfo) {

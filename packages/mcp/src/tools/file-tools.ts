@@ -1,5 +1,5 @@
-import type { FileEntry } from '@cloche/contract';
-import { ClocheError } from '@cloche/sdk';
+import type { FileEntry, SandboxId } from '@cloche/contract';
+import { ClocheError, Files } from '@cloche/sdk';
 import { z } from 'zod';
 import type { Tools } from './tools.ts';
 
@@ -15,8 +15,7 @@ const at = {
 /** Adds the tools for files. */
 export function addFileTools(tools: Tools): void {
   const { cloche } = tools;
-  const filesOf = async (sandboxId: string, signal: AbortSignal) =>
-    (await cloche.sandboxes.get(sandboxId, { signal })).files;
+  const filesOf = (sandboxId: string) => new Files(cloche, sandboxId as SandboxId);
   tools.add(
     'file_read',
     {
@@ -26,8 +25,8 @@ export function addFileTools(tools: Tools): void {
       output: z.object({ text: z.string() }),
       readOnly: true,
     },
-    async ({ sandboxId, path }, signal) => {
-      const files = await filesOf(sandboxId, signal);
+    async ({ sandboxId, path }, { signal }) => {
+      const files = filesOf(sandboxId);
       const { sizeBytes } = await files.stat(path, { signal });
       if (sizeBytes > READ_BYTES) {
         const message = `${path} has ${sizeBytes} bytes, more than ${READ_BYTES}; read a part of it with command_run.`;
@@ -45,9 +44,9 @@ export function addFileTools(tools: Tools): void {
       input: z.object({ ...at, text: z.string().describe('The content.') }),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path, text }, signal) => {
+    async ({ sandboxId, path, text }, { signal }) => {
       const bytes = new TextEncoder().encode(text);
-      const file = await (await filesOf(sandboxId, signal)).write(path, bytes, { signal });
+      const file = await filesOf(sandboxId).write(path, bytes, { signal });
       return { output: { file: entryOf(file) } };
     },
   );
@@ -60,8 +59,8 @@ export function addFileTools(tools: Tools): void {
       output: z.object({ files: z.array(entry) }),
       readOnly: true,
     },
-    async ({ sandboxId, path, depth }, signal) => {
-      const files = await (await filesOf(sandboxId, signal)).list(path, { depth, signal });
+    async ({ sandboxId, path, depth }, { signal }) => {
+      const files = await filesOf(sandboxId).list(path, { depth, signal });
       return { output: { files: files.map(entryOf) } };
     },
   );
@@ -73,8 +72,8 @@ export function addFileTools(tools: Tools): void {
       input: z.object({ ...at, to: z.string().min(1).describe('The new path.') }),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path, to }, signal) => {
-      const file = await (await filesOf(sandboxId, signal)).move(path, to, { signal });
+    async ({ sandboxId, path, to }, { signal }) => {
+      const file = await filesOf(sandboxId).move(path, to, { signal });
       return { output: { file: entryOf(file) } };
     },
   );
@@ -86,8 +85,8 @@ export function addFileTools(tools: Tools): void {
       input: z.object(at),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path }, signal) => {
-      const file = await (await filesOf(sandboxId, signal)).remove(path, { recursive: true, signal });
+    async ({ sandboxId, path }, { signal }) => {
+      const file = await filesOf(sandboxId).remove(path, { recursive: true, signal });
       return { output: { file: entryOf(file) } };
     },
   );

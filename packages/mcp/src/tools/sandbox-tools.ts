@@ -1,3 +1,4 @@
+import type { SandboxId } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { z } from 'zod';
 import type { Tools } from './tools.ts';
@@ -30,7 +31,7 @@ export function addSandboxTools(tools: Tools): void {
       }),
       output: z.object({ sandbox }),
     },
-    async ({ network, ...given }, signal) => {
+    async ({ network, ...given }, { signal }) => {
       const body = { ...defined(given), ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }) };
       return { output: { sandbox: infoOf((await cloche.sandboxes.create(body, { signal })).info) } };
     },
@@ -46,7 +47,7 @@ export function addSandboxTools(tools: Tools): void {
       output: z.object({ sandboxes: z.array(sandbox) }),
       readOnly: true,
     },
-    async ({ metadata }, signal) => {
+    async ({ metadata }, { signal }) => {
       const found = await cloche.sandboxes.list({ metadata, signal });
       return { output: { sandboxes: found.map(({ info }) => infoOf(info)) } };
     },
@@ -60,7 +61,7 @@ export function addSandboxTools(tools: Tools): void {
       output: z.object({ sandbox }),
       readOnly: true,
     },
-    async ({ sandboxId }, signal) => {
+    async ({ sandboxId }, { signal }) => {
       return { output: { sandbox: infoOf((await cloche.sandboxes.get(sandboxId, { signal })).info) } };
     },
   );
@@ -72,9 +73,10 @@ export function addSandboxTools(tools: Tools): void {
       input: z.object({ ...byId, ttlMs }),
       output: z.object({ sandbox }),
     },
-    async (input, signal) => {
-      const found = await cloche.sandboxes.get(input.sandboxId, { signal });
-      return { output: { sandbox: infoOf((await found.setTtl(input.ttlMs, { signal })).info) } };
+    async ({ sandboxId, ttlMs }, { signal }) => {
+      const params = { sandboxId: sandboxId as SandboxId };
+      const { sandbox: extended } = await cloche.call('setSandboxTtl', { params, body: { ttlMs }, signal });
+      return { output: { sandbox: infoOf(extended) } };
     },
   );
   tools.add(
@@ -85,9 +87,12 @@ export function addSandboxTools(tools: Tools): void {
       input: z.object(byId),
       output: z.object({ sandbox }),
     },
-    async ({ sandboxId }, signal) => {
-      const found = await cloche.sandboxes.get(sandboxId, { signal });
-      return { output: { sandbox: infoOf((await found.kill({ signal })).info) } };
+    async ({ sandboxId }, { signal }) => {
+      const { sandbox: ended } = await cloche.call('killSandbox', {
+        params: { sandboxId: sandboxId as SandboxId },
+        signal,
+      });
+      return { output: { sandbox: infoOf(ended) } };
     },
   );
 }

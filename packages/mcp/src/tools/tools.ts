@@ -1,6 +1,7 @@
 import { type Cloche, isClocheError } from '@cloche/sdk';
-import type { CallToolResult, McpServer } from '@modelcontextprotocol/server';
+import type { CallToolResult, McpServer, ServerContext } from '@modelcontextprotocol/server';
 import type { z } from 'zod';
+import { Progress } from './progress.ts';
 
 export type Content = CallToolResult['content'];
 
@@ -19,19 +20,28 @@ export interface ToolDescription<Input extends z.ZodObject, Output extends z.Zod
   readonly readOnly?: boolean;
 }
 
-type Run<Input, Output> = (input: Input, signal: AbortSignal) => Promise<ToolAnswer<Output>>;
+export interface ToolCall {
+  /** Aborts when the client cancels the call or disconnects. */
+  readonly signal: AbortSignal;
+  /** Tells the host what was printed, if it wants to know of progress. */
+  readonly report: (output: string) => void;
+}
+
+type Run<Input, Output> = (input: Input, call: ToolCall) => Promise<ToolAnswer<Output>>;
 
 /** Registers tools whose failures are texts that say what to do. */
 export class Tools {
   readonly cloche: Cloche;
   readonly #server: McpServer;
+  readonly #gone: AbortSignal | undefined;
 
-  constructor(server: McpServer, cloche: Cloche) {
+  /** @param gone aborts all calls */
+  constructor(server: McpServer, cloche: Cloche, gone?: AbortSignal) {
     this.#server = server;
+    this.#gone = gone;
     this.cloche = cloche;
   }
 
-  /** `run` is aborted when the client cancels the call or disconnects. */
   add<Input extends z.ZodObject, Output extends z.ZodObject>(
     name: string,
     { title, description, input, output, readOnly = false }: ToolDescription<Input, Output>,
@@ -46,8 +56,11 @@ export class Tools {
       annotations,
     };
     this.#server.registerTool(name, config, async (args, { mcpReq }): Promise<CallToolResult> => {
+      using progress = progressOf(mcpReq);
+      const signal = this.#gone ? AbortSignal.any([mcpReq.signal, this.#gone]) : mcpReq.signal;
+      const call = { signal, report: (output: string) => progress?.report(output) };
       try {
-        const { output: structured, content } = await run(args as z.output<Input>, mcpReq.signal);
+        const { output: structured, content } = await run(args as z.output<Input>, call);
         const text = content ?? [{ type: 'text', text: JSON.stringify(structured) }];
         return { content: text, structuredContent: structured };
       } catch (error) {
@@ -56,4 +69,14 @@ export class Tools {
       }
     });
   }
+}
+
+/** Returns undefined for a host that has not asked for progress. */
+function progressOf({ _meta, notify }: ServerContext['mcpReq']): Progress | undefined {
+  const progressToken = _meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  return new Progress((progress, message) => {
+    // A host that has gone has aborted the call, too.
+    notify({ method: 'notifications/progress', params: { progressToken, progress, message } }).catch(() => undefined);
+  });
 }

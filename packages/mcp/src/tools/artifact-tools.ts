@@ -1,0 +1,79 @@
+import type { Artifact, SandboxId } from '@cloche/contract';
+import { SandboxArtifacts } from '@cloche/sdk';
+import { z } from 'zod';
+import type { Content, Tools } from './tools.ts';
+
+/** Most artifacts that one call lists. */
+const LISTED = 100;
+
+const artifact = z.object({
+  id: z.string(),
+  sandboxId: z.string(),
+  name: z.string(),
+  contentType: z.string(),
+  sizeBytes: z.int(),
+  createdAt: z.string(),
+});
+
+/** Adds the tools that keep files beyond the end of their sandbox. */
+export function addArtifactTools(tools: Tools): void {
+  const { cloche } = tools;
+  tools.add(
+    'artifact_export',
+    {
+      title: 'Keep a file',
+      description:
+        'Stores a file of a sandbox, or a directory as a tar.gz, as an artifact, which outlives the sandbox. Returns a link ' +
+        'that downloads it for an hour.',
+      input: z.object({
+        sandboxId: z.string().describe('Id of the sandbox.'),
+        path: z.string().min(1).describe('Absolute path, or relative to /workspace.'),
+        name: z.string().min(1).optional().describe('File name of the download. Default: the last part of the path.'),
+      }),
+      output: z.object({ artifact, url: z.string() }),
+    },
+    async ({ sandboxId, path, name }, { signal }) => {
+      const artifacts = new SandboxArtifacts(cloche, sandboxId as SandboxId);
+      return linked(tools, await artifacts.export(path, { name, signal }), signal);
+    },
+  );
+  tools.add(
+    'artifact_list',
+    {
+      title: 'List artifacts',
+      description: `Lists the newest artifacts, at most ${LISTED}.`,
+      input: z.object({ sandboxId: z.string().optional().describe('Only artifacts of this sandbox.') }),
+      output: z.object({ artifacts: z.array(artifact) }),
+      readOnly: true,
+    },
+    async ({ sandboxId }, { signal }) => {
+      const listed = await cloche.artifacts.list({ sandboxId, signal });
+      return { output: { artifacts: listed.slice(0, LISTED).map(infoOf) } };
+    },
+  );
+  tools.add(
+    'artifact_get',
+    {
+      title: 'Get an artifact',
+      description: 'Returns an artifact, with a link that downloads it for an hour.',
+      input: z.object({ artifactId: z.string().describe('Id of the artifact.') }),
+      output: z.object({ artifact, url: z.string() }),
+      readOnly: true,
+    },
+    async ({ artifactId }, { signal }) => linked(tools, await cloche.artifacts.get(artifactId, { signal }), signal),
+  );
+}
+
+async function linked({ cloche }: Tools, found: Artifact, signal: AbortSignal) {
+  const { url } = await cloche.artifacts.downloadUrl(found.id, { signal });
+  const { name, contentType: mimeType, sizeBytes: size } = found;
+  const content: Content = [
+    { type: 'text', text: JSON.stringify(infoOf(found)) },
+    { type: 'resource_link', uri: url, name, mimeType, size },
+  ];
+  return { output: { artifact: infoOf(found), url }, content };
+}
+
+function infoOf({ id, sandboxId, name, contentType, sizeBytes, createdAt }: Artifact) {
+  return { id, sandboxId, name, contentType, sizeBytes, createdAt };
+}

@@ -1,0 +1,42 @@
+import type { SandboxId } from '@cloche/contract';
+import { PREVIEW_VISIBILITIES } from '@cloche/contract';
+import { Previews, previewLink } from '@cloche/sdk';
+import { z } from 'zod';
+import type { Tools } from './tools.ts';
+
+/** Adds the tool that shows what a program of a sandbox serves. */
+export function addPreviewTools(tools: Tools): void {
+  const { cloche } = tools;
+  tools.add(
+    'preview_open',
+    {
+      title: 'Open a preview',
+      description:
+        'Serves a port of a sandbox at a URL, such as of a web server that `command_start` has started. Whoever has the link ' +
+        'can open it.',
+      input: z.object({
+        sandboxId: z.string().describe('Id of the sandbox.'),
+        port: z.int().min(1).max(65_535).describe('Port inside the sandbox.'),
+        visibility: z
+          .enum(PREVIEW_VISIBILITIES)
+          .default('private')
+          .describe('`private`: the link has a token. `public`: it has none.'),
+        ttlMs: z.int().min(1).optional().describe('Lifetime in milliseconds. Default: that of the sandbox.'),
+      }),
+      output: z.object({ previewId: z.string(), url: z.string(), expiresAt: z.string() }),
+    },
+    async ({ sandboxId, port, visibility, ttlMs }, { signal }) => {
+      const previews = new Previews(cloche, sandboxId as SandboxId);
+      const preview = await previews.open(port, { visibility, ttlMs, signal });
+      const { id: previewId, expiresAt } = preview;
+      const url = previewLink(preview);
+      return {
+        output: { previewId, url, expiresAt },
+        content: [
+          { type: 'text', text: url },
+          { type: 'resource_link', uri: url, name: `port ${port} of ${sandboxId}`, mimeType: 'text/html' },
+        ],
+      };
+    },
+  );
+}
