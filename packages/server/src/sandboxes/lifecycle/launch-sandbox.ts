@@ -12,7 +12,7 @@ import {
   type RuntimeDriver,
 } from '../../driver/runtime-driver.ts';
 import { type Tracing, traced } from '../../tracing/tracing.ts';
-import { type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
+import { isPending, type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
@@ -146,7 +146,11 @@ export class LaunchSandbox {
       if (!ready) throw new SupersededError();
       return instance;
     } catch (error) {
+      const isOpen = await this.#isOpen(record);
+      if (isOpen) return instance;
       connections.close(instance);
+      // Whether the sandbox is ready cannot be told: if not, it is launched again, and the reconciler removes the instance.
+      if (isOpen === undefined) throw error;
       await driver.stop(record.id, record.generation).catch((stopError) => {
         // The record will not be live, so the reconciler removes the instance.
         this.#deps.log.warn({ err: stopError, sandboxId: record.id }, 'an instance could not be stopped yet');
@@ -184,11 +188,25 @@ export class LaunchSandbox {
     }
   }
 
+  /**
+   * Returns whether the record is ready although the launch failed: the change can be committed and its answer lost.
+   * Undefined while the database does not answer.
+   */
+  async #isOpen({ id, generation }: SandboxRecord): Promise<boolean | undefined> {
+    try {
+      const current = await this.#deps.sandboxes.find(id);
+      return current?.generation === generation && current.status === 'ready';
+    } catch (error) {
+      this.#deps.log.warn({ err: error, sandboxId: id }, 'a failed launch could not be looked up');
+      return undefined;
+    }
+  }
+
   async #fail(record: SandboxRecord, failureReason: string): Promise<void> {
     const { sandboxes, log } = this.#deps;
     try {
       const current = await sandboxes.find(record.id);
-      if (current?.generation !== record.generation) return;
+      if (current?.generation !== record.generation || !isPending(current)) return;
       await sandboxes.transition(current, 'fail', { failureReason });
     } catch (error) {
       log.error({ err: error, sandboxId: record.id }, 'a failed launch could not be recorded');

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
-import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
+import type { TransitionName } from '../record/sandbox.ts';
 
 describe('a sandbox from creation to destruction', () => {
   it('answers at once as creating, then becomes ready, running, idle and destroyed', async () => {
@@ -47,6 +48,47 @@ describe('a sandbox from creation to destruction', () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => world.kill(id)));
     for (const answer of answers) assert.deepEqual(answer, answers[0]);
     assert.equal(answers[0]?.status, 'destroyed');
+  });
+
+  it('stays ready when the database has written that it is, and its answer is lost', async () => {
+    await using world = await openSandboxes();
+    const lost = loseAnswers(world, 'open');
+    const { id } = await world.create();
+    await lost;
+    // Waits until the launch has ended.
+    await world.server.stop();
+    assert.equal((await world.get(id)).status, 'ready');
+    assert.deepEqual(
+      world.driver.instances().map(({ sandboxId }) => sandboxId),
+      [id],
+    );
+  });
+
+  it('keeps its instance while the database does not tell whether it is ready, and is launched again if not', async () => {
+    await using world = await openSandboxes();
+    const { sandboxes } = world.server.core;
+    const lost = loseAnswers(world, 'open', { isWritten: false });
+    const find = sandboxes.find.bind(sandboxes);
+    let looks = 0;
+    sandboxes.find = async () => {
+      looks += 1;
+      throw new Error('the database does not answer');
+    };
+    const { id } = await world.create();
+    await lost;
+    // One look before the instance would be stopped, one before the failure would be written.
+    await world.until(() => looks === 2);
+    assert.equal(world.driver.instances().length, 1);
+    sandboxes.find = find;
+    await world.until(async () => {
+      await world.server.reconcile();
+      return (await world.get(id)).status === 'ready';
+    });
+    await world.server.reconcile();
+    assert.deepEqual(
+      world.driver.instances().map(({ generation }) => generation),
+      [2],
+    );
   });
 
   it('undoes a launch that is under way when it is killed', async () => {
@@ -196,3 +238,18 @@ describe('waiting for a status', () => {
     await assert.rejects(world.get('sbx_none' as SandboxId), { code: 'not_found' });
   });
 });
+
+/** Has the answer of the database to the next change of that name lost. Resolves when it was. */
+function loseAnswers(world: SandboxesWorld, name: TransitionName, { isWritten = true } = {}): Promise<void> {
+  const { sandboxes } = world.server.core;
+  const transition = sandboxes.transition.bind(sandboxes);
+  return new Promise((resolve) => {
+    sandboxes.transition = async (record, change, ...more) => {
+      if (change !== name) return transition(record, change, ...more);
+      if (isWritten) await transition(record, change, ...more);
+      sandboxes.transition = transition;
+      resolve();
+      throw new Error('the connection was lost');
+    };
+  });
+}
