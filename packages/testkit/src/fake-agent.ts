@@ -24,6 +24,7 @@ type Ending = RunError | 'completed';
 class FakeRun {
   readonly queue: EventQueue<AgentRunEvent>;
   readonly ended = Promise.withResolvers<Ending>();
+  isOver = false;
   deaf = false;
   truncated = 0;
 
@@ -32,6 +33,7 @@ class FakeRun {
   }
 
   end(ending: Ending): void {
+    this.isOver = true;
     this.ended.resolve(ending);
   }
 }
@@ -55,6 +57,10 @@ export class FakeAgent {
   claim: boolean | Error | undefined;
   /** How often the agent was asked whether anything runs. */
   asked = 0;
+  /** Requests whose code is being executed, of those that name their idempotency record. */
+  readonly executing = new Set<RunOperation>();
+  /** Called before the code of such a request is executed. */
+  onExecution: (operation: RunOperation) => void = () => undefined;
   readonly #closed = new Set<string>();
   readonly #claims = new Map<string, { readonly claim: number; readonly run: FakeRun }>();
   readonly #onVanish: () => void;
@@ -166,7 +172,7 @@ export class FakeAgent {
     const timer = setTimeout(() => {
       if (!run.deaf) run.end({ name: 'TimeoutError', message: `not done within ${timeoutMs} ms` });
     }, timeoutMs);
-    context.queue = context.queue.then(() => this.#execute(context, run, runId, code));
+    context.queue = context.queue.then(() => this.#execute(context, run, runId, code, operation));
     try {
       yield* run.queue;
     } finally {
@@ -183,10 +189,22 @@ export class FakeAgent {
     if (latest && latest.claim < claim) latest.run.end(CANCELED);
   }
 
-  async #execute(context: FakeContext, run: FakeRun, runId: string, code: string): Promise<void> {
+  async #execute(
+    context: FakeContext,
+    run: FakeRun,
+    runId: string,
+    code: string,
+    operation: RunOperation | undefined,
+  ): Promise<void> {
     const startedAt = performance.now();
-    this.#interpret(context, run, runId, parseToy(code)).then(() => run.end('completed'), run.end.bind(run));
+    // What was ended while it waited is not executed.
+    if (!run.isOver) {
+      if (operation) this.onExecution(operation);
+      if (operation) this.executing.add(operation);
+      this.#interpret(context, run, runId, parseToy(code)).then(() => run.end('completed'), run.end.bind(run));
+    }
     const ending = await run.ended.promise;
+    if (operation) this.executing.delete(operation);
     context.count += 1;
     const done: RunDone = {
       executionCount: context.count,

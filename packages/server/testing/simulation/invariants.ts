@@ -1,0 +1,126 @@
+/** What must hold at every moment of a simulation, whatever goes wrong. */
+import type { RunOperation } from '@cloche/protocol';
+import type { FakeRuntimeDriver } from '@cloche/testkit';
+import type { SharedDatabase } from './shared-database.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+/** Most live sandboxes of the organization. */
+export const MOST_SANDBOXES = 2;
+/** How far the clock of a server may be from that of the database. */
+const CLOCK_MS = 600;
+/** Time between the last look of a server at the activity and the end that it writes: a few slow statements. */
+const LOOKS_MS = 10_000;
+
+const OCCUPYING = "('creating', 'starting', 'ready', 'expiring')";
+
+export interface Invariants {
+  /** What was violated, in words; undefined if nothing was. */
+  readonly violation: string | undefined;
+  committed(): void;
+  beforeStop(sandboxId: string, generation: number): void;
+  launched(sandboxId: string): void;
+  /** Notes an answer to the request with a key. */
+  answered(key: string, status: number, body: string): void;
+  violate(what: string): void;
+  /** Returns what is not at rest. Some time after the last fault this must be empty. */
+  unrest(): string[];
+}
+
+export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDriver, time: VirtualTime): Invariants {
+  const began = new Map<RunOperation, number>();
+  const answers = new Map<string, string>();
+  const judged = new Set<string>();
+  let violation: string | undefined;
+  const violate = (what: string) => {
+    violation ??= what;
+    time.note(`VIOLATION ${what}`);
+  };
+  const executing = () => runtime.instances().flatMap((each) => [...runtime.agentOf(each.sandboxId).executing]);
+  const holds = (id: unknown, generation: unknown) =>
+    runtime.instances().some((each) => each.sandboxId === id && each.generation === generation);
+
+  const executes = (operation: RunOperation) => {
+    began.set(operation, time.now());
+    const { recordId } = operation;
+    if (executing().some((other) => other.recordId === recordId)) violate(`${recordId} is executed twice at a time`);
+    const [record] = database.read('select state from idempotency_records where id = ?', recordId);
+    if (record?.state === 'completed') violate(`${recordId} is executed again after it was completed`);
+  };
+
+  const judgeQuota = () => {
+    // A sandbox that failed takes room again while it is deleted.
+    const [row] = database.read(
+      `select count(*) as live from sandboxes where status in ${OCCUPYING} and failure_reason is null`,
+    );
+    if (Number(row?.live) > MOST_SANDBOXES) violate(`${row?.live} sandboxes live, ${MOST_SANDBOXES} may`);
+  };
+
+  const judgeEnds = () => {
+    const ends = database.read(
+      "select id, generation, ending_reason, expires_at from sandboxes where status = 'expiring' and ending_reason is not null",
+    );
+    for (const { id, generation, ending_reason: reason, expires_at: expiresAt } of ends) {
+      if (judged.has(String(id))) continue;
+      judged.add(String(id));
+      if (reason === 'ttl_expired' && Number(expiresAt) > time.now() + CLOCK_MS) violate(`${id} expires too early`);
+      if (!holds(id, generation)) continue;
+      if (reason === 'platform_cleanup') violate(`${id} is ended as lost, and lives`);
+      const used = [...runtime.agentOf(String(id)).executing].find(
+        (operation) => time.now() - (began.get(operation) ?? 0) > LOOKS_MS,
+      );
+      if (reason === 'idle_expired' && used) violate(`${id} is ended as idle, and executes ${used.recordId}`);
+    }
+  };
+
+  return {
+    get violation() {
+      return violation;
+    },
+    committed() {
+      judgeQuota();
+      judgeEnds();
+    },
+    beforeStop(id, generation) {
+      if (!holds(id, generation)) return;
+      const [row] = database.read('select status, generation, expires_at from sandboxes where id = ?', id);
+      const isLive = row?.status === 'ready' && row.generation === generation && Number(row.expires_at) > time.now();
+      if (isLive) violate(`the instance ${id}/${generation} of a live sandbox is stopped`);
+    },
+    launched(sandboxId) {
+      for (const { sandboxId: id } of runtime.instances()) {
+        if (id === sandboxId) runtime.agentOf(id).onExecution = executes;
+      }
+    },
+    answered(key, status, body) {
+      if (status < 200 || status >= 300) return;
+      const first = answers.get(key) ?? body;
+      answers.set(key, first);
+      if (first !== body) violate(`the request ${key} was answered with ${first} and then with ${body}`);
+    },
+    violate,
+    unrest() {
+      const instances = runtime.instances().flatMap(({ sandboxId, generation }) => {
+        const [row] = database.read(
+          `select generation from sandboxes where id = ? and status in ${OCCUPYING}`,
+          sandboxId,
+        );
+        return row?.generation === generation ? [] : [`instance ${sandboxId}/${generation} without a live record`];
+      });
+      const records = database.read(
+        "select id, status from sandboxes where status in ('creating', 'starting', 'expiring') or (status = 'ready' and expires_at < ?)",
+        time.now() - LOOKS_MS,
+      );
+      const lost = database
+        .read("select id, generation from sandboxes where status = 'ready'")
+        .filter(({ id, generation }) => !holds(id, generation))
+        .map(({ id }) => `sandbox ${id} is ready without an instance`);
+      const claims = database.read("select id from idempotency_records where state = 'in_progress'");
+      return [
+        ...instances,
+        ...lost,
+        ...records.map(({ id, status }) => `sandbox ${id} is ${status}`),
+        ...claims.map(({ id }) => `record ${id} is in progress`),
+      ];
+    },
+  };
+}

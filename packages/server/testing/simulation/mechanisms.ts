@@ -1,0 +1,53 @@
+/** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
+import type { RunCell } from '../../src/driver/runtime-driver.ts';
+
+export const MECHANISMS = [
+  /** A server that has lost its lease ends its work. */
+  'fence',
+  /** An agent ends the run of a lower claim, and refuses one that comes late. */
+  'claim of a run',
+  /** Only the owner of a claim stores the answer. */
+  'owner of an answer',
+  /** A claim takes the records of dead servers alone. */
+  'lease of a claim',
+  /** A heartbeat fails claims of which its server does not know. */
+  'failing of unheld claims',
+  /** A stop names the generation of the instance. */
+  'generation of a stop',
+  /** What reads before it writes does so in one transaction. */
+  'transactions',
+  /** The end of an idle sandbox is written only if the sandbox is as it was read. */
+  'status of a transition',
+] as const;
+export type Mechanism = (typeof MECHANISMS)[number];
+
+/** Changes the text of statements, so that they do without a mechanism. */
+const REWRITES: Partial<Record<Mechanism, readonly [RegExp, string]>> = {
+  'owner of an answer': [
+    /^(update "idempotency_records" set "state" = \?, "response_status".*)"owner" = \? and "state" = \?$/,
+    '$1("owner" = ? or 1) and ("state" = ? or 1)',
+  ],
+  'lease of a claim': [
+    /not exists \(select "id" from "server_leases"/,
+    '1 or not exists (select "id" from "server_leases"',
+  ],
+  'status of a transition': [
+    /^(update "sandboxes" set "status" = .*"generation" = \? and )"status" = \?/,
+    '$1("status" = ? or 1)',
+  ],
+};
+
+export function rewritten(sql: string, without: ReadonlySet<Mechanism>): string {
+  let text = sql;
+  for (const mechanism of without) {
+    const rewrite = REWRITES[mechanism];
+    if (rewrite) text = text.replace(...rewrite);
+  }
+  return text;
+}
+
+/** Returns the request of a run as an agent gets it. */
+export function runRequest(cell: RunCell, without: ReadonlySet<Mechanism>): RunCell {
+  if (!without.has('claim of a run') || !cell.operation) return cell;
+  return { ...cell, operation: { ...cell.operation, claim: 1 } };
+}
