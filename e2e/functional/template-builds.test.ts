@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
 import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
+import { sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
 import { busyboxRoot } from '../support/image-root.ts';
@@ -123,7 +124,8 @@ describe('a template of an organization', () => {
     }
   });
 
-  it('goes on from the last step when the server is killed with -9, and leaves no sandbox', async () => {
+  const kept = sameWithEachRuntime('the server keeps the steps in its database; restarts kills it beside each');
+  it('goes on from the last step when the server is killed with -9, and leaves no sandbox', kept, async () => {
     const build = await started('killed', { from: 'node', setup: [{ run: 'date > /opt/date' }, { run: 'sleep 5' }] });
     const steps = async (): Promise<string[]> => {
       const { body } = await service.api.get(`/v1/templates/${build.templateId}/builds/${build.id}`);
