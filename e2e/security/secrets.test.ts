@@ -10,6 +10,7 @@ import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import { asRoot } from './support/attackers.ts';
+import { installHttpx, secretClients } from './support/secret-clients.ts';
 
 const VALUE = 'the-value-of-this-secret-4d1c7b';
 const HOST = 'allowed.test';
@@ -33,6 +34,7 @@ before(async () => {
   });
   secretId = (await createSecret(VALUE, [HOST, 'denied.test'])).id;
   for (const mode of Object.keys(MODES) as Mode[]) sandboxes[mode] = await sandboxWith(MODES[mode]);
+  await installHttpx(service, sandboxes.unrestricted);
 });
 after(async () => {
   await service?.close();
@@ -90,49 +92,7 @@ print("found " + repr(found))`;
 const replaced = sameWithEachRuntime('the gateway replaces it; network-policy tests curl, pip, git and npm with each');
 describe('the clients of the image', replaced, () => {
   const https = `https://${HOST}`;
-  const clients: Record<string, { script: string; sends: string }> = {
-    'curl in HTTP/1.1': { script: `curl -sSf --http1.1 -H "Authorization: Bearer $KEY" ${https}/`, sends: 'Bearer' },
-    'curl in HTTP/2': { script: `curl -sSf --http2 -H "Authorization: Bearer $KEY" ${https}/`, sends: 'Bearer' },
-    'curl with a password': { script: `curl -sSf -u "me:$KEY" ${https}/private/`, sends: 'Basic' },
-    "Python's urllib": {
-      script: `python3 -c 'import os, urllib.request as u
-u.urlopen(u.Request("${https}/", headers={"Authorization": "Bearer " + os.environ["KEY"]})).read()'`,
-      sends: 'Bearer',
-    },
-    "Python's requests": {
-      script: `python3 -c 'import os, requests
-requests.get("${https}/private/", auth=("me", os.environ["KEY"])).raise_for_status()'`,
-      sends: 'Basic',
-    },
-    "Node's fetch": {
-      script: `node -e 'fetch("${https}/", { headers: { authorization: "Bearer " + process.env.KEY } }).then((r) => r.text())'`,
-      sends: 'Bearer',
-    },
-    "Node's https": {
-      script: `node -e 'require("https").get("${https}/", { headers: { authorization: "Bearer " + process.env.KEY } }, (r) => r.resume())'`,
-      sends: 'Bearer',
-    },
-    "Node's http2": {
-      script: `node -e 'const s = require("http2").connect("${https}");
-s.request({ ":path": "/", authorization: "Bearer " + process.env.KEY }).on("response", () => s.destroy()).resume()'`,
-      sends: 'Bearer',
-    },
-    git: { script: `git ls-remote "https://me:$KEY@${HOST}/private/x.git" || true`, sends: 'Basic' },
-    pip: {
-      script: `pip download -q --no-deps --retries 0 --index-url "https://me:$KEY@${HOST}/private/simple" none || true`,
-      sends: 'Basic',
-    },
-    npm: {
-      script: `cd /tmp && npm view none --fetch-retries=0 --registry=${https}/private/ "--//${HOST}/private/:_authToken=$KEY" || true`,
-      sends: 'Bearer',
-    },
-    'a WebSocket': {
-      script: `node -e 'require("https").get("${https}/", { headers: { authorization: "Bearer " + process.env.KEY, connection: "Upgrade",
-upgrade: "websocket", "sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==" } }).on("upgrade", (r, s) => s.destroy())'`,
-      sends: 'Bearer',
-    },
-  };
-  for (const [name, { script, sends }] of Object.entries(clients)) {
+  for (const [name, { script, sends }] of Object.entries(secretClients(HOST))) {
     it(`${name} sends the value in the place of the placeholder`, async () => {
       await arrived();
       const { exitCode, text } = await shell(sandboxes.unrestricted, script);

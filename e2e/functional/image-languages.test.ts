@@ -1,0 +1,72 @@
+/** Sandboxes of an imported image of Debian packages, with a Python and a Node of its own, and the user 0. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { Cloche, type Sandbox } from '@cloche/sdk';
+import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
+import { debianRoot } from '../support/image-root.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let cloche: Cloche;
+before(async () => {
+  service = await sharedService();
+  cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
+});
+after(() => service?.close());
+
+async function importImage(
+  slug: string,
+  recipe: Omit<TemplateRecipe, 'from'>,
+  config: Record<string, unknown>,
+): Promise<TemplateBuild> {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
+  try {
+    const archive = join(folder, 'image.tar');
+    writeLayout(archive, { layers: [debianRoot('python3-ipython', 'nodejs')], config, compression: 'gzip' });
+    const builder = await cloche.sandboxes.create({ template: 'node', ttlMs: 600_000 });
+    await builder.files.write('/tmp/image.tar', readFileSync(archive));
+    const { id: artifactId } = await builder.artifacts.export('/tmp/image.tar');
+    await builder.kill();
+    const created = await service.api.post('/v1/templates', { slug, from: { artifactId }, ...recipe });
+    assert.equal(created.status, 201, JSON.stringify(created.body));
+    for (let { build } = created.body; ; ) {
+      if (build.finishedAt !== undefined) return build;
+      const path = `/v1/templates/${slug}/builds/${build.id}?waitMs=60000`;
+      ({ build } = (await service.api.get(path)).body);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+describe('an imported image of Debian packages', () => {
+  let sandbox: Sandbox;
+
+  before(async () => {
+    const config = { Env: ['PATH=/usr/bin:/bin', 'GREETING=hi'], User: '0' };
+    const recipe: Omit<TemplateRecipe, 'from'> = { languages: ['python', 'javascript'], resources: { memoryMb: 1024 } };
+    const build = await importImage('debian', recipe, config);
+    assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    sandbox = await cloche.sandboxes.create({ template: 'debian', ttlMs: 600_000 });
+  });
+  after(() => sandbox?.kill());
+
+  it("runs code in the service's Node, and commands with the image's own Python and Node", async () => {
+    const { outputs, error } = await sandbox.run('[1, 2].map((n) => n * 2).join()', { language: 'javascript' });
+    assert.equal(error, undefined);
+    assert.match(outputs[0]?.value ?? '', /2,4/);
+    const script = `python3 -c 'import sys, ssl; print(sys.version_info[:2])'; node -p 'process.version.split(".")[0]'; cat /etc/debian_version || busybox | head -c 7`;
+    const { stdout, stderr, exitCode } = await sandbox.commands.run(script);
+    assert.equal(exitCode, 0, stderr ?? '');
+    assert.equal(stdout, '(3, 11)\nv18\nBusyBox');
+  });
+
+  it('has the user 1000 for code and root on demand, although its own user is 0', async () => {
+    const id = async (user: 'user' | 'root') => (await sandbox.commands.run('id -u', { user })).stdout;
+    assert.deepEqual([await id('user'), await id('root')], ['1000\n', '0\n']);
+  });
+});
