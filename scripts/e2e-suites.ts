@@ -108,9 +108,19 @@ export function runsAlone(file: string): boolean {
   return Object.keys(ALONE).some((name) => fileOf(name) === file);
 }
 
-/** Returns every suite but those that measure performance. */
+/** Suites that no whole run has, each with the reason. Run them by hand. */
+const BY_HAND: Readonly<Record<string, string>> = {
+  'functional/rolling-upgrade':
+    'at times a creation fails while other sandboxes are launched, for a reason that is not known yet',
+};
+
+/** Returns every suite but those that measure performance, and prints those that are left out. */
 export function suites(): string[] {
-  return globSync('e2e/!(performance)/**/*.test.ts');
+  const left = Object.entries(BY_HAND).map(([name, reason]) => {
+    console.log(`skipped: ${fileOf(name)}: ${reason}`);
+    return fileOf(name);
+  });
+  return globSync('e2e/!(performance)/**/*.test.ts', { exclude: left });
 }
 
 export function suitesOfRunc(): string[] {
