@@ -1,14 +1,20 @@
 /** Sandboxes of an imported image of Debian packages, with a Python and a Node of its own, and the user 0. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche, type Sandbox } from '@cloche/sdk';
+import { findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
 import { debianRoot } from '../support/image-root.ts';
 import { sharedService, type TestService } from '../support/service.ts';
+
+/** IPython, and what it imports. */
+const IPYTHON =
+  /^(IPython|traitlets|decorator|jedi|parso|matplotlib_inline|pexpect|ptyprocess|prompt_toolkit|wcwidth|pygments|stack_data|executing|asttokens|pure_eval|typing_extensions|ipython_pygments_lexers|psutil)(\.py)?$/;
 
 let service: TestService;
 let cloche: Cloche;
@@ -26,7 +32,7 @@ async function importImage(
   const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
   try {
     const archive = join(folder, 'image.tar');
-    writeLayout(archive, { layers: [debianRoot('python3-ipython', 'nodejs')], config, compression: 'gzip' });
+    writeLayout(archive, { layers: [debianRoot('python3', 'nodejs'), newIpython()], config, compression: 'gzip' });
     const builder = await cloche.sandboxes.create({ template: 'node', ttlMs: 600_000 });
     await builder.files.write('/tmp/image.tar', readFileSync(archive));
     const { id: artifactId } = await builder.artifacts.export('/tmp/image.tar');
@@ -43,6 +49,16 @@ async function importImage(
   }
 }
 
+/** Returns a layer with IPython and what it needs, of the curated template: that of Debian is too old. */
+function newIpython(): Buffer {
+  const packages = findPythonPackages();
+  assert.ok(packages, 'no python-node template is built');
+  const names = readdirSync(packages).filter((name) => IPYTHON.test(name));
+  const to = 's,^,usr/local/lib/python3.11/dist-packages/,';
+  const maxBuffer = 1024 * 1024 * 1024;
+  return execFileSync('tar', ['-C', packages, '--transform', to, '-cf', '-', ...names], { maxBuffer });
+}
+
 describe('an imported image of Debian packages', () => {
   let sandbox: Sandbox;
 
@@ -54,6 +70,17 @@ describe('an imported image of Debian packages', () => {
     sandbox = await cloche.sandboxes.create({ template: 'debian', ttlMs: 600_000 });
   });
   after(() => sandbox?.kill());
+
+  it("runs code in its own Python, whose context keeps variables and knows the image's environment", async () => {
+    await sandbox.run('import os, sys, IPython\nx = 41', { language: 'python' });
+    const code = 'print(sys.executable, IPython.version_info[0], os.environ["GREETING"], os.getuid())\nx + 1';
+    const { stdout, outputs, error } = await sandbox.run(code, { language: 'python' });
+    assert.equal(error, undefined);
+    assert.equal(stdout, '/usr/bin/python3 9 hi 1000\n');
+    assert.equal(outputs[0]?.value, '42');
+    const failed = await sandbox.run('1 / 0', { language: 'python' });
+    assert.equal(failed.error?.name, 'ZeroDivisionError');
+  });
 
   it("runs code in the service's Node, and commands with the image's own Python and Node", async () => {
     const { outputs, error } = await sandbox.run('[1, 2].map((n) => n * 2).join()', { language: 'javascript' });
