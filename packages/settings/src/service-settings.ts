@@ -172,6 +172,13 @@ export const SERVICE_SETTINGS = {
     summary: '`on` answers clients of the Model Context Protocol at `/mcp`',
     more: 'See [MCP](guides/mcp.md).',
   },
+  CLOCHE_JUPYTER: {
+    value: oneOf('on', 'off'),
+    defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
+    readBy: ['server'],
+    summary: '`on` answers Jupyter, as a kernel gateway at `/jupyter`',
+    more: 'See [Jupyter](guides/jupyter.md).',
+  },
   CLOCHE_RUN_APIS: {
     value: text(
       '^((dify|piston|sandbox-fusion)(,(dify|piston|sandbox-fusion))*)?$',

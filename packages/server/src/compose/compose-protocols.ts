@@ -1,4 +1,5 @@
 import { E2bRouter, type TokenSeal } from '@cloche/e2b';
+import { JupyterRouter } from '@cloche/jupyter';
 import { McpRouter } from '@cloche/mcp';
 import { type RunApi, RunApisRouter } from '@cloche/run-apis';
 import type { Logger } from 'pino';
@@ -17,6 +18,7 @@ export interface ProtocolsDeps {
   readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
+  readonly answersJupyter: boolean;
   /** APIs of one route that are answered. */
   readonly runApis: readonly RunApi[];
 }
@@ -36,11 +38,12 @@ export async function composeProtocols({
   previews,
   answersE2b,
   answersMcp,
+  answersJupyter,
   runApis,
 }: ProtocolsDeps): Promise<Protocols> {
   let servedAt = '';
   const apiUrl = () => servedAt;
-  const routers: (E2bRouter | McpRouter | RunApisRouter)[] = [];
+  const routers: (E2bRouter | JupyterRouter | McpRouter | RunApisRouter)[] = [];
   if (answersE2b) {
     const { domain, hostRouter } = previews;
     const server = {
@@ -51,6 +54,7 @@ export async function composeProtocols({
     routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), previews: server, log }));
   }
   if (answersMcp) routers.push(new McpRouter({ apiUrl, version, log }));
+  if (answersJupyter) routers.push(await JupyterRouter.open({ apiUrl, version, log }));
   if (runApis.length > 0) routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
   return {
     routers,

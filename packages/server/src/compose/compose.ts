@@ -236,8 +236,9 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     ...secrets.routes,
     ...templates.routes,
   ];
-  const { answersE2b, answersMcp, runApis } = config;
-  const protocols = await composeProtocols({ ...shared, version, previews, answersE2b, answersMcp, runApis });
+  const { answersE2b, answersJupyter, answersMcp, runApis } = config;
+  const answered = { answersE2b, answersJupyter, answersMcp, runApis };
+  const protocols = await composeProtocols({ ...shared, version, previews, ...answered });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;

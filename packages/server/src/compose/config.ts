@@ -76,6 +76,8 @@ export interface Config {
   /** Whether clients of the Model Context Protocol are answered. */
   readonly answersMcp: boolean;
   readonly runApis: readonly RunApi[];
+  /** Whether Jupyter is answered. */
+  readonly answersJupyter: boolean;
   /** How long audit events are kept, in milliseconds. */
   readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
@@ -125,6 +127,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
     answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),
+    answersJupyter: answers(settings.CLOCHE_JUPYTER, settings.CLOCHE_HOST),
     // Sound: the pattern of the setting permits no other names.
     runApis: [...new Set(settings.CLOCHE_RUN_APIS.split(',').filter((api) => api !== ''))] as RunApi[],
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,

@@ -1,0 +1,125 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Context } from '@cloche/sdk';
+import type { Logger } from 'pino';
+import { type RawData, type WebSocket, WebSocketServer } from 'ws';
+import { isKernelGone } from '../jupyter-error.ts';
+import { serveControl } from './control-requests.ts';
+import type { Message } from './message.ts';
+import type { Connection, Room } from './room.ts';
+import { jsonWire, OFFSETS_PROTOCOL, offsetsWire, type Wire } from './wire.ts';
+
+const MAX_MESSAGE_BYTES = 1024 * 1024;
+/** Bytes that may wait for a client before a run waits for it. */
+const MAX_UNREAD_BYTES = 1024 * 1024;
+/** Time between two looks at whether the client answers, and whether its key and the kernel still work. */
+const LOOK_MS = 30_000;
+const INVALID_DATA = 1007;
+const POLICY_VIOLATION = 1008;
+
+export interface ChannelRequest {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly session: string | undefined;
+  readonly context: Context;
+  readonly room: Room;
+  /** Rejects if the key or the kernel no longer works. */
+  readonly check: () => Promise<unknown>;
+  /** Ends the kernel at a client's request. */
+  readonly shutDown: () => Promise<void>;
+}
+
+/** The WebSockets of Jupyter's clients. All channels of a kernel share one. */
+export class ChannelSockets {
+  readonly #log: Logger;
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    clientTracking: true,
+    maxPayload: MAX_MESSAGE_BYTES,
+    perMessageDeflate: false,
+    handleProtocols: (protocols) => (protocols.has(OFFSETS_PROTOCOL) ? OFFSETS_PROTOCOL : false),
+  });
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  open({ request, socket, head, ...channel }: ChannelRequest): void {
+    this.#server.handleUpgrade(request, socket, head, (webSocket) => this.#serve(webSocket, channel));
+  }
+
+  close(): void {
+    for (const socket of this.#server.clients) socket.terminate();
+    this.#server.close();
+  }
+
+  #serve(
+    socket: WebSocket,
+    { session, context, room, check, shutDown }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
+  ) {
+    const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
+    const connection: Connection = {
+      session,
+      context,
+      send: (message) => send(socket, wire, message),
+      close: () => socket.close(),
+    };
+    socket.on('error', () => socket.terminate());
+    socket.once('close', () => room.leave(connection));
+    socket.on('message', (data, isBinary) => {
+      const message = this.#read(socket, wire, data, isBinary);
+      if (message?.channel === 'shell') room.ask(connection, message);
+      // Answers what fails by itself.
+      if (message?.channel === 'control') void serveControl(room, { connection, message, shutDown });
+    });
+    this.#watch(socket, check);
+    room.enter(connection);
+  }
+
+  #read(socket: WebSocket, wire: Wire, data: RawData, isBinary: boolean): Message | undefined {
+    try {
+      const bytes = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
+      return wire.decode(isBinary ? bytes : bytes.toString());
+    } catch (error) {
+      this.#log.debug({ err: error }, 'a Jupyter client sent what is no message');
+      socket.close(INVALID_DATA, 'This is no message of Jupyter.');
+      return undefined;
+    }
+  }
+
+  /** Disconnects a client that does not answer, whose key has ended, or whose kernel has. */
+  #watch(socket: WebSocket, check: () => Promise<unknown>): void {
+    let hasAnswered = true;
+    const look = async () => {
+      if (!hasAnswered) return socket.terminate();
+      hasAnswered = false;
+      socket.ping();
+      const error = await check().then(
+        () => undefined,
+        (failure: unknown) => failure,
+      );
+      if (error === undefined) return;
+      const { status } = error as { status?: number };
+      if (isKernelGone(error) || status === 401 || status === 403)
+        socket.close(POLICY_VIOLATION, 'The kernel is gone.');
+    };
+    // Rejects never: every failure of the request is looked at.
+    const timer = setInterval(() => void look(), LOOK_MS);
+    timer.unref();
+    socket.on('pong', () => {
+      hasAnswered = true;
+    });
+    socket.once('close', () => clearInterval(timer));
+  }
+}
+
+/** Resolves when the client has read enough to take more, or has gone. */
+function send(socket: WebSocket, wire: Wire, message: Message): Promise<void> {
+  const frame = wire.encode(message);
+  if (socket.readyState !== socket.OPEN) return Promise.resolve();
+  const sent = new Promise<void>((resolve) =>
+    socket.send(frame, { binary: typeof frame !== 'string' }, () => resolve()),
+  );
+  return socket.bufferedAmount > MAX_UNREAD_BYTES ? sent : Promise.resolve();
+}

@@ -1,0 +1,48 @@
+import { isClocheError } from '@cloche/sdk';
+import type { Answer, Fields, Message } from './message.ts';
+import type { Connection, Room } from './room.ts';
+import { kernelInfo } from './shell-requests.ts';
+
+export interface ControlRequest {
+  readonly connection: Connection;
+  readonly message: Message;
+  readonly shutDown: () => Promise<void>;
+}
+
+/** Answers a request of the control channel, which does not wait for cells. */
+export async function serveControl(room: Room, request: ControlRequest): Promise<void> {
+  const { connection, message } = request;
+  const type = message.header.msg_type;
+  const act = CONTROL[type];
+  if (!act) return;
+  await room.answer(connection, message, async (): Promise<Answer> => {
+    const content = await act(request, room).catch(failed);
+    return { channel: 'control', type: type.replace(/_request$/, '_reply'), content };
+  });
+  const isOver = type === 'shutdown_request' && message.content.restart !== true;
+  if (isOver) await room.close();
+}
+
+const CONTROL: Readonly<Record<string, (request: ControlRequest, room: Room) => Promise<Fields>>> = {
+  kernel_info_request: async ({ connection }) => kernelInfo(connection),
+  interrupt_request: async ({ connection }) => {
+    await connection.context.interrupt();
+    return { status: 'ok' };
+  },
+  shutdown_request: async ({ connection, message, shutDown }, room) => {
+    const restart = message.content.restart === true;
+    if (restart) {
+      await connection.context.restart();
+      room.forget();
+    } else {
+      await shutDown();
+    }
+    return { status: 'ok', restart };
+  },
+};
+
+function failed(error: unknown): Fields {
+  const { message } = error as Error;
+  const ename = isClocheError(error) ? error.code : 'internal';
+  return { status: 'error', ename, evalue: message, traceback: [`${ename}: ${message}`] };
+}

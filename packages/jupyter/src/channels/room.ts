@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto';
+import type { Context } from '@cloche/sdk';
+import { type Answer, type Message, messageOf } from './message.ts';
+import { Missed, type MissedSpace } from './missed.ts';
+import { iopub, type ShellRequest, serveShell } from './shell-requests.ts';
+
+/** Requests of the shell channel that wait for their turn. */
+const MAX_WAITING = 64;
+
+/** A client of a kernel. */
+export interface Connection {
+  /** Names the client, so that one that lost its connection gets what it missed. */
+  readonly session: string | undefined;
+  /** The kernel, as the key of the client reaches it. */
+  readonly context: Context;
+  /** Resolves when the client reads again, or has gone. */
+  send(message: Message): Promise<void>;
+  close(): void;
+}
+
+/** What one server does for the clients of a kernel. Requests are answered in order; their outputs go to all clients. */
+export class Room {
+  readonly #session = randomUUID();
+  readonly #connections = new Set<Connection>();
+  readonly #missed: Missed;
+  readonly #ending = new AbortController();
+  #waiting: ShellRequest[] = [];
+  #current: ShellRequest | undefined;
+  /** Cells that the kernel has executed, as far as this server knows. */
+  executionCount = 0;
+  lastActivity: string | undefined;
+
+  constructor(space: MissedSpace) {
+    this.#missed = new Missed(space);
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  get isBusy(): boolean {
+    return this.#current !== undefined;
+  }
+
+  /** Aborts when the kernel is shut down. */
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  enter(connection: Connection): void {
+    this.#connections.add(connection);
+    for (const message of this.#missed.take(connection.session)) void connection.send(message);
+  }
+
+  leave(connection: Connection): void {
+    this.#connections.delete(connection);
+    if (this.#connections.size === 0 && this.isBusy) this.#missed.begin(connection.session);
+  }
+
+  /** Answers a request after those before it. */
+  ask(connection: Connection, message: Message): void {
+    const request = { connection, message };
+    if (this.#waiting.length >= MAX_WAITING) {
+      void this.#reply(request, refusal(message, `${MAX_WAITING} requests wait already; send this one again later.`));
+      return;
+    }
+    this.#waiting.push(request);
+    if (!this.#current) void this.#work();
+  }
+
+  /** Answers a request at once, while others wait. */
+  async answer(connection: Connection, message: Message, act: () => Promise<Answer | undefined>): Promise<void> {
+    const request = { connection, message };
+    await this.#serve(request, act);
+    // The request that is under way is not over.
+    if (this.#current) await this.#status('busy', this.#current.message);
+  }
+
+  /** Drops what waits, as the kernel has been replaced. */
+  forget(): void {
+    this.executionCount = 0;
+    this.abortWaiting();
+  }
+
+  /** Answers the cells that wait without executing them. */
+  abortWaiting(): void {
+    const cells = this.#waiting.filter(({ message }) => message.header.msg_type === 'execute_request');
+    this.#waiting = this.#waiting.filter((request) => !cells.includes(request));
+    for (const request of cells) void this.#reply(request, refusal(request.message, undefined));
+  }
+
+  /** Sends a message to all clients. Resolves when all of them read. */
+  async tell(answer: Answer, request?: Message): Promise<void> {
+    const message = messageOf(answer, this.#session, request);
+    if (this.#connections.size === 0) this.#missed.add(message);
+    await Promise.all([...this.#connections].map((connection) => connection.send(message)));
+  }
+
+  /** Tells the clients that the kernel has ended, and disconnects them. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    this.#waiting = [];
+    this.#missed.clear();
+    await this.#status('dead', undefined);
+    for (const connection of this.#connections) connection.close();
+  }
+
+  async #work(): Promise<void> {
+    for (let request = this.#waiting.shift(); request; request = this.#waiting.shift()) {
+      const served = request;
+      this.#current = served;
+      await this.#serve(served, () => serveShell(this, served));
+    }
+    this.#current = undefined;
+  }
+
+  async #serve(request: ShellRequest, act: () => Promise<Answer | undefined>): Promise<void> {
+    this.lastActivity = new Date().toISOString();
+    await this.#status('busy', request.message);
+    // A shutdown of the kernel aborts its cell.
+    const reply = await act().catch((error: unknown) => refusal(request.message, String(error)));
+    if (reply) await this.#reply(request, reply);
+    await this.#status('idle', request.message);
+  }
+
+  #status(execution_state: string, request: Message | undefined): Promise<void> {
+    return this.tell(iopub('status', { execution_state }), request);
+  }
+
+  /** Sends a reply to the client that asked, also if it has connected again. */
+  async #reply({ connection, message: request }: ShellRequest, reply: Answer): Promise<void> {
+    const message = messageOf(reply, this.#session, request);
+    const isSame = ({ session }: Connection) => session !== undefined && session === connection.session;
+    const present = this.#connections.has(connection) ? connection : [...this.#connections].find(isSame);
+    if (present) await present.send(message);
+    else this.#missed.add(message);
+  }
+}
+
+/** Returns the reply to a request that is not served. Without a reason, it was aborted with the requests before it. */
+function refusal({ channel, header }: Message, reason: string | undefined): Answer {
+  const type = header.msg_type.replace(/_request$/, '_reply');
+  const content = reason
+    ? { status: 'error', ename: 'Refused', evalue: reason, traceback: [reason] }
+    : { status: 'aborted' };
+  return { channel, type, content };
+}

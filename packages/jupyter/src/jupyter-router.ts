@@ -1,0 +1,103 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { ChannelSockets } from './channels/channel-sockets.ts';
+import { JupyterError } from './jupyter-error.ts';
+import { type JupyterDeps, JupyterState } from './jupyter-state.ts';
+import { kernelRoutes } from './rest/kernel-routes.ts';
+import { sessionRoutes } from './rest/session-routes.ts';
+import { specRoutes } from './rest/spec-routes.ts';
+
+export type { JupyterDeps } from './jupyter-state.ts';
+
+const BODY_BYTES = 1024 * 1024;
+const CHANNELS = /^\/api\/kernels\/([^/?]+)\/channels(?:\?|$)/;
+
+/**
+ * Answers Jupyter's clients as a kernel gateway at `/jupyter` (`JUPYTER_GATEWAY_URL`). Translates what they send to requests
+ * of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
+ */
+export class JupyterRouter {
+  readonly #state: JupyterState;
+  readonly #app: FastifyInstance;
+  readonly #sockets: ChannelSockets;
+
+  private constructor(state: JupyterState, app: FastifyInstance) {
+    this.#state = state;
+    this.#app = app;
+    this.#sockets = new ChannelSockets(state.log);
+  }
+
+  static async open(deps: JupyterDeps): Promise<JupyterRouter> {
+    const state = new JupyterState(deps);
+    const app = buildApp(state);
+    await app.ready();
+    return new JupyterRouter(state, app);
+  }
+
+  matches({ url = '' }: IncomingMessage): boolean {
+    const { prefix } = this.#state;
+    return url.startsWith(prefix) && (url.length === prefix.length || '/?'.includes(url.charAt(prefix.length)));
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    request.url = this.#pathOf(request);
+    this.#app.routing(request, response);
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // The client may go away while the kernel is looked up.
+    socket.on('error', () => socket.destroy());
+    this.#openChannels(request, socket, head).catch((error: unknown) => {
+      const { status, message } = JupyterError.of(error, this.#state.log);
+      const body = JSON.stringify({ message, reason: null });
+      const fields = `connection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`;
+      socket.end(`HTTP/1.1 ${status} Refused\r\n${fields}\r\n\r\n${body}`);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#state.rooms.close();
+    this.#sockets.close();
+    await this.#app.close();
+  }
+
+  async #openChannels(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const url = this.#pathOf(request);
+    const kernelId = CHANNELS.exec(url)?.[1];
+    if (kernelId === undefined) throw new JupyterError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
+    const kernels = this.#state.kernelsOf(request);
+    // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in jupyter-gateway.test.ts.
+    const context = await kernels.context(kernelId);
+    const session = new URLSearchParams(url.split('?', 2)[1]).get('session_id') ?? undefined;
+    const room = this.#state.rooms.open(kernelId);
+    const check = () => kernels.context(kernelId);
+    const shutDown = () => kernels.shutDown(kernelId);
+    this.#sockets.open({ request, socket, head, session, context, room, check, shutDown });
+  }
+
+  #pathOf({ url = '' }: IncomingMessage): string {
+    return url.slice(this.#state.prefix.length) || '/';
+  }
+}
+
+/** Builds an app that listens nowhere: the server passes it requests of its own port. */
+function buildApp(state: JupyterState): FastifyInstance {
+  const app = fastify({
+    loggerInstance: state.log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: BODY_BYTES,
+  });
+  app.setErrorHandler((error, _request, reply) => {
+    const { status, message, headers } = JupyterError.of(error, state.log);
+    return reply.code(status).headers(headers).send({ message, reason: null });
+  });
+  app.setNotFoundHandler(({ method, url }, reply) => {
+    const message = `Cloche does not answer ${method} ${url.split('?', 1)[0]}.`;
+    return reply.code(404).send({ message, reason: null });
+  });
+  specRoutes(app, state);
+  kernelRoutes(app, state);
+  sessionRoutes(app, state);
+  return app;
+}

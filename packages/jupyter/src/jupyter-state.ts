@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http';
+import type { Cloche } from '@cloche/sdk';
+import type { Logger } from 'pino';
+import { clientOf } from './api-key.ts';
+import { Rooms } from './channels/rooms.ts';
+import { Kernels } from './kernels/kernels.ts';
+import { SessionNames } from './rest/session-names.ts';
+
+export interface JupyterDeps {
+  /** Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key. */
+  readonly apiUrl: () => string;
+  readonly version: string;
+  readonly log: Logger;
+}
+
+/** What all routes share. */
+export class JupyterState {
+  readonly prefix = '/jupyter';
+  readonly rooms = new Rooms();
+  readonly sessionNames = new SessionNames();
+  readonly #deps: JupyterDeps;
+
+  constructor(deps: JupyterDeps) {
+    this.#deps = deps;
+  }
+
+  get version(): string {
+    return this.#deps.version;
+  }
+
+  get log(): Logger {
+    return this.#deps.log;
+  }
+
+  /** @throws JupyterError 401 */
+  clientOf(request: IncomingMessage): Cloche {
+    return clientOf(request, this.#deps.apiUrl());
+  }
+
+  /** @throws JupyterError 401 */
+  kernelsOf(request: IncomingMessage): Kernels {
+    return new Kernels(this.clientOf(request), this.rooms);
+  }
+}

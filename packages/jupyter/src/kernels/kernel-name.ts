@@ -1,0 +1,30 @@
+import { DEFAULT_TEMPLATE, type Language } from '@cloche/contract';
+import { JupyterError } from '../jupyter-error.ts';
+import { JUPYTER_LANGUAGES, languageOfKernel } from './languages.ts';
+
+/** What the name of a kernel asks for. */
+export interface KernelKind {
+  readonly language: Language;
+  /** A template for a sandbox of its own, or a sandbox that exists. */
+  readonly place: { readonly template: string } | { readonly sandboxId: string };
+}
+
+/** `python3`, `python3-TEMPLATE`, or `python3@SANDBOX`. */
+const KERNEL_NAME = /^([a-z0-9]+)(?:-([^@]+)|@(sbx_\w+))?$/;
+
+/** Returns the name of the kernels of a language in a template. */
+export function kernelNameOf(language: Language, template: string): string {
+  const { kernel } = JUPYTER_LANGUAGES[language];
+  return template === DEFAULT_TEMPLATE ? kernel : `${kernel}-${template}`;
+}
+
+/** @throws JupyterError 404 */
+export function readKernelName(name: string): KernelKind {
+  const [, word = '', template = DEFAULT_TEMPLATE, sandboxId] = KERNEL_NAME.exec(name) ?? [];
+  const language = languageOfKernel(word);
+  if (!language) {
+    const kernels = Object.values(JUPYTER_LANGUAGES).map(({ kernel }) => kernel);
+    throw new JupyterError(404, `There is no kernel "${name}"; /api/kernelspecs lists them: ${kernels.join(', ')}, …`);
+  }
+  return { language, place: sandboxId ? { sandboxId } : { template } };
+}

@@ -1,0 +1,213 @@
+/** Speaks to the kernel gateway of a whole server on a fake runtime as Jupyter does, and as strangers do. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
+import { JupyterClient } from '../../testing/jupyter-client.ts';
+import { openTenants, type Tenants } from '../../testing/tenants.ts';
+
+const OFFSETS = 'v1.kernel.websocket.jupyter.org';
+
+let tenants: Tenants;
+let jupyter: JupyterClient;
+let kernelId: string;
+before(async () => {
+  tenants = await openTenants();
+  jupyter = new JupyterClient(tenants.server.url, tenants.keys.whole);
+  kernelId = (await jupyter.post('/api/kernels', { name: 'python3' })).body.id;
+});
+after(() => tenants.close());
+
+describe('the API of the kernel gateway', () => {
+  it('ends a kernel with the sandbox that was created for it, and disconnects its clients', async () => {
+    const { status, body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
+    assert.equal(status, 201);
+    const channels = await jupyter.open(kernel.id);
+    assert.equal((await jupyter.get(`/api/kernels/${kernel.id}`)).body.connections, 1);
+    channels.send('execute_request', { code: 'print began\nhang' });
+    await channels.received(({ content }) => content.text === 'began\n');
+    const listed = (await jupyter.get('/api/kernels')).body as { id: string }[];
+    assert.ok(listed.some(({ id }) => id === kernel.id));
+    assert.equal((await jupyter.delete(`/api/kernels/${kernel.id}`)).status, 204);
+    await channels.closed();
+    assert.equal((await jupyter.get(`/api/kernels/${kernel.id}`)).status, 404);
+    const { body } = await tenants.call(tenants.keys.whole, 'GET', `/v1/sandboxes/${sandboxOf(kernel.id)}`);
+    assert.equal(body.sandbox.status, 'destroyed');
+  });
+
+  it('opens a context of a sandbox that exists, and leaves the sandbox', async () => {
+    const sandboxId = await tenants.createSandbox(tenants.keys.whole);
+    const { body: kernel } = await jupyter.post('/api/kernels', { name: `javascript@${sandboxId}` });
+    assert.equal(kernel.name, `javascript@${sandboxId}`);
+    await using channels = await jupyter.open(kernel.id);
+    assert.equal((await channels.execute('value 42')).result?.['text/plain'], '42');
+    assert.equal((await jupyter.delete(`/api/kernels/${kernel.id}`)).status, 204);
+    assert.equal((await jupyter.get(`/api/kernels/${kernel.id}`)).status, 404);
+    const { body } = await tenants.call(tenants.keys.whole, 'GET', `/v1/sandboxes/${sandboxId}`);
+    assert.notEqual(body.sandbox.status, 'destroyed');
+  });
+
+  it('keeps a session by the path of its notebook', async () => {
+    const body = { path: 'a.ipynb', name: 'a', type: 'notebook', kernel: { name: 'python3' } };
+    const { body: session } = await jupyter.post('/api/sessions', body);
+    assert.equal(session.kernel.name, 'python3');
+    assert.equal((await jupyter.post('/api/sessions', body)).body.kernel.id, session.kernel.id);
+    const renamed = await jupyter.patch(`/api/sessions/${session.id}`, { path: 'b.ipynb' });
+    assert.deepEqual([renamed.body.path, renamed.body.kernel.id], ['b.ipynb', session.kernel.id]);
+    assert.equal((await jupyter.delete(`/api/sessions/${session.id}`)).status, 204);
+    assert.equal((await jupyter.get(`/api/sessions/${session.id}`)).status, 404);
+  });
+
+  it('says which kernel, session or spec does not exist', async () => {
+    const unknown = ['/api/kernels/none', '/api/sessions/none', '/api/kernelspecs/constructor', '/api/terminals'];
+    for (const path of unknown) assert.equal((await jupyter.get(path)).status, 404, path);
+    const named = await jupyter.post('/api/kernels', { name: 'cobol' });
+    assert.equal(named.status, 404);
+    assert.match(named.body.message, /no kernel "cobol"/);
+    assert.equal((await jupyter.post('/api/kernels', { name: 7, env: { A: {} } })).status, 400);
+  });
+});
+
+describe('the channels of a kernel', () => {
+  for (const protocol of [undefined, OFFSETS]) {
+    it(`carry messages in ${protocol ?? 'JSON'}`, async () => {
+      await using channels = await jupyter.open(kernelId, { protocol });
+      assert.equal(channels.protocol, protocol ?? '');
+      const info = await channels.ask('kernel_info_request');
+      assert.deepEqual([info.status, info.protocol_version], ['ok', '5.4']);
+      const { reply, result, types } = await channels.execute('value aä');
+      assert.equal(reply.status, 'ok');
+      assert.equal(result?.['text/plain'], 'aä');
+      assert.deepEqual(types, ['status', 'execute_input', 'execute_result', 'status']);
+    });
+  }
+
+  it('take messages without a channel and with a number as date, as jupyter_server sends them', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const header = {
+      msg_id: 'm1',
+      msg_type: 'kernel_info_request',
+      session: 's',
+      username: 'u',
+      date: 1.5,
+      version: '5.4',
+    };
+    channels.sendRaw(
+      JSON.stringify({ header, msg_id: 'm1', msg_type: 'kernel_info_request', metadata: {}, content: {} }),
+    );
+    const { content } = await channels.received(({ channel }) => channel === 'shell');
+    assert.equal(content.status, 'ok');
+  });
+
+  it('show all clients what a cell prints, and answer the one that sent it', async () => {
+    await using one = await jupyter.open(kernelId);
+    await using two = await jupyter.open(kernelId);
+    await one.execute('print for all');
+    await two.received(({ header }) => header.msg_type === 'stream');
+    assert.equal(
+      two.messages.some(({ channel }) => channel === 'shell'),
+      false,
+    );
+  });
+
+  it('interrupt a cell by a message, and abort the cells after it', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const first = channels.execute('print began\nhang');
+    const second = channels.execute('print 1');
+    await channels.received(({ content }) => content.text === 'began\n');
+    assert.equal((await channels.ask('interrupt_request', {}, 'control')).status, 'ok');
+    assert.equal((await first).reply.ename, 'KeyboardInterrupt');
+    assert.equal((await second).reply.status, 'aborted');
+    assert.equal((await channels.execute('value 2')).result?.['text/plain'], '2');
+  });
+
+  it('give a client that lost its connection what it missed', async () => {
+    const session = 'a-session';
+    const lost = await jupyter.open(kernelId, { session });
+    const id = lost.send('execute_request', { code: 'print began\nhang' });
+    await lost.received(({ content }) => content.text === 'began\n');
+    await lost.cut();
+    await eventually(async () => (await jupyter.get(`/api/kernels/${kernelId}`)).body.connections === 0, {
+      because: 'the connection was cut',
+    });
+    await jupyter.post(`/api/kernels/${kernelId}/interrupt`, {});
+    await eventually(async () => (await jupyter.get(`/api/kernels/${kernelId}`)).body.execution_state === 'idle', {
+      because: 'the cell was interrupted',
+    });
+    await using again = await jupyter.open(kernelId, { session });
+    const reply = await again.received(
+      ({ channel, parent_header }) => channel === 'shell' && parent_header.msg_id === id,
+    );
+    assert.equal(reply.content.ename, 'KeyboardInterrupt');
+    assert.ok(again.messages.some(({ header }) => header.msg_type === 'error'));
+  });
+
+  it('restart the kernel, whose variables are gone', async () => {
+    await using channels = await jupyter.open(kernelId);
+    await channels.execute('set kept 1');
+    assert.equal((await jupyter.post(`/api/kernels/${kernelId}/restart`, {})).status, 200);
+    const { reply } = await channels.execute('get kept');
+    assert.equal(reply.ename, 'NameError');
+  });
+});
+
+describe('strangers', () => {
+  it('without a key are refused', async () => {
+    const nobody = new JupyterClient(tenants.server.url, '');
+    assert.equal((await nobody.get('/api/kernels')).status, 401);
+    assert.equal(await nobody.refusal(kernelId), 401);
+    assert.equal(await new JupyterClient(tenants.server.url, 'wrong').refusal(kernelId), 401);
+  });
+
+  it('a kernel is open to its own organization alone', async () => {
+    const other = new JupyterClient(tenants.server.url, tenants.keys.foreign);
+    assert.equal((await other.get(`/api/kernels/${kernelId}`)).status, 404);
+    assert.equal(await other.refusal(kernelId), 404);
+    assert.equal((await other.delete(`/api/kernels/${kernelId}`)).status, 404);
+    assert.deepEqual((await other.get('/api/kernels')).body, []);
+    assert.equal((await jupyter.get(`/api/kernels/${kernelId}`)).status, 200);
+  });
+
+  it('with a key without the scope are refused', async () => {
+    const { key } = await tenants.operator('/keys', { scopes: ['sandbox:read'] });
+    const reader = new JupyterClient(tenants.server.url, key.secret);
+    assert.equal((await reader.post('/api/kernels', { name: 'python3' })).status, 403);
+    assert.equal(await reader.refusal(kernelId), 403);
+  });
+
+  it('may send the key as a parameter, as browsers do', async () => {
+    await using channels = await jupyter.open(kernelId, { inQuery: true });
+    assert.equal((await channels.execute('print 1')).reply.status, 'ok');
+  });
+
+  it('that send no message of Jupyter are disconnected, and the kernel goes on', async () => {
+    const offsets = Buffer.alloc(64, 0xff);
+    const frames = ['{', '[]', '{"channel":"shell"}', '{"channel":"iopub","header":{}}', offsets, Buffer.alloc(0)];
+    for (const frame of frames) {
+      for (const protocol of [undefined, OFFSETS]) {
+        const channels = await jupyter.open(kernelId, { protocol });
+        channels.sendRaw(frame);
+        assert.equal(await channels.closed(), true);
+      }
+    }
+    const large = await jupyter.open(kernelId);
+    large.sendRaw(Buffer.alloc(1024 * 1024 + 1));
+    assert.equal(await large.closed(), true);
+    await using channels = await jupyter.open(kernelId);
+    assert.equal((await channels.execute('print 1')).reply.status, 'ok');
+  });
+
+  it('get no more requests into a kernel than it takes', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const first = channels.execute('hang');
+    const replies = Array.from({ length: 70 }, () => channels.execute('print 1'));
+    const refused = (await Promise.race(replies)).reply;
+    assert.deepEqual([refused.status, refused.ename], ['error', 'Refused']);
+    await jupyter.post(`/api/kernels/${kernelId}/interrupt`, {});
+    assert.equal((await first).reply.ename, 'KeyboardInterrupt');
+    await Promise.all(replies);
+  });
+});
+
+function sandboxOf(id: string): string {
+  return /sbx_\w+/.exec(id)?.[0] ?? '';
+}
