@@ -213,7 +213,8 @@ function takeRest(request: FastifyRequest, reply: FastifyReply): void {
 
 /** Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been sent. */
 function closeAfterBody(request: IncomingMessage): void {
-  if (request.readableEnded) return;
+  // A destroyed request has no socket any more.
+  if (request.readableEnded || request.destroyed) return;
   const { socket } = request;
   const end = socket.destroySoon.bind(socket);
   const read = once(request, 'end').catch(() => undefined);
