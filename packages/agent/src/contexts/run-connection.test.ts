@@ -70,9 +70,7 @@ describe('a connection for runs', () => {
     assert.ok(agent.destroyed);
   });
 
-  it('stays while the server sends empty lines, and carries the next run after one that came late', async ({
-    mock,
-  }) => {
+  it('stays while the server sends empty lines, and carries the next run after one that came late', async () => {
     await open(KEPT_ALIVE);
     const run = await startRun();
     for (let third = 0; third < 12; third += 1) {

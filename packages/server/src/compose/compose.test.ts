@@ -146,12 +146,9 @@ describe('a server', () => {
 
   it('answers a protocol without WebSockets as if no upgrade were asked for', async () => {
     const headers = { connection: 'upgrade', upgrade: 'websocket' };
-    const statusOf = async (path: string) => {
-      const [response] = await once(request(server.url + path, { headers }).end(), 'response');
-      response.resume();
-      return response.statusCode;
-    };
-    assert.deepEqual([await statusOf('/mcp'), await statusOf('/e2b/no-such-path')], [401, 501]);
+    const [response] = await once(request(`${server.url}/mcp`, { headers }).end(), 'response');
+    response.resume();
+    assert.equal(response.statusCode, 401);
   });
 
   it('keeps to the quota of its operator', async () => {
