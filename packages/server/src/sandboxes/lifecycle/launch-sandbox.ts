@@ -3,6 +3,7 @@ import type { SandboxId } from '@cloche/contract';
 import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import {
   AgentError,
@@ -12,8 +13,8 @@ import {
   type RuntimeDriver,
 } from '../../driver/runtime-driver.ts';
 import { type Tracing, traced } from '../../tracing/tracing.ts';
-import { isPending, type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
-import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import { isLive, isPending, type SandboxRecord, type TransitionName, toLaunchSpec } from '../record/sandbox.ts';
+import type { SandboxRepository, TransitionChange } from '../record/sandbox-repository.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
 /** Pauses between attempts to launch an instance. */
@@ -130,10 +131,10 @@ export class LaunchSandbox {
   }
 
   async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
-    const { sandboxes, connections, clock, driver } = this.#deps;
+    const { connections, clock, driver } = this.#deps;
     const { instance, agentAnswers } = await this.#launchInstance(record, signal);
     try {
-      const launched = agentAnswers ? record : await sandboxes.transition(record, 'launch', { instance });
+      const launched = agentAnswers ? record : await this.#change(record, 'launch', { instance }, signal);
       if (!launched) throw new SupersededError();
       const hasEnvironment = Object.keys(record.env).length > 0;
       if (hasEnvironment || !agentAnswers) {
@@ -142,7 +143,7 @@ export class LaunchSandbox {
       }
       signal.throwIfAborted();
       const readyAt = clock.now();
-      const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: readyAt, readyAt });
+      const ready = await this.#change(launched, 'open', { instance, lastActiveAt: readyAt, readyAt }, signal);
       if (!ready) throw new SupersededError();
       return instance;
     } catch (error) {
@@ -186,6 +187,30 @@ export class LaunchSandbox {
         signal.throwIfAborted();
       }
     }
+  }
+
+  /**
+   * Changes the record. Repeats the change while the database does not answer, as at a migration or a failover: the
+   * instance is launched. Returns undefined if the record was ended or taken over.
+   */
+  async #change(record: SandboxRecord, name: TransitionName, change: TransitionChange, signal: AbortSignal) {
+    const backOff = new BackOff(PAUSES);
+    for (let isRepeated = false; ; isRepeated = true) {
+      try {
+        const written = isRepeated ? await this.#findChanged(record) : undefined;
+        return written ?? (await this.#deps.sandboxes.transition(record, name, change));
+      } catch (error) {
+        if (!(error instanceof AppError && error.code === 'unavailable')) throw error;
+        await backOff.pause(signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** Returns the record if its change was written and only the answer lost. */
+  async #findChanged({ id, generation, status }: SandboxRecord): Promise<SandboxRecord | undefined> {
+    const current = await this.#deps.sandboxes.find(id);
+    return current?.generation === generation && current.status !== status && isLive(current) ? current : undefined;
   }
 
   /**

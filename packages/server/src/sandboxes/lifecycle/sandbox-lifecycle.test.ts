@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
 import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { unavailable } from '../../base/app-error.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
 import type { TransitionName } from '../record/sandbox.ts';
 
@@ -49,6 +50,22 @@ describe('a sandbox from creation to destruction', () => {
     for (const answer of answers) assert.deepEqual(answer, answers[0]);
     assert.equal(answers[0]?.status, 'destroyed');
   });
+
+  for (const isWritten of [true, false]) {
+    for (const change of ['launch', 'open'] as const) {
+      it(`becomes ready when the database does not answer the change "${change}"${isWritten ? ', which it has written' : ''}`, async () => {
+        await using world = await openSandboxes();
+        const lost = loseAnswers(world, change, { isWritten, error: unavailable('The database does not answer.') });
+        const { id } = await world.create();
+        await lost;
+        assert.equal((await world.waitFor(id, 'ready')).status, 'ready');
+        assert.deepEqual(
+          world.driver.launches.map(({ generation }) => generation),
+          [1],
+        );
+      });
+    }
+  }
 
   it('stays ready when the database has written that it is, and its answer is lost', async () => {
     await using world = await openSandboxes();
@@ -240,7 +257,11 @@ describe('waiting for a status', () => {
 });
 
 /** Has the answer of the database to the next change of that name lost. Resolves when it was. */
-function loseAnswers(world: SandboxesWorld, name: TransitionName, { isWritten = true } = {}): Promise<void> {
+function loseAnswers(
+  world: SandboxesWorld,
+  name: TransitionName,
+  { isWritten = true, error = new Error('the connection was lost') } = {},
+): Promise<void> {
   const { sandboxes } = world.server.core;
   const transition = sandboxes.transition.bind(sandboxes);
   return new Promise((resolve) => {
@@ -249,7 +270,7 @@ function loseAnswers(world: SandboxesWorld, name: TransitionName, { isWritten = 
       if (isWritten) await transition(record, change, ...more);
       sandboxes.transition = transition;
       resolve();
-      throw new Error('the connection was lost');
+      throw error;
     };
   });
 }
