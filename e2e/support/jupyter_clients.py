@@ -17,9 +17,7 @@ from papermill.engines import NBClientEngine, papermill_engines
 
 TOKEN = os.environ["JUPYTER_GATEWAY_AUTH_TOKEN"]
 # The client of jupyter_server opens its WebSocket without the token.
-websocket.create_connection = functools.partial(
-    websocket.create_connection, header=[f"Authorization: token {TOKEN}"]
-)
+websocket.create_connection = functools.partial(websocket.create_connection, header=[f"Authorization: token {TOKEN}"])
 
 
 class GatewayEngine(NBClientEngine):
@@ -48,9 +46,7 @@ def notebook(*cells):
 
 def run(book, kernel="python3"):
     """Runs a notebook with nbclient."""
-    client = NotebookClient(
-        book, kernel_manager_class=GatewayKernelManager, kernel_name=kernel, timeout=120
-    )
+    client = NotebookClient(book, kernel_manager_class=GatewayKernelManager, kernel_name=kernel, timeout=120)
     # The manager of the gateway takes the name only from here.
     client.execute(kernel_name=kernel)
     return book
@@ -65,6 +61,7 @@ class Notebooks(unittest.TestCase):
     """Notebooks with text, a plot and an error."""
 
     def test_nbclient_gets_text_results_and_plots(self):
+        """Text, a result and a plot are outputs of their cells."""
         book = run(
             notebook(
                 "import sys\nprint('out')\nprint('err', file=sys.stderr)\nx = 6",
@@ -81,6 +78,7 @@ class Notebooks(unittest.TestCase):
         nbformat.validate(book)
 
     def test_nbclient_stops_at_an_error_and_shows_it(self):
+        """An error has its traceback, and the cells after it do not run."""
         book = notebook("print('before')", "1 / 0", "print('never')")
         with self.assertRaises(CellExecutionError) as raised:
             run(book)
@@ -89,12 +87,14 @@ class Notebooks(unittest.TestCase):
         self.assertEqual(book.cells[2].outputs, [])
 
     def test_nbclient_runs_javascript_and_typescript(self):
+        """Notebooks in other languages run too."""
         for kernel in ("javascript", "typescript"):
             book = run(notebook("const x = 6; console.log('said');", "x * 7"), kernel)
             self.assertEqual(outputs(book, 0)["stream"].text, "said\n")
             self.assertEqual(outputs(book, 1)["execute_result"].data["text/plain"], "42")
 
     def test_papermill_passes_parameters(self):
+        """Parameters replace those of the notebook."""
         book = notebook("a = 1", "a + 1")
         book.cells[0].metadata.tags = ["parameters"]
         with tempfile.TemporaryDirectory() as folder:

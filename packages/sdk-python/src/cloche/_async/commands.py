@@ -186,9 +186,7 @@ class AsyncCommands:
         columns and rows.
         """
         size = None if terminal is None else {"cols": terminal[0], "rows": terminal[1]}
-        request = _request(
-            command, {**options, "background": True, "stdin_open": stdin_open or None, "terminal": size}
-        )
+        request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None, "terminal": size})
         info = await self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         return AsyncCommand(self._client, info)
 
