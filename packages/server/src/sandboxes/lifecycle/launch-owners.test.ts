@@ -44,6 +44,25 @@ describe('a launch, with two servers', () => {
     assert.equal((await b.get(id)).status, 'ready');
   });
 
+  it('is taken over without the instance that its server could not write down', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const { sandboxes } = a.server.core;
+    const transition = sandboxes.transition.bind(sandboxes);
+    const standstill = Promise.withResolvers<undefined>();
+    sandboxes.transition = () => standstill.promise;
+    const { id } = await a.create();
+    await a.until(() => a.driver.instances().length === 1);
+    await a.loseLease();
+    // As if the instances had been listed a moment before the launch.
+    a.driver.list = async () => [{ place: 'host', instances: [] }];
+    await b.server.reconcile();
+    await b.waitFor(id, 'ready');
+    await b.until(() => a.driver.instances().every(({ generation }) => generation === 2));
+    sandboxes.transition = transition;
+    standstill.resolve(undefined);
+  });
+
   it('is handed over by a server that stops', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');

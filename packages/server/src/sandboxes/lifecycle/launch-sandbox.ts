@@ -92,8 +92,10 @@ export class LaunchSandbox {
         this.release(record.id);
         throw error;
       });
-    if (next) this.start(next);
-    else this.release(record.id);
+    if (!next) return this.release(record.id);
+    this.start(next);
+    // The other server may have launched an instance without being able to write it down.
+    void this.#stop(record);
   }
 
   /** Aborts a launch of this server and resolves when it has ended. The caller decides what happens to the record. */
@@ -131,7 +133,7 @@ export class LaunchSandbox {
   }
 
   async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
-    const { connections, clock, driver } = this.#deps;
+    const { connections, clock } = this.#deps;
     const { instance, agentAnswers } = await this.#launchInstance(record, signal);
     try {
       const launched = agentAnswers ? record : await this.#change(record, 'launch', { instance }, signal);
@@ -152,11 +154,18 @@ export class LaunchSandbox {
       connections.close(instance);
       // Whether the sandbox is ready cannot be told: if not, it is launched again, and the reconciler removes the instance.
       if (isOpen === undefined) throw error;
-      await driver.stop(record.id, record.generation).catch((stopError) => {
-        // The record will not be live, so the reconciler removes the instance.
-        this.#deps.log.warn({ err: stopError, sandboxId: record.id }, 'an instance could not be stopped yet');
-      });
+      await this.#stop(record);
       throw error;
+    }
+  }
+
+  /** Stops the instance of a generation that is not, or not any more, that of a live record. */
+  async #stop({ id, generation }: SandboxRecord): Promise<void> {
+    try {
+      await this.#deps.driver.stop(id, generation);
+    } catch (error) {
+      // The reconciler removes the instance.
+      this.#deps.log.warn({ err: error, sandboxId: id, generation }, 'an instance could not be stopped yet');
     }
   }
 
