@@ -18,7 +18,7 @@ import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
 import { groupTests } from './test-groups.ts';
 import { type StageTime, timeTable } from './time-table.ts';
-import { unitTests } from './unit-tests.ts';
+import { simulationTests, unitTests } from './unit-tests.ts';
 
 interface Stage {
   readonly name: string;
@@ -59,6 +59,7 @@ const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'], startsEarly: true },
   { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
+  { name: 'simulation', files: simulationTests, concurrency: 1 },
   {
     name: 'postgres',
     files: postgresTests,
