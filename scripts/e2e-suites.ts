@@ -32,6 +32,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
     'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
+  'functional/operators-guides': 'tests the examples in the documents; other files test the operations that these use',
   'functional/rolling-upgrade':
     'replaces server, hostd and egress; functional/restarts tests what a restart of hostd does to each runtime',
   'functional/run-apis': 'the server translates requests to those that other files send',
@@ -110,19 +111,9 @@ export function runsAlone(file: string): boolean {
   return Object.keys(ALONE).some((name) => fileOf(name) === file);
 }
 
-/** Suites that no whole run has, each with the reason. Run them by hand. */
-const BY_HAND: Readonly<Record<string, string>> = {
-  'functional/rolling-upgrade':
-    'at times a creation fails while other sandboxes are launched, for a reason that is not known yet',
-};
-
-/** Returns every suite but those that measure performance, and prints those that are left out. */
+/** Returns every suite but those that measure performance. */
 export function suites(): string[] {
-  const left = Object.entries(BY_HAND).map(([name, reason]) => {
-    console.log(`skipped: ${fileOf(name)}: ${reason}`);
-    return fileOf(name);
-  });
-  return globSync('e2e/!(performance)/**/*.test.ts', { exclude: left });
+  return globSync('e2e/!(performance)/**/*.test.ts');
 }
 
 export function suitesOfRunc(): string[] {

@@ -4,16 +4,11 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execa } from 'execa';
-import { firstMissing, kindsOf, programsOf, runGuide, stepsOf } from '../support/guide.ts';
-import { openGuideHost } from '../support/guide-host.ts';
+import { firstMissing, kindsOf, OPERATORS_GUIDES, programsOf, runGuide, stepsOf } from '../support/guide.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const GUIDE_MS = 180_000;
-/** These start and stop services several times. */
-const OPERATORS_GUIDE_MS = 400_000;
 const GUIDES = globSync('docs/guides/*.md').sort();
-/** Guides for operators, whose commands stop services and change their settings. */
-const OPERATORS_GUIDES = ['docs/guides/backup.md', 'docs/guides/scale.md'];
 const READMES = ['README.md', 'packages/sdk/README.md'];
 
 describe('what runs a guide', () => {
@@ -66,17 +61,6 @@ describe('the guide', () => {
 
   for (const file of GUIDES.filter((guide) => !OPERATORS_GUIDES.includes(guide))) {
     it(`${file} does what it says, line by line`, () => runGuide(file, service, GUIDE_MS));
-  }
-
-  for (const file of OPERATORS_GUIDES) {
-    it(`${file} does what it says on a host of its own, line by line`, async () => {
-      const host = await openGuideHost();
-      try {
-        await runGuide(file, host, OPERATORS_GUIDE_MS);
-      } finally {
-        await host.close();
-      }
-    });
   }
 
   it('has nothing that is not run, or shown by what is', () => {

@@ -8,6 +8,9 @@ import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
+/** Guides whose commands stop services and change their settings. */
+export const OPERATORS_GUIDES: readonly string[] = ['docs/guides/backup.md', 'docs/guides/scale.md'];
+
 export interface Step {
   /** Line of the file where the block begins, from 1. */
   readonly line: number;
