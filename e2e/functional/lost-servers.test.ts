@@ -1,4 +1,4 @@
-/** What becomes of the work of one of several servers that is killed, or that stands still for longer than its lease. */
+/** Tests the work of one of several servers that is killed, or that stands still for longer than its lease. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { globSync } from 'node:fs';

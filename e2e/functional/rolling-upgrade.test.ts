@@ -67,7 +67,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What is started from now on is of this release. */
+/** Processes that start from now on are of this release. */
 function chooseRelease(release: Record<string, unknown>): void {
   writeFileSync(file, JSON.stringify(release), { mode: 0o644 });
 }

@@ -55,7 +55,7 @@ export const WORKSPACE_RUN_ERRORS = [
   'internal',
 ] as const;
 
-/** What a queued run can wait for besides its turn. */
+/** The reasons for which a queued run waits, besides its turn. */
 export const WORKSPACE_RUN_WAITS = ['capacity'] as const;
 
 export const WorkspaceArchive = Type.Object(

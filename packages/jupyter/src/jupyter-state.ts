@@ -13,7 +13,7 @@ export interface JupyterDeps {
   readonly log: Logger;
 }
 
-/** What all routes share. */
+/** The state that all routes share. */
 export class JupyterState {
   readonly prefix = '/jupyter';
   readonly rooms = new Rooms();

@@ -139,7 +139,7 @@ export const RunDone = Type.Object({
   truncated: Type.Optional(Truncation),
   /** Whether the kernel was replaced since this context's previous result. */
   stateLost: Type.Optional(Type.Boolean()),
-  /** What the run took: the whole, `open` of its context, `queue` and `execute` (`timings.ts`). */
+  /** The times of the run: the whole, `open` of its context, `queue` and `execute` (`timings.ts`). */
   timings: Type.Optional(Type.String({ maxLength: MAX_TIMINGS_CHARACTERS })),
 });
 export type RunDone = Static<typeof RunDone>;

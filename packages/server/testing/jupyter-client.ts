@@ -82,7 +82,7 @@ export class JupyterClient {
   }
 }
 
-/** What a cell gave. */
+/** The outputs of a cell. */
 export interface Executed {
   readonly reply: Json;
   readonly stdout: string;

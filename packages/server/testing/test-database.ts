@@ -39,7 +39,7 @@ interface Statement {
   readonly text: string;
   readonly parameters: readonly unknown[];
 }
-/** What the migrations made in the first database of this process. */
+/** The migrated first database of this process, from which the others are copied. */
 let migrated: readonly Statement[] | undefined;
 
 /** Opens a database in memory. Only the first of a process is migrated; copies take a fifth of the time. */

@@ -5,7 +5,7 @@ export interface MissedSpace {
   left: number;
 }
 
-/** What a client has missed since it lost its connection. */
+/** The messages that a client has missed since it lost its connection. */
 export class Missed {
   readonly #space: MissedSpace;
   #session: string | undefined;

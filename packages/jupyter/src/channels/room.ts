@@ -18,7 +18,7 @@ export interface Connection {
   close(): void;
 }
 
-/** What one server does for the clients of a kernel. Requests are answered in order; their outputs go to all clients. */
+/** The clients of a kernel at one server. Requests are answered in order; their outputs go to all clients. */
 export class Room {
   readonly #session = randomUUID();
   readonly #connections = new Set<Connection>();

@@ -2,7 +2,7 @@ import { DEFAULT_TEMPLATE, type Language } from '@cloche/contract';
 import { JupyterError } from '../jupyter-error.ts';
 import { JUPYTER_LANGUAGES, languageOfKernel } from './languages.ts';
 
-/** What the name of a kernel asks for. */
+/** The kernel that a name stands for: its language, and where it runs. */
 export interface KernelKind {
   readonly language: Language;
   /** A template for a sandbox of its own, or a sandbox that exists. */

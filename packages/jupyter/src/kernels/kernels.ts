@@ -23,7 +23,7 @@ export interface KernelModel {
   readonly connections: number;
 }
 
-/** What a server knows about kernels. None of it decides who may use one. */
+/** The kernels that this server knows. Its knowledge never decides who may use one. */
 export interface KernelMemory {
   useOf(kernelId: string): { connections: number; lastActivity?: string | undefined; isBusy: boolean };
   /** Ids of kernels by sandbox. A lost entry costs one request. */

@@ -1,4 +1,4 @@
-/** What a session has besides its kernel. */
+/** The name, path and type of a session, which it has besides its kernel. */
 export interface SessionName {
   readonly path: string;
   readonly name: string;

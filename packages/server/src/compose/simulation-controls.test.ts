@@ -1,4 +1,4 @@
-/** What the simulation of several servers finds when a mechanism of the product is switched off. */
+/** Tests that the simulation of several servers finds a fault when a mechanism of the product is switched off. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Mechanism } from '../../testing/simulation/mechanisms.ts';

@@ -25,7 +25,7 @@ export interface ClientsWorld {
   readonly servers: () => readonly SimulatedServer[];
 }
 
-/** What the clients have in common. */
+/** The state that the clients share. */
 export class Clients {
   readonly #world: ClientsWorld;
   #keys = 0;

@@ -1,8 +1,8 @@
-/** What goes wrong in a simulation, and when. */
+/** The faults of a simulation, and their moments. */
 import { Random } from '@cloche/testkit/random';
 import type { Owner } from './virtual-time.ts';
 
-/** What a server speaks to. Each of them can be cut off. */
+/** The parts that a server speaks to. Each of them can be cut off. */
 export type Link = 'database' | 'host' | 'agent';
 
 export type FaultKind = 'crash' | 'pause' | 'lost request' | 'lost answer' | 'partition' | 'power loss';

@@ -1,4 +1,4 @@
-/** What must hold at every moment of a simulation, whatever goes wrong. */
+/** The conditions that hold at every moment of a simulation, whatever goes wrong. */
 import type { RunOperation } from '@cloche/protocol';
 import type { FakeRuntimeDriver } from '@cloche/testkit';
 import type { SharedDatabase } from './shared-database.ts';
@@ -14,7 +14,7 @@ const LOOKS_MS = 10_000;
 const OCCUPYING = "('creating', 'starting', 'ready', 'expiring')";
 
 export interface Invariants {
-  /** What was violated, in words; undefined if nothing was. */
+  /** The first violation, in words; undefined if there was none. */
   readonly violation: string | undefined;
   committed(): void;
   beforeStop(sandboxId: string, generation: number): void;

@@ -14,7 +14,7 @@ export const MECHANISMS = [
   'failing of unheld claims',
   /** A stop names the generation of the instance. */
   'generation of a stop',
-  /** What reads before it writes does so in one transaction. */
+  /** Changes that read before they write do so in one transaction. */
   'transactions',
   /** The end of an idle sandbox is written only if the sandbox is as it was read. */
   'status of a transition',
