@@ -183,7 +183,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
   e2b: [[OTHER_FILES], ['control'], ['box', 'ports'], ['e2b-router.ts']],
-  mcp: [['tools'], ['mcp-server.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
+  mcp: [['tools'], ['foreign-origin.ts', 'mcp-server.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
   jupyter: [
     ['jupyter-error.ts'],
     ['api-key.ts'],

@@ -14,7 +14,8 @@ let router: McpRouter;
 let server: Server;
 before(async () => {
   service = await startScriptedServer(() => eventStream([frame('stdout', 'first\nsecond\n')], { end: false }));
-  router = new McpRouter({ apiUrl: () => service.url, version: '1', log: pino({ level: 'silent' }) });
+  const publicUrl = 'https://cloche.example';
+  router = new McpRouter({ apiUrl: () => service.url, publicUrl, version: '1', log: pino({ level: 'silent' }) });
   server = createServer((request, response) => router.handle(request, response));
   await once(server.listen(0, '127.0.0.1'), 'listening');
 });
@@ -63,3 +64,23 @@ for (const [revision, options] of Object.entries({
     });
   });
 }
+
+describe('a request of a page', () => {
+  async function statusFor(origin: string): Promise<number> {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+    const headers = { authorization: 'Bearer clk_test', 'content-type': 'application/json', origin };
+    const response = await fetch(url, { method: 'POST', headers, body: '{}' });
+    await response.text();
+    return response.status;
+  }
+
+  it('is refused with 403 if another site has the page', async () => {
+    for (const origin of ['https://evil.example', 'http://localhost.evil.example', 'null', 'nonsense'])
+      assert.equal(await statusFor(origin), 403, origin);
+  });
+
+  it('is answered if the machine itself or the service has the page', async () => {
+    for (const origin of ['http://localhost:6274', 'http://127.0.0.1:1', 'http://[::1]:80', 'https://cloche.example'])
+      assert.notEqual(await statusFor(origin), 403, origin);
+  });
+});

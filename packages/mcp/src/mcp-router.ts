@@ -3,6 +3,7 @@ import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
+import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
 
 /** Where the authentication of a request carries the signal that aborts when its client has disconnected. */
@@ -17,6 +18,8 @@ const BODY_BYTES = 8 * 1024 * 1024;
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
   readonly apiUrl: () => string;
+  /** URL at which clients reach the service, if it is configured: pages of its host may send requests. */
+  readonly publicUrl?: string | undefined;
   readonly version: string;
   readonly log: Logger;
 }
@@ -28,8 +31,9 @@ export interface McpDeps {
 export class McpRouter {
   readonly #handler: McpHttpHandler;
   readonly #handle: NodeHandler;
+  readonly #publicUrl: string | undefined;
 
-  constructor({ apiUrl, version, log }: McpDeps) {
+  constructor({ apiUrl, publicUrl, version, log }: McpDeps) {
     this.#handler = createMcpHandler(
       ({ authInfo }) =>
         mcpServer(new Cloche({ url: apiUrl(), apiKey: authInfo?.token ?? '' }), version, goneOf(authInfo?.extra)),
@@ -39,6 +43,7 @@ export class McpRouter {
       },
     );
     this.#handle = toNodeHandler(this.#handler);
+    this.#publicUrl = publicUrl;
   }
 
   matches({ url = '' }: IncomingMessage): boolean {
@@ -46,12 +51,14 @@ export class McpRouter {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
+    if (isForeign(request, this.#publicUrl)) {
+      refuse(response, 403, 'Pages of another site must not send requests; use a client that is no page.');
+      return;
+    }
     const token = /^Bearer +([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
     if (token === undefined) {
       const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
-      const body = { jsonrpc: '2.0', id: null, error: { code: -32_001, message } };
-      response.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Bearer' });
-      response.end(JSON.stringify(body));
+      refuse(response, 401, message, { 'www-authenticate': 'Bearer' });
       return;
     }
     const gone = new AbortController();
@@ -64,6 +71,12 @@ export class McpRouter {
   close(): Promise<void> {
     return this.#handler.close();
   }
+}
+
+function refuse(response: ServerResponse, status: number, message: string, headers: Record<string, string> = {}): void {
+  const body = { jsonrpc: '2.0', id: null, error: { code: -32_001, message } };
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(JSON.stringify(body));
 }
 
 /** Calls end with the connection of their client, in each revision and whatever the library writes meanwhile. */

@@ -15,6 +15,8 @@ export interface ProtocolsDeps {
   readonly db: Database;
   readonly log: Logger;
   readonly version: string;
+  /** URL at which clients reach the service, if it is configured. */
+  readonly publicUrl: string | undefined;
   readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
@@ -35,6 +37,7 @@ export async function composeProtocols({
   db,
   log,
   version,
+  publicUrl,
   previews,
   answersE2b,
   answersMcp,
@@ -53,7 +56,7 @@ export async function composeProtocols({
     };
     routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), previews: server, log }));
   }
-  if (answersMcp) routers.push(new McpRouter({ apiUrl, version, log }));
+  if (answersMcp) routers.push(new McpRouter({ apiUrl, publicUrl, version, log }));
   if (answersJupyter) routers.push(await JupyterRouter.open({ apiUrl, version, log }));
   if (runApis.length > 0) routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
   return {

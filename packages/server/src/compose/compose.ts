@@ -238,7 +238,8 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   ];
   const { answersE2b, answersJupyter, answersMcp, runApis } = config;
   const answered = { answersE2b, answersJupyter, answersMcp, runApis };
-  const protocols = await composeProtocols({ ...shared, version, previews, ...answered });
+  const { publicUrl } = config.artifacts;
+  const protocols = await composeProtocols({ ...shared, version, publicUrl, previews, ...answered });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
