@@ -7,13 +7,17 @@ process.umask(0o022);
 
 const config = readConfig(process.env);
 const log = pino({ name: 'hostd', level: config.logLevel });
-const hostd = await startHostd({ config, log });
-log.info({ operation: 'start', outcome: 'serving', installationId: config.installationId });
+const starting = startHostd({ config, log });
 
+// From the start: hostd answers requests, and may have begun to remove an instance, before its start is over.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, async () => {
+    const hostd = await starting;
     await hostd.close();
     log.info({ operation: 'stop', outcome: 'closed' });
     process.exit(0);
   });
 }
+
+await starting;
+log.info({ operation: 'start', outcome: 'serving', installationId: config.installationId });
