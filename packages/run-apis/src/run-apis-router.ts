@@ -77,8 +77,11 @@ export class RunApisRouter {
 }
 
 function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRequest, { log }: RunApisDeps): void {
-  app.setErrorHandler((error, _request, reply) => {
+  app.setErrorHandler((error, { raw }, reply) => {
     const refusal = RunApiError.of(error, log);
+    // Reads the rest of a body that is too large: closing the connection while the client writes could lose the response.
+    reply.removeHeader('connection');
+    raw.resume();
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     return refuse(refusal, reply);
   });
