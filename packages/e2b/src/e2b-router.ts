@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { boxRoutes } from './box/box-routes.ts';
@@ -27,24 +27,24 @@ const BODY_BYTES = 8 * 1024 * 1024;
  * files that they sign, and the hosts of ports that they name. Translates each to requests of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
  */
 export class E2bRouter {
-  readonly #control: RequestListener;
-  readonly #signedFiles: RequestListener;
-  readonly #ports: ReadonlyMap<string, RequestListener>;
+  readonly #control: FastifyInstance;
+  readonly #signedFiles: FastifyInstance;
+  readonly #ports: ReadonlyMap<string, FastifyInstance>;
   readonly #apps: readonly FastifyInstance[];
 
   readonly #hosts: PortRouter;
   readonly #newerClients: NewerClients;
 
-  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', ServedApp>, deps: E2bDeps) {
+  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', FastifyInstance>, deps: E2bDeps) {
     this.#hosts = new PortRouter(deps);
     this.#newerClients = new NewerClients(deps.log);
-    this.#control = apps.control.handle;
-    this.#signedFiles = apps.signedFiles.handle;
+    this.#control = apps.control;
+    this.#signedFiles = apps.signedFiles;
     this.#ports = new Map([
-      [BOX_PORT, apps.box.handle],
-      [INTERPRETER_PORT, apps.interpreter.handle],
+      [BOX_PORT, apps.box],
+      [INTERPRETER_PORT, apps.interpreter],
     ]);
-    this.#apps = Object.values(apps).map(({ app }) => app);
+    this.#apps = Object.values(apps);
   }
 
   static async open(given: E2bDeps): Promise<E2bRouter> {
@@ -68,7 +68,7 @@ export class E2bRouter {
     const { url = '', headers } = request;
     this.#newerClients.see(headers['user-agent']);
     if (this.#hosts.matches(request)) this.#hosts.handle(request, response);
-    else if (isBelow(url, SIGNED_PATH)) this.#signedFiles(request, response);
+    else if (isBelow(url, SIGNED_PATH)) this.#signedFiles.routing(request, response);
     else this.#handleBelow(isBelow(url, CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX, request, response);
   }
 
@@ -84,9 +84,9 @@ export class E2bRouter {
 
   #handleBelow(prefix: string, request: IncomingMessage, response: ServerResponse): void {
     request.url = request.url?.slice(prefix.length) || '/';
-    const handle = prefix === CONTROL_PREFIX ? this.#control : this.#ports.get(portOf(request));
-    if (handle) {
-      handle(request, response);
+    const app = prefix === CONTROL_PREFIX ? this.#control : this.#ports.get(portOf(request));
+    if (app) {
+      app.routing(request, response);
       return;
     }
     const message = `Port ${portOf(request)} of a sandbox is not served here; open a preview of it.`;
@@ -103,22 +103,12 @@ function portOf({ headers }: IncomingMessage): string {
   return typeof port === 'string' ? port : BOX_PORT;
 }
 
-interface ServedApp {
-  readonly app: FastifyInstance;
-  readonly handle: RequestListener;
-}
-
 /** Builds an app that listens nowhere: the server passes it requests of its own port. */
-async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Promise<void>): Promise<ServedApp> {
-  let handle: RequestListener | undefined;
+async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Promise<void>): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_BYTES,
-    serverFactory: (listener: RequestListener) => {
-      handle = listener;
-      return createServer(listener);
-    },
   });
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = E2bError.of(error, log);
@@ -130,6 +120,5 @@ async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Prom
   });
   await addRoutes(app);
   await app.ready();
-  if (!handle) throw new Error('the app has no listener');
-  return { app, handle };
+  return app;
 }
