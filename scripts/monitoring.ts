@@ -20,7 +20,7 @@ export interface Query {
   readonly expr: string;
 }
 
-/** What a query selects: a metric, with all labels that its selector and the aggregations around it name. */
+/** A metric that a query reads, with the labels that the query names in selectors and aggregations. */
 export interface Selection {
   readonly metric: string;
   readonly labels: readonly string[];

@@ -1,4 +1,4 @@
-/** One call of each public method of E2B's JavaScript clients, with what it must lead to. */
+/** Calls each public method of E2B's JavaScript clients once, and checks its result. */
 import assert from 'node:assert/strict';
 import { eventually } from '@cloche/testkit/eventually';
 import type { Sandbox as CodeSandbox } from '@e2b/code-interpreter';

@@ -1,4 +1,4 @@
-/** One call of each git method of E2B's JavaScript clients. Each remote is a folder of the sandbox. */
+/** Calls each git method of E2B's JavaScript clients once. The remote repositories are folders in the sandbox. */
 import assert from 'node:assert/strict';
 import type * as e2b from 'e2b';
 import type { E2bCalls, E2bSubject } from './e2b-subject.ts';

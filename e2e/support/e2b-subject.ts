@@ -1,7 +1,7 @@
 import type * as e2b from 'e2b';
 import type { E2bOptions } from './e2b-options.ts';
 
-/** What a call to a client of E2B needs. */
+/** The objects that a call to a client of E2B uses. */
 export interface E2bSubject {
   readonly client: typeof e2b;
   readonly options: E2bOptions;

@@ -14,7 +14,7 @@ const CONTEXTS = 8;
 const SERVERS = [1, 2, 4];
 const ON_POSTGRES = 'PostgreSQL by a Unix socket';
 
-/** What PostgreSQL costs each run, and how many runs several servers of it execute. */
+/** Measures runs with PostgreSQL, and how many runs a second several servers of one database execute. */
 export const servers: Measurement = {
   name: 'servers',
   title: 'servers on PostgreSQL',

@@ -1,4 +1,4 @@
-/** One SQLite database in memory that simulated servers share as they share PostgreSQL. */
+/** A SQLite database in memory. The simulated servers share it in place of a PostgreSQL database. */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { ConnectionLock } from '../../src/db/connection-lock.ts';
 import type { VirtualTime } from './virtual-time.ts';

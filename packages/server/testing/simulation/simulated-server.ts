@@ -1,4 +1,4 @@
-/** One server of a simulation: the services of the product, composed as the server composes them, without sockets. */
+/** A simulated server: it has the services of a real server, and no sockets. */
 import type { Operation } from '@cloche/contract';
 import type { IdSource } from '@cloche/server/id-source';
 import type { FastifyReply, FastifyRequest } from 'fastify';
