@@ -1,4 +1,4 @@
-import { Deadline } from '@cloche/node-support';
+import { Deadline, pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
 
 /** Does the work once and returns the milliseconds to wait before the next pass. `woken` says that `wake` ended the wait. */
@@ -10,9 +10,12 @@ export class Loop {
   readonly #done: Promise<void>;
   #woken = Promise.withResolvers<void>();
 
-  /** @param retryMs wait after a failed pass. */
-  constructor(name: string, pass: Pass, retryMs: number, log: Logger) {
-    this.#done = this.#run(name, pass, retryMs, log);
+  /**
+   * @param retryMs wait after a failed pass.
+   * @param pauseMs pause after each pass, which `wake` does not end, so that many changes at once cost few passes.
+   */
+  constructor(name: string, pass: Pass, retryMs: number, log: Logger, pauseMs = 0) {
+    this.#done = this.#run(name, pass, { retryMs, pauseMs }, log);
   }
 
   /** Ends the current wait. During a pass, the next one follows without a wait. */
@@ -26,14 +29,15 @@ export class Loop {
     await this.#done;
   }
 
-  async #run(name: string, pass: Pass, retryMs: number, log: Logger): Promise<void> {
+  async #run(name: string, pass: Pass, waits: { retryMs: number; pauseMs: number }, log: Logger): Promise<void> {
     const { signal } = this.#stop;
     for (let isWoken = false; !signal.aborted; ) {
       this.#woken = Promise.withResolvers();
       const sleepMs = await pass(isWoken).catch((error) => {
         log.warn({ err: error, job: name }, 'a job failed and will be repeated');
-        return retryMs;
+        return waits.retryMs;
       });
+      if (waits.pauseMs > 0) await pause(waits.pauseMs, signal);
       using limit = new Deadline(sleepMs, signal);
       isWoken = await limit.race(this.#woken.promise).then(
         () => true,

@@ -1,5 +1,4 @@
 import type { OrgId, WebhookId } from '@cloche/contract';
-import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -48,7 +47,8 @@ export class Deliverer {
   /** Starts to send, beginning with what an earlier process of this server was sending when it ended. */
   async start(): Promise<void> {
     await this.#deps.claims.releaseAllOf(this.#deps.serverId);
-    this.#looks = new Loop('webhooks', () => this.#look(), LOOK_AGAIN_MS, this.#deps.log);
+    const look = () => this.#beginDue().then(() => LOOK_AGAIN_MS);
+    this.#looks = new Loop('webhooks', look, LOOK_AGAIN_MS, this.#deps.log, BETWEEN_LOOKS_MS);
   }
 
   /** Looks for due webhooks now. */
@@ -61,15 +61,6 @@ export class Deliverer {
     this.#stop.abort();
     await this.#looks?.stop();
     await Promise.all(this.#turns.keys());
-  }
-
-  async #look(): Promise<number> {
-    try {
-      await this.#beginDue();
-    } finally {
-      await pause(BETWEEN_LOOKS_MS, this.#stop.signal);
-    }
-    return LOOK_AGAIN_MS;
   }
 
   async #beginDue(): Promise<void> {

@@ -1,5 +1,4 @@
 import { LIMITS, type TemplateBuildId } from '@cloche/contract';
-import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
@@ -42,7 +41,8 @@ export class BuildQueue {
   /** Starts to build, beginning with what an earlier process of this server was building when it ended. */
   async start(): Promise<void> {
     await this.#deps.claims.releaseAllOf(this.#deps.serverId);
-    this.#looks = new Loop('template builds', () => this.#look(), LOOK_AGAIN_MS, this.#deps.log);
+    const look = () => this.#beginDue().then(() => LOOK_AGAIN_MS);
+    this.#looks = new Loop('template builds', look, LOOK_AGAIN_MS, this.#deps.log, BETWEEN_LOOKS_MS);
   }
 
   /** Looks for builds now. */
@@ -55,15 +55,6 @@ export class BuildQueue {
     this.#stop.abort();
     await this.#looks?.stop();
     await Promise.all(this.#running.values());
-  }
-
-  async #look(): Promise<number> {
-    try {
-      await this.#beginDue();
-    } finally {
-      await pause(BETWEEN_LOOKS_MS, this.#stop.signal);
-    }
-    return LOOK_AGAIN_MS;
   }
 
   async #beginDue(): Promise<void> {
