@@ -8,6 +8,7 @@ import { execa } from 'execa';
 import { launchChromium } from '../support/chromium.ts';
 import { programsOf, stepsOf } from '../support/guide.ts';
 import { cleanEnvironment, machineNode, otherRuntimes } from '../support/js-runtimes.ts';
+import { pinnedEnvironment } from '../support/pinned-environment.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const NODE = resolve('node_modules/.bin/node');
@@ -213,11 +214,18 @@ describe('the packages for npm', () => {
     const lines = stepsOf(firstRun).map(({ script }) => script.replaceAll('localhost:4680', new URL(service.url).host));
     const end = `curl -s -X DELETE ${service.url}/v1/sandboxes/$ID -H "Authorization: Bearer $CLOCHE_API_KEY" > /dev/null`;
     const script = ['set -e', ...lines, end].join('\n');
-    // It has run already, for all tests of this file.
-    const packing = 'npm run pack\n';
-    assert.equal(script.split(packing).length, 2);
     assert.equal(JSON.parse(readFileSync('package.json', 'utf8')).scripts.pack, 'node scripts/pack.ts');
-    const { stdout } = await execa('bash', ['-c', script.replace(packing, 'mkdir dist && cp ../*.tgz dist\n')], {
+    const environment = pinnedEnvironment(join(dirname(app), 'e2b-client'), 'requirements-e2b.txt');
+    const prepared = [
+      // It has run already, for all tests of this file.
+      ['npm run pack\n', 'mkdir dist && cp ../*.tgz dist\n'],
+      ['python3 -m venv e2b-client\n', `ln -s ${environment} e2b-client\n`],
+      ['e2b-client/bin/pip install e2b-code-interpreter\n', ''],
+    ].reduce((rest, [line = '', instead = '']) => {
+      assert.equal(rest.split(`\n${line}`).length, 2, line);
+      return rest.replace(line, instead);
+    }, script);
+    const { stdout } = await execa('bash', ['-c', prepared], {
       cwd: checkout,
       env: {
         ...env,
@@ -228,8 +236,8 @@ describe('the packages for npm', () => {
       },
       extendEnv: false,
     });
-    // Of curl, TypeScript and the command line, in this order.
-    assert.match(stdout, /"value":"2".*mean +2\.0.*^0\n1\n2\nhello from a sandbox$/ms);
+    // Of curl, TypeScript, the command line and E2B's client, in this order.
+    assert.match(stdout, /"value":"2".*mean +2\.0.*^0\n1\n2\nhello from a sandbox\n2$/ms);
   });
 
   it('start the command line in little more processor time than Node itself', async () => {

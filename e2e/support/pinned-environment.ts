@@ -1,0 +1,20 @@
+import { execFileSync } from 'node:child_process';
+import { globSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
+import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
+
+/**
+ * Makes a virtual environment that has the packages of a file of requirements, and nothing of the machine's Python.
+ *
+ * @returns the folder
+ */
+export function pinnedEnvironment(folder: string, requirements: string): string {
+  const packages = findPythonPackages();
+  if (packages === undefined) throw new Error('No python-node template is built.');
+  execFileSync(PYTHON, ['-m', 'venv', '--without-pip', folder]);
+  const [libraries = ''] = globSync(join(folder, 'lib/python3*/site-packages'));
+  const tools = ensurePythonTools(CACHE_DIR, packages, resolve(requirements));
+  writeFileSync(join(libraries, 'pinned.pth'), `${tools}\n`);
+  return folder;
+}
