@@ -223,9 +223,9 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   /** Starts another server of the same database and host. The caller disposes it before this world. */
-  async beside(serverId: string): Promise<this> {
+  async beside(serverId: string, clock = this.clock): Promise<this> {
     const World = this.constructor as new (...parts: ConstructorParameters<typeof SandboxesWorld>) => this;
-    const { driver, clock, ids, settings } = this;
+    const { driver, ids, settings } = this;
     const other = new World(await openBeside(this.db), driver, clock, ids, settings, serverId);
     other.#sharesConnection = other.db === this.db;
     await other.start();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { FakeClock } from '@cloche/testkit';
 import {
   type Call,
   credentialOf,
@@ -9,6 +10,7 @@ import {
   openSandboxes,
   type SandboxesWorld,
 } from '../../../testing/sandboxes.ts';
+import { NEEDS_POSTGRES } from '../../../testing/servers.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {
@@ -23,6 +25,19 @@ describe('listing sandboxes', () => {
     const ids: SandboxId[] = [];
     for (let made = 0; made < 12; made += 1) ids.unshift((await world.create()).id);
     assert.deepEqual(await listed(world), ids);
+  });
+
+  it('gives the newest first, whichever of two servers with different clocks created it', {
+    skip: NEEDS_POSTGRES,
+  }, async () => {
+    await using fast = await openSandboxes();
+    await using slow = await fast.beside('srv_2', new FakeClock(fast.clock.now() - 5_000));
+    const ids: SandboxId[] = [];
+    for (let made = 0; made < 12; made += 1) ids.unshift((await (made % 2 === 0 ? fast : slow).create()).id);
+    assert.deepEqual(await listed(fast), ids);
+    assert.deepEqual(await listed(slow), ids);
+    const created = await Promise.all(ids.map(async (id) => Date.parse((await slow.get(id)).createdAt)));
+    assert.equal(new Set(created).size, ids.length);
   });
 
   it('leaves destroyed and failed ones out unless they are asked for', async () => {

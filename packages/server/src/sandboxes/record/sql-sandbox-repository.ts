@@ -27,7 +27,7 @@ import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts
 
 type Values = Record<string, string | number | null>;
 type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
-type PreparedInsert = PreparedQuery<Values, unknown>;
+type PreparedInsert = PreparedQuery<Values, Partial<Pick<Selectable<SandboxTable>, 'created_at'>>>;
 /** Transitions after which a sandbox uses nothing more. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
 type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
@@ -93,7 +93,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     audit: RequestAudit | undefined,
     tx?: Transaction,
   ): Promise<InsertResult> {
-    const write = async (own: Transaction) => ((await insert(row as Values, own)).changed > 0n ? record : undefined);
+    const write = async (own: Transaction) => {
+      const { changed, rows } = await insert(row as Values, own);
+      return changed > 0n ? { ...record, createdAt: rows[0]?.created_at ?? record.createdAt } : undefined;
+    };
     const inserted = await this.#changed('sandbox.created', write, tx, audit);
     if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
@@ -249,7 +252,10 @@ function prepareInsert(
   projects: 'any' | 'unlimited',
 ): PreparedInsert {
   return prepareQuery(db, (slots: Values) => {
-    const values = columns.map((column) => sql`${slots[column]}`.as(column));
+    const createdAt = locksRows(db) ? laterThanAll(slots) : sql`${slots.created_at}`;
+    const values = columns.map((column) =>
+      column === 'created_at' ? createdAt.as(column) : sql`${slots[column]}`.as(column),
+    );
     const planned = db
       .selectFrom('projects')
       .select(values)
@@ -261,8 +267,19 @@ function prepareInsert(
       .insertInto('sandboxes')
       .columns(columns)
       .expression(planned)
-      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing());
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .$if(locksRows(db), (query) => query.returning('created_at'));
   });
+}
+
+/**
+ * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks differ.
+ * Sandboxes that are created at the same time can still have equal ones.
+ */
+function laterThanAll({ created_at: createdAt, org_id: orgId }: Values) {
+  const planned = sql<number>`cast(${createdAt} as bigint)`;
+  const taken = sql`select max(created_at) + 1 from sandboxes where org_id = ${orgId} and created_at >= ${planned}`;
+  return sql<number>`coalesce((${taken}), ${planned})`;
 }
 
 function prepareTransition(db: Database, transition: TransitionName, columns: readonly string[]): PreparedChange {
