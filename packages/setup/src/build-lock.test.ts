@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { withLock } from './build-lock.ts';
+import { tryLock, withLock } from './build-lock.ts';
 
 describe('withLock', () => {
   let folder: string;
@@ -40,7 +40,7 @@ describe('withLock', () => {
   it('is free again when its holder is killed', async () => {
     const file = join(folder, 'killed');
     const program = `
-      import { withLock } from ${JSON.stringify(new URL('./build-lock.ts', import.meta.url).href)};
+      import { tryLock, withLock } from ${JSON.stringify(new URL('./build-lock.ts', import.meta.url).href)};
       await withLock(${JSON.stringify(file)}, async () => { console.log('held'); await new Promise((r) => setTimeout(r, 60_000)); });`;
     const holder = spawn(process.execPath, ['--input-type=module', '-e', program], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -48,5 +48,28 @@ describe('withLock', () => {
     await once(holder.stdout, 'data');
     holder.kill('SIGKILL');
     assert.equal(await withLock(file, async () => 'done'), 'done');
+  });
+});
+
+describe('tryLock', () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cloche-lock-'));
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  it('gives up after its time when another process holds the lock', async () => {
+    const file = join(folder, 'held');
+    await withLock(file, async () => assert.equal(await tryLock(file, 10), undefined));
+  });
+
+  it('gets a lock that becomes free while it waits', async () => {
+    const file = join(folder, 'freed');
+    const first = await tryLock(file, 0);
+    const second = tryLock(file, 60_000);
+    await first?.release();
+    const lock = await second;
+    assert.ok(lock);
+    await lock.release();
   });
 });

@@ -30,9 +30,12 @@ export async function withLock<Result>(
 
 export type Lock = { release(): Promise<void> };
 
-/** Acquires the lock, which is released when this process ends. Returns undefined when another process holds it. */
-export async function tryLock(lockFile: string): Promise<Lock | undefined> {
-  return takeLock(lockFile, ['--nonblock']);
+/**
+ * Acquires the lock, which is released when this process ends. Returns undefined when another process still holds it
+ * after `waitMs`.
+ */
+export async function tryLock(lockFile: string, waitMs: number): Promise<Lock | undefined> {
+  return takeLock(lockFile, ['--timeout', String(waitMs / 1000)]);
 }
 
 /**

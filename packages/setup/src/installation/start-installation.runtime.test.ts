@@ -159,6 +159,7 @@ describe('startInstallation', () => {
       because: 'every part ends with the process that started it',
     });
     const next = await startInstallation(options);
+    started.push(next);
     const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${next.installationId}-parts`);
     assert.equal(groups().length, 1);
     await next.stop();

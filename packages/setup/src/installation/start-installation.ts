@@ -12,6 +12,9 @@ import { type InstallationPaths, preparePaths } from './installation-paths.ts';
 import { type PartName, PROGRAMS, type ProcessName, type Programs } from './parts.ts';
 import { callSocket } from './socket-client.ts';
 
+/** Time in which the lock of an installation that was just killed becomes free: another process holds it, and ends too. */
+const LOCK_WAIT_MS = 3_000;
+
 export type InstallationOptions = {
   dataDir: string;
   /** Default `/run/cloche/<installationId>`. */
@@ -114,7 +117,7 @@ export function databaseUrlOf(settings: readonly EffectiveSetting[]): string | u
 
 /** Locks the data folder: two hostds on the same one would each remove the other's launches. */
 async function lockData({ dataDir }: InstallationPaths): Promise<Lock> {
-  const lock = await tryLock(join(dataDir, 'lock'));
+  const lock = await tryLock(join(dataDir, 'lock'), LOCK_WAIT_MS);
   if (lock) return lock;
   throw new SetupError(
     `Another Cloche runs from ${dataDir}.`,
