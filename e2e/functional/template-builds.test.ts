@@ -197,9 +197,12 @@ async function uploaded(file: string): Promise<string> {
   return id;
 }
 
+/** Tries to make ten million empty files. */
+const MAKE_FILES = `exec node -e 'for (let i = 0; i < 1e7; i += 1) fs.closeSync(fs.openSync("/opt/" + i, "w"))'`;
 const HOSTILE: [string, string, TemplateRecipe['setup'], Partial<TemplateRecipe>, string][] = [
   ['forks without end', 'fork', [{ run: 'f() { f | f & f; }; f' }], {}, 'step_failed'],
   ['fills the disk', 'disk', [{ run: 'cat /dev/zero > /zero' }], { resources: { diskMb: 128 } }, 'disk_full'],
+  ['makes files without end', 'inodes', [{ run: MAKE_FILES }], { resources: { diskMb: 128 } }, 'disk_full'],
   ['prints without end', 'print', [{ run: 'yes' }], {}, 'step_failed'],
   ['kills its agent', 'agent', [{ run: 'kill -9 -1; kill -9 1 2; sleep 1000' }], {}, 'sandbox_lost'],
 ];
@@ -214,4 +217,29 @@ describe('a recipe', () => {
       await requireNoSandboxes();
     });
   }
+
+  it('can leave programs with set-id bits and links, which give its sandboxes no rights, and no devices', async () => {
+    const setup = [
+      { run: 'cp /usr/bin/id /usr/bin/head /opt && chmod 6755 /opt/id /opt/head' },
+      { run: 'setcap cap_dac_override+ep /opt/head || echo "no setcap"' },
+      { run: 'mknod /opt/disk b 7 0 || mknod /opt/memory c 1 1 || echo "no devices" > /opt/devices' },
+      { run: 'ln -s /proc/1/root/etc/shadow /opt/shadow && ln -s ../../../../../../etc /opt/up && ln /etc/shadow /opt/hard' },
+    ];
+    const build = await built('leaves', { from: 'node', setup });
+    assert.equal(build.status, 'succeeded', await logOf(build));
+    const commands = new SandboxCommands(service, (await service.api.readySandbox({ template: 'leaves' })).id);
+    const lines = async (command: string) => (await commands.run(command)).stdout?.trim().split('\n');
+    assert.deepEqual(await lines('stat -c %a /opt/id /opt/head; /opt/id -u; cat /opt/devices; ls /opt/disk /opt/memory'), [
+      '6755',
+      '6755',
+      '1000',
+      'no devices',
+    ]);
+    for (const file of ['/etc/shadow', '/opt/hard', '/opt/shadow']) {
+      const { exitCode, stdout, stderr } = await commands.run(`/opt/head -c 1 ${file}`);
+      assert.deepEqual([exitCode === 0, stdout], [false, ''], file);
+      assert.match(stderr ?? '', /Permission denied/, file);
+    }
+    assert.deepEqual(await lines('cat /opt/up/hostname'), await lines('cat /etc/hostname'));
+  });
 });

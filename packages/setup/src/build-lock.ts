@@ -35,7 +35,7 @@ export type Lock = { release(): Promise<void> };
  * after `waitMs`.
  */
 export async function tryLock(lockFile: string, waitMs: number): Promise<Lock | undefined> {
-  return takeLock(lockFile, ['--timeout', String(waitMs / 1000)]);
+  return takeLock(lockFile, waitMs > 0 ? ['--timeout', String(waitMs / 1000)] : ['--nonblock']);
 }
 
 /**
