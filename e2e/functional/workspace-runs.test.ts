@@ -7,12 +7,15 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkspaceRun, WorkspaceRunEvent } from '@cloche/contract';
+import { Cloche, type WorkspaceRun as HandedOver } from '@cloche/sdk';
 import { sameWithEachRuntime } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
 /** Rounds of processes that are killed at random moments, five runs each. */
 const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 4);
+/** Runs are created, filled, started and finished within this time, more or less. */
+const KILLED_WITHIN_MS = 2000;
 /** Prints and appends once for each time that it runs. */
 const ONCE = 'echo began; echo x >> count; sleep 0.5; echo ended';
 
@@ -136,21 +139,29 @@ describe('a workspace run', () => {
 
 describe('the command of a workspace run', sameWithEachRuntime('the server keeps its steps in its database'), () => {
   it('runs once, whichever process is killed with -9 at whichever moment, and no sandbox is left', async (t) => {
+    const client = new Cloche({ url: service.url, apiKey: service.apiKey, maxRetries: 100, timeoutMs: 120_000 });
+    /** Number of runs by their status when a process was killed, and by how they ended. */
     const outcomes: Record<string, number> = {};
+    let succeeded = 0;
     for (let round = 0; round < ROUNDS; round += 1) {
       const parts = ([['server'], ['hostd'], ['server', 'hostd']] as const)[round % 3] ?? [];
-      const ids = await Promise.all(Array.from({ length: 5 }, () => startRun({ command: ONCE, artifacts: ['count'] })));
-      await delay(randomInt(1500));
+      const metadata = { round: String(round) };
+      const handedOver = Array.from({ length: 5 }, () => handOver(client, metadata));
+      await delay(randomInt(KILLED_WITHIN_MS));
+      const killedAt = Date.now();
       await Promise.all(parts.map((part) => service.kill(part)));
       for (const part of parts.toReversed()) await service.restart(part);
-      for (const id of ids) {
+      for (const { id } of await Promise.all(handedOver)) {
         const run = await finished(id);
+        const events = await eventsOf(id);
         const outcome = run.error?.code ?? run.status;
-        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        const course = `${lastStatus(events, killedAt)}, then ${outcome}`;
+        outcomes[course] = (outcomes[course] ?? 0) + 1;
+        if (outcome === 'succeeded') succeeded += 1;
         assert.ok(['succeeded', 'sandbox_lost'].includes(outcome), JSON.stringify(run));
         const output = await outputOf(id);
         if (outcome === 'succeeded') {
-          assert.equal(output, 'began\nended\n', `${parts}: ${JSON.stringify(await eventsOf(id))}`);
+          assert.equal(output, 'began\nended\n', `${parts}: ${JSON.stringify(events)}`);
           const content = await service.api.get(`/v1/artifacts/${run.artifactIds[0]}/content`);
           assert.equal(content.body, 'x\n');
         } else assert.ok(['', 'began\n'].includes(output), output);
@@ -158,11 +169,27 @@ describe('the command of a workspace run', sameWithEachRuntime('the server keeps
         assert.equal((await service.api.get(sandboxes)).body.data.length, 1);
       }
       await eventually(async () => (await liveSandboxes()) === 0, 30_000);
+      assert.equal((await client.workspaceRuns.list({ metadata })).length, 5);
     }
     t.diagnostic(JSON.stringify(outcomes));
-    assert.ok((outcomes.succeeded ?? 0) >= ROUNDS * 4, JSON.stringify(outcomes));
+    assert.ok(succeeded >= ROUNDS * 4, JSON.stringify(outcomes));
   });
 });
+
+/** Creates, fills and starts a run, by way of a client that repeats what was not answered. */
+async function handOver(client: Cloche, metadata: Record<string, string>): Promise<HandedOver> {
+  const run = await client.workspaceRuns.create({ command: ONCE, artifacts: ['count'], metadata });
+  await run.uploadArchive({ bytes: archive, format: 'tar.gz' });
+  await delay(randomInt(100));
+  return run.start();
+}
+
+/** Returns the status that a run had at a time; `not created` before its first event. */
+function lastStatus(events: readonly WorkspaceRunEvent[], at: number): string {
+  const before = events.filter((event) => event.type === 'state' && Date.parse(event.at) <= at);
+  const last = before.at(-1);
+  return last?.type === 'state' ? last.data.status : 'not created';
+}
 
 async function follow(id: string, afterSeq: number) {
   const response = await fetch(`${service.url}/v1/workspace-runs/${id}/events/stream?afterSeq=${afterSeq}`, {

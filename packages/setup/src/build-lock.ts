@@ -15,7 +15,7 @@ export async function withLock<Result>(
   onWait: () => void = () => {},
 ): Promise<Result> {
   await mkdir(dirname(lockFile), { recursive: true });
-  let lock = await tryLock(lockFile);
+  let lock = await tryLock(lockFile, 0);
   if (!lock) {
     onWait();
     lock = await takeLock(lockFile, []);
