@@ -223,18 +223,18 @@ describe('a recipe', () => {
       { run: 'cp /usr/bin/id /usr/bin/head /opt && chmod 6755 /opt/id /opt/head' },
       { run: 'setcap cap_dac_override+ep /opt/head || echo "no setcap"' },
       { run: 'mknod /opt/disk b 7 0 || mknod /opt/memory c 1 1 || echo "no devices" > /opt/devices' },
-      { run: 'ln -s /proc/1/root/etc/shadow /opt/shadow && ln -s ../../../../../../etc /opt/up && ln /etc/shadow /opt/hard' },
+      {
+        run: 'ln -s /proc/1/root/etc/shadow /opt/shadow && ln -s ../../../../../../etc /opt/up && ln /etc/shadow /opt/hard',
+      },
     ];
     const build = await built('leaves', { from: 'node', setup });
     assert.equal(build.status, 'succeeded', await logOf(build));
     const commands = new SandboxCommands(service, (await service.api.readySandbox({ template: 'leaves' })).id);
     const lines = async (command: string) => (await commands.run(command)).stdout?.trim().split('\n');
-    assert.deepEqual(await lines('stat -c %a /opt/id /opt/head; /opt/id -u; cat /opt/devices; ls /opt/disk /opt/memory'), [
-      '6755',
-      '6755',
-      '1000',
-      'no devices',
-    ]);
+    assert.deepEqual(
+      await lines('stat -c %a /opt/id /opt/head; /opt/id -u; cat /opt/devices; ls /opt/disk /opt/memory'),
+      ['6755', '6755', '1000', 'no devices'],
+    );
     for (const file of ['/etc/shadow', '/opt/hard', '/opt/shadow']) {
       const { exitCode, stdout, stderr } = await commands.run(`/opt/head -c 1 ${file}`);
       assert.deepEqual([exitCode === 0, stdout], [false, ''], file);
