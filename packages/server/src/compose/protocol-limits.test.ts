@@ -1,0 +1,138 @@
+/** Rights, quotas, rate limits and audit events of each protocol beside `/v1`, on a whole server with a fake runtime. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { AuditEvent } from '@cloche/contract';
+import { openTenants, type Tenants } from '../../testing/tenants.ts';
+
+let tenants: Tenants;
+before(async () => {
+  tenants = await openTenants({
+    CLOCHE_E2B: 'on',
+    CLOCHE_JUPYTER: 'on',
+    CLOCHE_MCP: 'on',
+    CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion',
+  });
+});
+after(() => tenants?.close());
+
+interface Request {
+  readonly path: string;
+  readonly body: object;
+}
+
+interface Protocol {
+  readonly headers: (key: string) => Record<string, string>;
+  /** Creates a sandbox. */
+  readonly creation: Request;
+  /** Uses a sandbox that exists, where the protocol can name one. */
+  readonly use?: (sandboxId: string) => Request;
+}
+
+const tool = (name: string, args: object): Request => ({
+  path: '/mcp',
+  body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } },
+});
+
+const PROTOCOLS: Readonly<Record<string, Protocol>> = {
+  E2B: {
+    headers: (key) => ({ 'x-api-key': key }),
+    creation: { path: '/e2b/v2/sandboxes', body: { templateID: 'base' } },
+    use: (sandboxId) => ({ path: `/e2b/v2/sandboxes/${sandboxId}/connect`, body: { timeout: 60 } }),
+  },
+  Jupyter: {
+    headers: (key) => ({ authorization: `token ${key}` }),
+    creation: { path: '/jupyter/api/kernels', body: { name: 'python3' } },
+    use: (sandboxId) => ({ path: '/jupyter/api/kernels', body: { name: `python3@${sandboxId}` } }),
+  },
+  MCP: {
+    headers: (key) => ({ authorization: `Bearer ${key}`, accept: 'application/json, text/event-stream' }),
+    creation: tool('sandbox_create', {}),
+    use: (sandboxId) => tool('sandbox_get', { sandboxId }),
+  },
+  Piston: {
+    headers: (key) => ({ 'x-api-key': key }),
+    creation: {
+      path: '/piston/api/v2/execute',
+      body: { language: 'python', version: '*', files: [{ content: 'print(1)' }] },
+    },
+  },
+  SandboxFusion: {
+    headers: (key) => ({ 'x-api-key': key }),
+    creation: { path: '/sandbox-fusion/run_code', body: { language: 'python', code: 'print(1)' } },
+  },
+  Dify: {
+    headers: (key) => ({ 'x-api-key': key }),
+    creation: { path: '/dify/v1/sandbox/run', body: { language: 'python3', code: 'print(1)' } },
+  },
+};
+
+for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
+  describe(`the protocol of ${name}`, () => {
+    function request(key: string, { path, body }: Request): Promise<Response> {
+      return fetch(tenants.server.url + path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers(key) },
+        body: JSON.stringify(body),
+      });
+    }
+
+    /** Returns what the response has to say, in whatever form the protocol gives it. */
+    const send = async (key: string, sent: Request): Promise<string> => (await request(key, sent)).text();
+
+    it('refuses a key without the scope, and writes it to the audit log', async () => {
+      const { org, key } = await organization();
+      const { secret, id } = (await tenants.operator('/keys', { org, scopes: ['sandbox:read'] })).key;
+      assert.match(await send(secret, creation), /lacks the scope \\*"sandbox:create/);
+      assert.deepEqual(await auditOf(key, id), ['sandbox.created denied']);
+    });
+
+    it('holds to the quotas of the organization', async () => {
+      const { org, key } = await organization();
+      await tenants.operator(`/orgs/${org}/quotas`, { liveSandboxes: 0 }, 'PATCH');
+      assert.match(await send(key, creation), /exceed its quota `liveSandboxes`/);
+    });
+
+    it('counts its requests to the limit of requests, and says when to try again', async () => {
+      const { org, key } = await organization();
+      await tenants.operator(`/orgs/${org}/quotas`, { requestsPerMinute: 1 }, 'PATCH');
+      await send(key, creation);
+      const refused = await request(key, creation);
+      assert.match(await refused.text(), /quota `requestsPerMinute`.*Retry-After/);
+      if (!refused.ok) assert.ok(Number(refused.headers.get('retry-after')) >= 1, String(refused.status));
+      assert.equal((await tenants.call(key, 'GET', '/v1/sandboxes')).status, 429);
+    });
+
+    it('writes what it changes to the audit log, with the key', async () => {
+      const { key, keyId } = await organization();
+      await send(key, creation);
+      const events = await auditOf(key, keyId);
+      assert.ok(events.includes('sandbox.created allowed'), events.join());
+    });
+
+    if (use) {
+      it('reaches no sandbox of another organization', async () => {
+        const { key } = await organization();
+        const sandboxId = await tenants.createSandbox(key);
+        assert.doesNotMatch(await send(key, use(sandboxId)), /not_found/);
+        assert.match(await send(tenants.keys.foreign, use(sandboxId)), /not_found: There is no sandbox/);
+      });
+    }
+  });
+}
+
+let count = 0;
+/** Creates an organization with a key for everything. */
+async function organization(): Promise<{ org: string; key: string; keyId: string }> {
+  count += 1;
+  const org = `protocols-${count}`;
+  await tenants.operator('/orgs', { name: org });
+  const { key } = await tenants.operator('/keys', { org, scopes: ['*'] });
+  return { org, key: key.secret, keyId: key.id };
+}
+
+/** Returns the actions of a key with their outcomes. */
+async function auditOf(key: string, actor: string): Promise<string[]> {
+  const { data } = (await tenants.call(key, 'GET', '/v1/audit-events?limit=100')).body;
+  const events = data as AuditEvent[];
+  return events.filter((event) => event.actor.id === actor).map(({ action, outcome }) => `${action} ${outcome}`);
+}
