@@ -10,6 +10,7 @@ import { openOwnConnection } from '../db/postgres-database.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { ReplayParts } from '../idempotency/replay-parts.ts';
 import { ReplayQuota } from '../idempotency/replay-quota.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { openRecordStore } from './open-record-store.ts';
@@ -47,7 +48,8 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   const { db, clock, ids, log, serverId, serverDir } = deps;
   const repository = new IdempotencyRepository(db);
   const store = await openRecordStore({ ...deps, repository, journalFile: join(serverDir, 'idempotency-journal') });
-  const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
+  const parts = kindOf(db) === 'sqlite' ? undefined : new ReplayParts(db);
+  const files = new ResultFiles(join(serverDir, 'results'), clock, ids, parts);
   const quota = new ReplayQuota(deps.replayMaxBytes);
   const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork(), undefined, deps.leaseMs);
   const own = openOwnConnection(db, RENEWAL_MS);

@@ -22,6 +22,7 @@ import { claims } from './migrations/021-claims-expand.ts';
 import { owners } from './migrations/022-owners-expand.ts';
 import { keyCaches } from './migrations/023-key-caches-expand.ts';
 import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
+import { replayParts } from './migrations/026-replay-parts-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -51,6 +52,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '022-owners-expand': owners,
   '023-key-caches-expand': keyCaches,
   '025-server-schemas-expand': serverSchemas,
+  '026-replay-parts-expand': replayParts,
 };
 
 /** The newest migration of this version. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +17,7 @@ import { hashBody } from './hash-body.ts';
 import { HeldClaims } from './held-claims.ts';
 import { type Claim, Idempotency } from './idempotency.ts';
 import { claimOwner, IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
+import { ReplayParts } from './replay-parts.ts';
 import { ReplayQuota } from './replay-quota.ts';
 import { ResultFiles } from './result-files.ts';
 import { JournaledRecords } from './sqlite/journaled-records.ts';
@@ -102,6 +104,26 @@ function describeRecords(open: () => Promise<void>): void {
     const opened = await idempotency.open(scope, {});
     assert.deepEqual(opened, { status: 'replay', response: { status: 200, file } });
     assert.equal((await buffer(await idempotency.read(file))).toString(), text);
+  });
+
+  it('is read by servers without its file while the record exists, if the database has a copy', async () => {
+    const filesOf = () => new ResultFiles(mkdtempSync(join(folder, 'results-')), clock, randomIds, new ReplayParts(db));
+    const [here, elsewhere] = [filesOf(), filesOf()];
+    // Hexadecimal digits of random bytes shrink to a half, which are several parts.
+    const text = JSON.stringify(randomBytes(1_000_000).toString('hex'));
+    const file = await here.write([text.slice(0, 700_000), text.slice(700_000)]);
+    const readBy = async (of: ResultFiles) => (await buffer(await of.read(file))).toString();
+    assert.equal(await readBy(elsewhere), text);
+    now += LIMITS.idempotencyRetentionMs - 1;
+    await here.removeExpired(now);
+    assert.equal(await readBy(elsewhere), text);
+    // Without its later parts it is no shorter result, but an error.
+    await db.deleteFrom('replay_parts').where('part', '>', 0).execute();
+    await assert.rejects(readBy(elsewhere), /unexpected end of file/);
+    now += 3_600_001;
+    await elsewhere.removeExpired(now);
+    assert.deepEqual(await db.selectFrom('replay_parts').select('part').execute(), []);
+    await assert.rejects(elsewhere.read(file), { code: 'ENOENT' });
   });
 
   it('counts for the quota of its organization until it expires, and what is recorded is replayed beyond it', async () => {

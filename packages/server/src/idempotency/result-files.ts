@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -6,6 +7,7 @@ import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { LIMITS } from '@cloche/contract';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { PART_BYTES, type ReplayParts } from './replay-parts.ts';
 import type { ResultFile } from './stored-response.ts';
 
 /** Files of the same hour share a folder, so that they are removed together. */
@@ -18,21 +20,38 @@ const DISK_BLOCK_BYTES = 4096;
  * Stores results that are too large for the journal and the database in compressed files, one each. Threads do the
  * compression, writing and reading. A file is written before the record that names it, so a file without a record is a
  * result that was never sent. It is removed together with the other files of its hour.
+ *
+ * Where servers share a database, it has a copy of each file in parts: a server on another host reads these.
  */
 export class ResultFiles {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #ids: IdSource;
+  readonly #parts: ReplayParts | undefined;
 
-  /** @param folder is created on first use. Servers of one host share it; those of several hosts do not see each other's files. */
-  constructor(folder: string, clock: Clock, ids: IdSource) {
+  /**
+   * @param folder is created on first use. Servers of one host can share it.
+   * @param parts undefined where one server has the database for itself.
+   */
+  constructor(folder: string, clock: Clock, ids: IdSource, parts?: ReplayParts) {
     this.#folder = folder;
     this.#clock = clock;
     this.#ids = ids;
+    this.#parts = parts;
   }
 
-  /** Writes `pieces` to a file and resolves when the disk has all of them. Leaves nothing behind when it fails. */
-  async write(pieces: Iterable<string>, { flush = true } = {}): Promise<ResultFile> {
+  /** Writes `pieces` and resolves when the disk, and the database if it has a copy, have all of them. */
+  async write(pieces: Iterable<string>): Promise<ResultFile> {
+    const file = await this.#writeFile(pieces, { flush: true });
+    if (this.#parts) {
+      const content = createReadStream(join(this.#folder, file.name), { highWaterMark: PART_BYTES });
+      await this.#parts.write(file.name, Number(dirname(file.name)), content);
+    }
+    return file;
+  }
+
+  /** Leaves nothing behind when it fails. */
+  async #writeFile(pieces: Iterable<string>, { flush }: { flush: boolean }): Promise<ResultFile> {
     const name = `${Math.floor(this.#clock.now() / FOLDER_MS)}/${this.#ids.next('res_')}.zst`;
     const path = join(this.#folder, name);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -63,7 +82,7 @@ export class ResultFiles {
    * is freed when the stream ends or is closed.
    */
   async spool(pieces: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
-    const file = await this.write(pieces, { flush: false });
+    const file = await this.#writeFile(pieces, { flush: false });
     try {
       return { json: await this.read(file), bytes: file.bytes };
     } finally {
@@ -73,11 +92,22 @@ export class ResultFiles {
 
   /** Returns the JSON of `file`. */
   async read({ name }: ResultFile): Promise<Readable> {
-    const file = await open(join(this.#folder, name), 'r');
+    const compressed = await this.#open(name);
     const json = createZstdDecompress();
     // The reader of `json` receives the errors.
-    pipeline(file.createReadStream(), json).catch(() => undefined);
+    pipeline(compressed, json).catch(() => undefined);
     return json;
+  }
+
+  async #open(name: string): Promise<AsyncIterable<Buffer>> {
+    try {
+      return (await open(join(this.#folder, name), 'r')).createReadStream();
+    } catch (error) {
+      const isElsewhere = this.#parts !== undefined && (error as NodeJS.ErrnoException).code === 'ENOENT';
+      const parts = isElsewhere ? await this.#parts.open(name) : undefined;
+      if (parts) return parts;
+      throw error;
+    }
   }
 
   /** Removes files whose records have expired. A record is older than its file. */
@@ -86,5 +116,6 @@ export class ResultFiles {
     const folders = await readdir(this.#folder).catch(() => []);
     const expired = folders.filter((folder) => Number(folder) < oldest);
     for (const folder of expired) await rm(join(this.#folder, folder), { recursive: true, force: true });
+    await this.#parts?.removeExpired(oldest);
   }
 }

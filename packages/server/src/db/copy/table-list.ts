@@ -7,8 +7,8 @@ export interface Table {
   readonly columns: readonly string[];
 }
 
-/** Tables that describe processes which have ended. */
-const NOT_COPIED: readonly string[] = ['server_leases'];
+/** Tables that describe processes which have ended, and one that the server of a SQLite file does not use. */
+const NOT_COPIED: readonly string[] = ['server_leases', 'replay_parts'];
 
 /** Returns the tables whose rows are copied. */
 export async function listTables(db: Database): Promise<Table[]> {

@@ -4,6 +4,7 @@ export interface ServerTables {
   server_leases: ServerLeaseTable;
   server_secrets: ServerSecretTable;
   idempotency_records: IdempotencyRecordTable;
+  replay_parts: ReplayPartTable;
 }
 
 /** Servers that share the database. A server without a valid lease loses the records that it has in progress. */
@@ -49,4 +50,16 @@ export interface IdempotencyRecordTable {
   stored_bytes: number;
   created_at: number;
   expires_at: number;
+}
+
+/** A part of a large response, where several servers share the database. */
+export interface ReplayPartTable {
+  /** Name of the `ResultFile`. */
+  name: string;
+  /** Parts are numbered from 0. */
+  part: number;
+  /** Hours since the epoch at which the response was made. */
+  hour: number;
+  /** Compressed. */
+  content: Buffer;
 }

@@ -1,0 +1,55 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Database } from '../db/database.ts';
+
+/** Bytes of a part. One of each response is in memory at a time. */
+export const PART_BYTES = 256 * 1024;
+/** Parts deleted by one statement. */
+const EXPIRED_AT_ONCE = 100;
+
+/** Stores large responses in parts in the database, where every server finds them. */
+export class ReplayParts {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /** @param hour when the response was made, in hours since the epoch; `removeExpired` deletes it by that. */
+  async write(name: string, hour: number, content: AsyncIterable<Buffer>): Promise<void> {
+    let part = 0;
+    for await (const bytes of content) {
+      await this.#db.insertInto('replay_parts').values({ name, part, hour, content: bytes }).execute();
+      part += 1;
+    }
+  }
+
+  /** Returns the content, which is read part by part, without a connection in between. Undefined if there is none. */
+  async open(name: string): Promise<AsyncIterable<Buffer> | undefined> {
+    const first = await this.#read(name, 0);
+    return first && this.#from(first, name);
+  }
+
+  /** The reader notices by the compression if parts are missing at the end. */
+  async *#from(first: Buffer, name: string): AsyncGenerator<Buffer, void> {
+    let content: Buffer | undefined = first;
+    for (let part = 1; content; part += 1) {
+      yield content;
+      content = await this.#read(name, part);
+    }
+  }
+
+  async #read(name: string, part: number): Promise<Buffer | undefined> {
+    const query = this.#db.selectFrom('replay_parts').select('content').where('name', '=', name);
+    return (await query.where('part', '=', part).executeTakeFirst())?.content;
+  }
+
+  /** Deletes what was written before `hour`, in batches. */
+  async removeExpired(hour: number): Promise<void> {
+    const old = this.#db.selectFrom('replay_parts').select(['name', 'part']).where('hour', '<', hour);
+    const some = old.orderBy('name').orderBy('part').limit(EXPIRED_AT_ONCE);
+    const slice = this.#db
+      .deleteFrom('replay_parts')
+      .where(({ eb, refTuple }) => eb(refTuple('name', 'part'), 'in', some.$asTuple('name', 'part')));
+    while ((await slice.executeTakeFirst()).numDeletedRows === BigInt(EXPIRED_AT_ONCE)) await setImmediate();
+  }
+}
