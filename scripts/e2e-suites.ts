@@ -27,6 +27,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/jupyter-gateway': 'the server translates requests to those that other files send',
   'functional/mcp': 'the server translates requests to those that other files send',
+  'functional/mcp-conformance': 'the server answers without a sandbox',
+  'functional/mcp-python': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/protocol-window':
     'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
