@@ -16,15 +16,17 @@ export class WholeServers implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'cloche-servers-'));
   readonly #servers: Server[] = [];
   readonly #databaseUrl: string;
+  readonly #settings: Readonly<Record<string, string>>;
 
-  private constructor(databaseUrl: string) {
+  private constructor(databaseUrl: string, settings: Readonly<Record<string, string>>) {
     this.#databaseUrl = databaseUrl;
+    this.#settings = settings;
   }
 
-  static async open(count: number): Promise<WholeServers> {
+  static async open(count: number, settings: Readonly<Record<string, string>> = {}): Promise<WholeServers> {
     const { CLOCHE_DATABASE_URL: url } = await testDatabaseSettings();
     if (url === undefined) throw new Error('several servers take PostgreSQL');
-    const servers = new WholeServers(url);
+    const servers = new WholeServers(url, settings);
     // The first one makes the organization and its key.
     await servers.start();
     await Promise.all(Array.from({ length: count - 1 }, () => servers.start()));
@@ -48,6 +50,7 @@ export class WholeServers implements AsyncDisposable {
       CLOCHE_DATA_DIR: join(own, 'data'),
       CLOCHE_RUN_DIR: join(own, 'run'),
       CLOCHE_BOOTSTRAP_API_KEY: KEY,
+      ...this.#settings,
     });
     return this.#servers.push(await startServer(config, pino({ level: 'silent' }), this.driver)) - 1;
   }

@@ -12,6 +12,7 @@ import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import { ReplayParts } from '../idempotency/replay-parts.ts';
 import { ReplayQuota } from '../idempotency/replay-quota.ts';
+import { ReplayRecount } from '../idempotency/replay-recount.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { openRecordStore } from './open-record-store.ts';
 
@@ -38,7 +39,7 @@ export interface ComposedIdempotency {
   readonly lease: ServerLease;
   /** Whether this server lost its lease. It then refuses work. */
   isFenced(): boolean;
-  /** Counts the responses that earlier processes stored. Logs a failure. */
+  /** Counts the responses that earlier processes stored, and from then on those of other servers. Logs a failure. */
   learnQuota(isEnding: () => boolean): Promise<void>;
   /** Call it before the database is closed. */
   close(): Promise<void>;
@@ -51,6 +52,7 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   const parts = kindOf(db) === 'sqlite' ? undefined : new ReplayParts(db);
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids, parts);
   const quota = new ReplayQuota(deps.replayMaxBytes);
+  const recount = kindOf(db) === 'sqlite' ? undefined : new ReplayRecount({ ...deps, quota });
   const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork(), undefined, deps.leaseMs);
   const own = openOwnConnection(db, RENEWAL_MS);
   const isFenced = () => fence?.isClosed ?? false;
@@ -63,13 +65,16 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
     idempotency: new Idempotency(store.records, serverId, clock, ids, { files, quota }, held),
     lease: new ServerLease({ ...deps, leaseDb: own.db, records: repository, held, files, fence }),
     isFenced,
-    learnQuota: (isEnding) =>
-      quota
+    async learnQuota(isEnding) {
+      if (recount) return recount.start();
+      await quota
         .learn(db, clock.now(), isEnding)
         .catch((error: unknown) =>
           log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
-        ),
+        );
+    },
     async close() {
+      await recount?.stop();
       await own.close();
       await store.close();
     },

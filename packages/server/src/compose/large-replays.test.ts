@@ -1,6 +1,7 @@
-/** Large results of servers of one PostgreSQL database that do not share a folder, as on several hosts. */
+/** Results of servers of one PostgreSQL database that do not share a folder, as on several hosts. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
 import { openDatabase } from '../db/open-database.ts';
@@ -29,5 +30,21 @@ describe('a large result', { skip: NEEDS_POSTGRES }, () => {
       assert.equal(replayed.text, first.text);
       assert.ok(streamed.text.endsWith((await stream(server)).text), 'the event `complete` is the last of the stream');
     }
+  });
+});
+
+describe('the results of an organization', { skip: NEEDS_POSTGRES }, () => {
+  it('that one server keeps for replay count for its quota at the other servers', async () => {
+    await using servers = await WholeServers.open(2, { CLOCHE_REPLAY_MAX_MB: '1' });
+    const path = `/v1/sandboxes/${await servers.readySandbox()}/code/runs`;
+    const body = { code: 'large 200000', language: 'python' };
+    const run = async (server: number, key: string) => (await servers.call(server, 'POST', path, body, key)).status;
+    // A rejected request leaves no record, so looks do not use up the quota.
+    const rejected = { ...body, contextId: 'cctx_none' };
+    const look = async () => (await servers.call(1, 'POST', path, rejected, 'look')).status;
+    assert.equal(await look(), 404);
+    for (let count = 0; count < 6; count += 1) assert.equal(await run(0, `large ${count}`), 200);
+    assert.equal(await run(0, 'one more'), 429);
+    await eventually(async () => (await look()) === 429, { because: 'the other server counts them', within: 60_000 });
   });
 });

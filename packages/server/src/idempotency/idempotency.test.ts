@@ -19,6 +19,7 @@ import { type Claim, Idempotency } from './idempotency.ts';
 import { claimOwner, IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
 import { ReplayParts } from './replay-parts.ts';
 import { ReplayQuota } from './replay-quota.ts';
+import { ReplayRecount } from './replay-recount.ts';
 import { ResultFiles } from './result-files.ts';
 import { JournaledRecords } from './sqlite/journaled-records.ts';
 
@@ -145,6 +146,32 @@ function describeRecords(open: () => Promise<void>): void {
     now += 60_000;
     await next.learn(db, now, () => false);
     assert.equal(next.usedBytes('org_1', now), quota.usedBytes('org_1', now));
+  });
+
+  it('counts for the quota of other servers when they count the records again, and until it expires', async () => {
+    const other = new ReplayQuota(QUOTA_BYTES);
+    const recount = new ReplayRecount({ db, quota: other, clock, log });
+    const hour = 3_600_000;
+    const claimed: { readonly claim: Claim; readonly at: number }[] = [];
+    const isCounted = async () => {
+      await journaled?.flush();
+      await recount.recount();
+      assert.equal(other.usedBytes('org_1', now), quota.usedBytes('org_1', now));
+    };
+    for (let count = 0; count < 30; count += 1) {
+      claimed.push({ claim: await claim({}, { ...scope, key: `${count}` }), at: now });
+      now += hour;
+      await isCounted();
+    }
+    // The end of a claim counts when its hour has its turn, however long ago it was made.
+    const old = claimed.find(({ at }) => at > now - 20 * hour) ?? assert.fail();
+    await old.claim.complete(200, 'x'.repeat(5_000));
+    await journaled?.flush();
+    for (let pass = 0; pass < 24; pass += 1) await recount.recount();
+    await isCounted();
+    now += 25 * hour;
+    await isCounted();
+    assert.equal(other.usedBytes('org_1', now), 0);
   });
 
   it('refuses another body in progress, completed and failed', async () => {

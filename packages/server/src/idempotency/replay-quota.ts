@@ -5,7 +5,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Database } from '../db/database.ts';
 
 /** Resolution of expiry times: a record counts for at most an hour longer than it is kept. */
-const HOUR_MS = 3_600_000;
+export const HOUR_MS = 3_600_000;
 /** Pause between reading one hour of records and the next, so that requests do not wait for all of them. */
 const REST_MS = 20;
 
@@ -28,6 +28,12 @@ export class ReplayQuota {
     const hour = Math.floor(expiresAt / HOUR_MS);
     hours.set(hour, (hours.get(hour) ?? 0) + bytes);
     this.#byOrganization.set(orgId, hours);
+  }
+
+  /** Sets the bytes of all records that expire in an hour, in place of those that were added for it. */
+  replace(hour: number, bytes: ReadonlyMap<OrgId, number>): void {
+    for (const hours of this.#byOrganization.values()) hours.delete(hour);
+    for (const [orgId, counted] of bytes) this.add(orgId, hour * HOUR_MS, counted);
   }
 
   usedBytes(orgId: OrgId, now: number): number {
