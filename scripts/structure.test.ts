@@ -17,7 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   agent: ['layout', 'node-support', 'protocol', 'kernel-js', 'image-archive'],
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract', 'protocol'],
-  e2b: ['contract', 'sdk'],
+  e2b: ['contract', 'node-support', 'sdk'],
   mcp: ['contract', 'sdk'],
   jupyter: ['contract', 'sdk'],
   'run-apis': ['contract', 'sdk'],
@@ -182,7 +182,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['node.ts'],
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
-  e2b: [[OTHER_FILES], ['control'], ['box', 'ports'], ['e2b-router.ts']],
+  e2b: [[OTHER_FILES], ['control'], ['box', 'ports', 'templates'], ['e2b-router.ts']],
   mcp: [['tools'], ['foreign-origin.ts', 'mcp-server.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
   jupyter: [
     ['jupyter-error.ts'],

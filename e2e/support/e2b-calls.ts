@@ -173,12 +173,16 @@ const OTHER_CALLS: E2bCalls = {
   },
   'Template.aliasExists': async ({ client, options }) =>
     assert.equal(await client.TemplateBase.aliasExists('python-node', options), true),
-  'Template.build': ({ client, options }) =>
-    client.TemplateBase.build(client.Template().fromTemplate('base'), 'built', options),
-  'Template.buildInBackground': ({ client, options }) =>
-    client.TemplateBase.buildInBackground(client.Template().fromTemplate('base'), 'built', options),
-  'Template.getBuildStatus': ({ client, options }) =>
-    client.TemplateBase.getBuildStatus({ templateId: 'base', buildId: 'none' }, options),
+  'Template.build': async ({ client, options, name }) => {
+    await client.TemplateBase.build(client.Template().fromTemplate('base'), `${name}-built`, options);
+    assert.equal(await client.TemplateBase.exists(`${name}-built`, options), true);
+  },
+  'Template.buildInBackground': async (subject) =>
+    assert.equal((await inBackground(subject)).name, `${subject.name}-background`),
+  'Template.getBuildStatus': async (subject) => {
+    const built = await inBackground(subject);
+    assert.equal((await subject.client.TemplateBase.getBuildStatus(built, subject.options)).buildID, built.buildId);
+  },
   'Template.assignTags': ({ client, options }) => client.TemplateBase.assignTags('base', 'tag', options),
   'Template.removeTags': ({ client, options }) => client.TemplateBase.removeTags('base', 'tag', options),
   'Template.getTags': ({ client, options }) => client.TemplateBase.getTags('base', options),
@@ -187,6 +191,10 @@ const OTHER_CALLS: E2bCalls = {
   'Template.toDockerfile': ({ client }) =>
     assert.match(client.TemplateBase.toDockerfile(client.Template().fromImage('debian')), /FROM debian/),
 };
+
+function inBackground({ client, options, name }: E2bSubject): Promise<e2b.BuildInfo> {
+  return client.TemplateBase.buildInBackground(client.Template().fromTemplate('base'), `${name}-background`, options);
+}
 
 async function newSecret({ client, options, name }: E2bSubject): Promise<e2b.SecretInfo> {
   return client.Secret.create(`${name}_${crypto.randomUUID()}`, 'value', {

@@ -10,6 +10,8 @@ import { E2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { NewerClients } from './newer-clients.ts';
 import { PortRouter } from './ports/port-router.ts';
+import { buildRoutes } from './templates/build-routes.ts';
+import { templateRoutes } from './templates/template-routes.ts';
 
 export type { E2bDeps, PreviewServer, TokenSeal } from './e2b-deps.ts';
 
@@ -51,7 +53,11 @@ export class E2bRouter {
     const tokens = new KnownTokens(given.seal);
     const deps = { ...given, seal: tokens };
     const apps = {
-      control: await serve(deps, (app) => controlRoutes(app, deps)),
+      control: await serve(deps, async (app) => {
+        await controlRoutes(app, deps);
+        await templateRoutes(app, deps);
+        await buildRoutes(app, given);
+      }),
       box: await serve(deps, (app) => boxRoutes(app, deps)),
       interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
       signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, tokens)),

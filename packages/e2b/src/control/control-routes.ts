@@ -10,7 +10,6 @@ import { metricsOf } from './e2b-metrics.ts';
 import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
 import { notYetRoutes } from './not-yet-routes.ts';
 import { secretRoutes } from './secret-routes.ts';
-import { templateRoutes } from './template-routes.ts';
 
 const SECONDS = 1000;
 /** Lifetime that E2B documents for a creation without `timeout`. */
@@ -36,7 +35,6 @@ const TIMEOUT_SCHEMA = {
 /** Registers what E2B's clients call at `E2B_API_URL`. */
 export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
   readJsonBodies(app);
-  await templateRoutes(app, deps);
   await secretRoutes(app, deps);
   await notYetRoutes(app);
   for (const path of ['/sandboxes', '/v2/sandboxes']) {

@@ -1,8 +1,7 @@
 import type { CreateSandboxBody } from '@cloche/contract';
 import { E2bError } from '../e2b-error.ts';
+import { slugOf } from './template-name.ts';
 
-/** Names of E2B's templates, by slugs of Cloche's. Other names are slugs or ids of templates themselves. */
-const TEMPLATES: Readonly<Record<string, string>> = { base: 'python-node', 'code-interpreter-v1': 'python-node' };
 const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
 /** Features of E2B that would be lost in silence. */
 const NOT_YET = ['autoPause', 'autoPauseMemory', 'mcp', 'iam', 'volumeMounts'] as const;
@@ -55,10 +54,6 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
     ...(request.envVars && { env: request.envVars }),
     ...(policy && { networkPolicy: policy }),
   };
-}
-
-export function slugOf(templateId: string): string {
-  return TEMPLATES[templateId] ?? templateId;
 }
 
 function refuseUnknownFeatures(request: CreateRequest): void {

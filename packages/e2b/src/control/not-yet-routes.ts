@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import { E2bError } from '../e2b-error.ts';
+import { TAGS } from './template-name.ts';
 
 const PAUSE = 'Cloche does not pause sandboxes yet; give the sandbox a longer timeout.';
 const SNAPSHOTS = 'Cloche has no snapshots of sandboxes yet; build a template with `cloche template build`.';
 const VOLUMES = 'Cloche has no volumes yet; write files, or build them into a template with `cloche template build`.';
 const TEMPLATES =
-  'Cloche does not build templates of E2B clients yet; build one with `cloche template build`, and name it.';
-const TAGS = 'Cloche has no tags of templates yet; name a version by its id (tplv_…).';
+  'Cloche builds templates of clients from 2.0 on; build one with `cloche template build`, and name it.';
 
 /** Features of E2B that Cloche lacks, each with a sentence that says what to use. */
 const ROUTES: readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, message: string][] = [
@@ -22,9 +22,6 @@ const ROUTES: readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string,
   ['DELETE', '/volumes/:volumeID', VOLUMES],
   ['POST', '/templates', TEMPLATES],
   ['POST', '/v2/templates', TEMPLATES],
-  ['POST', '/v3/templates', TEMPLATES],
-  ['POST', '/v2/templates/:templateID/builds/:buildID', TEMPLATES],
-  ['GET', '/templates/:templateID/builds/:buildID/status', TEMPLATES],
   ['POST', '/templates/tags', TAGS],
   ['DELETE', '/templates/tags', TAGS],
   ['GET', '/templates/:templateID/tags', TAGS],

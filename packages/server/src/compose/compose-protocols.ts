@@ -54,7 +54,7 @@ export async function composeProtocols({
       handle: hostRouter.handle.bind(hostRouter),
       upgrade: hostRouter.upgrade.bind(hostRouter),
     };
-    routers.push(await E2bRouter.open({ apiUrl, seal: await e2bTokenSeal(db), previews: server, log }));
+    routers.push(await E2bRouter.open({ apiUrl, publicUrl, seal: await e2bTokenSeal(db), previews: server, log }));
   }
   if (answersMcp) routers.push(new McpRouter({ apiUrl, publicUrl, version, log }));
   if (answersJupyter) routers.push(await JupyterRouter.open({ apiUrl, version, log }));

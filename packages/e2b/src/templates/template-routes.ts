@@ -1,8 +1,8 @@
 import type { Template } from '@cloche/contract';
 import type { FastifyInstance } from 'fastify';
+import { clientOf } from '../control/client-of.ts';
+import { slugOf } from '../control/template-name.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { clientOf } from './client-of.ts';
-import { slugOf } from './create-request.ts';
 
 /** Registers what the clients ask about templates. */
 export async function templateRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
@@ -12,7 +12,7 @@ export async function templateRoutes(app: FastifyInstance, deps: E2bDeps): Promi
     return { templateID: slug, public: orgId === undefined };
   });
   app.delete<{ Params: { templateID: string } }>('/templates/:templateID', async (request, reply) => {
-    await clientOf(request, deps).templates.delete(request.params.templateID);
+    await clientOf(request, deps).templates.delete(slugOf(request.params.templateID));
     return reply.code(204).send();
   });
 }

@@ -1,0 +1,14 @@
+import { E2bError } from '../e2b-error.ts';
+
+/** Names of E2B's templates, by slugs of Cloche's. Other names are slugs or ids of templates themselves. */
+const TEMPLATES: Readonly<Record<string, string>> = { base: 'python-node', 'code-interpreter-v1': 'python-node' };
+/** The tag that E2B gives a build without tags. */
+export const DEFAULT_TAG = 'default';
+export const TAGS = 'Cloche has no tags of templates yet; leave the tag out.';
+
+/** Returns the slug or the id that a name of E2B means. @throws E2bError 501 for a name with a tag */
+export function slugOf(name: string): string {
+  const [slug = '', tag = DEFAULT_TAG] = name.split(':');
+  if (tag !== DEFAULT_TAG) throw new E2bError(501, TAGS);
+  return TEMPLATES[slug] ?? slug;
+}
