@@ -7,16 +7,14 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
+import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
 import { StoredRows } from './stored-rows.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
 export type KeyWorld = Awaited<ReturnType<typeof openKeyWorld>>;
 
-export async function openKeyWorld(
-  bootstrapKey = 'a key of free form for tests',
-  settings: Readonly<Record<string, string>> = {},
-) {
+export async function openKeyWorld(bootstrapKey = BOOTSTRAP_KEY, settings: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-keys-'));
   const driver = new FakeRuntimeDriver();
   const lines: string[] = [];

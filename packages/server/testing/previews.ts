@@ -11,10 +11,10 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
+import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { callApi } from './call-api.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
-const KEY = 'a key of free form for tests';
 export const APP_PORT = 8000;
 
 export interface Answer {
@@ -40,7 +40,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}, driver 
     CLOCHE_PORT: '0',
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
-    CLOCHE_BOOTSTRAP_API_KEY: KEY,
+    CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,
     ...env,
   });
   const server = await startServer(config, pino({ level: 'silent' }), driver);
@@ -48,7 +48,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}, driver 
   const apps: Server[] = [];
 
   const call = (method: string, path: string, body?: unknown, idempotencyKey?: string) =>
-    callApi(server.url + path, method, { key: KEY, body, idempotencyKey });
+    callApi(server.url + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
   const { body } = await call('POST', '/v1/sandboxes', {});
   const sandboxId: string = body.sandbox.id;
   await call('GET', `/v1/sandboxes/${sandboxId}?waitFor=ready`);
@@ -69,7 +69,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}, driver 
     folder,
     driver,
     port,
-    key: KEY,
+    key: BOOTSTRAP_KEY,
     sandboxId,
     agent: driver.agentOf(sandboxId),
     call,

@@ -6,10 +6,9 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
+import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { type ApiAnswer, callApi } from './call-api.ts';
 import { testDatabaseSettings } from './test-database.ts';
-
-const KEY = 'a key of free form for tests';
 
 export class WholeServers implements AsyncDisposable {
   readonly driver = new FakeRuntimeDriver();
@@ -49,7 +48,7 @@ export class WholeServers implements AsyncDisposable {
       CLOCHE_PORT: '0',
       CLOCHE_DATA_DIR: join(own, 'data'),
       CLOCHE_RUN_DIR: join(own, 'run'),
-      CLOCHE_BOOTSTRAP_API_KEY: KEY,
+      CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,
       ...this.#settings,
     });
     return this.#servers.push(await startServer(config, pino({ level: 'silent' }), this.driver)) - 1;
@@ -58,7 +57,7 @@ export class WholeServers implements AsyncDisposable {
   call(server: number, method: string, path: string, body?: unknown, idempotencyKey?: string): Promise<ApiAnswer> {
     const { url } = this.#servers[server % this.#servers.length] ?? {};
     if (url === undefined) throw new Error('there is no server');
-    return callApi(url + path, method, { key: KEY, body, idempotencyKey });
+    return callApi(url + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
   }
 
   async readySandbox(): Promise<string> {

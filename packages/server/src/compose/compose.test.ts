@@ -10,12 +10,11 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client } from 'pg';
 import { pino } from 'pino';
+import { BOOTSTRAP_KEY } from '../../testing/bootstrap-key.ts';
 import { callApi } from '../../testing/call-api.ts';
 import { testDatabaseSettings } from '../../testing/test-database.ts';
 import { type Server, startServer } from './compose.ts';
 import { readConfig } from './config.ts';
-
-const KEY = 'a key of free form for tests';
 
 let folder: string;
 let driver: FakeRuntimeDriver;
@@ -39,14 +38,14 @@ function start(env: Record<string, string> = {}): Promise<Server> {
     CLOCHE_PORT: '0',
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
-    CLOCHE_BOOTSTRAP_API_KEY: KEY,
+    CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,
     ...env,
   });
   return startServer(config, pino({ level: 'silent' }), driver);
 }
 
 const call = (method: string, path: string, body?: unknown, idempotencyKey?: string) =>
-  callApi(server.url + path, method, { key: KEY, body, idempotencyKey });
+  callApi(server.url + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
 
 function callOperator(path: string): Promise<unknown> {
   return new Promise((resolve, reject) => {

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
+import { BOOTSTRAP_KEY } from '../../testing/bootstrap-key.ts';
 import { keptSocketFd } from './kept-socket.ts';
 
-const KEY = 'kept-socket-test-key';
 const PATIENCE_MS = 60_000;
 
 /** A service manager with one server, whose socket it keeps. */
@@ -26,7 +26,7 @@ async function openManager() {
       ...process.env,
       CLOCHE_DATA_DIR: join(folder, 'data'),
       CLOCHE_RUN_DIR: join(folder, 'run'),
-      CLOCHE_BOOTSTRAP_API_KEY: KEY,
+      CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,
       CLOCHE_LOG_LEVEL: 'warn',
     },
   });
@@ -78,7 +78,7 @@ interface Answer {
 /** Sends a request, and again if a kept connection was closed before the answer, as HTTP clients do (RFC 9112, 9.3.1). */
 async function get(port: number, path: string, agent: Agent): Promise<Answer> {
   for (;;) {
-    const sent = request({ port, path, agent, headers: { authorization: `Bearer ${KEY}` } }).end();
+    const sent = request({ port, path, agent, headers: { authorization: `Bearer ${BOOTSTRAP_KEY}` } }).end();
     let wasKept = false;
     sent.once('socket', (socket) => {
       wasKept = used.has(socket);

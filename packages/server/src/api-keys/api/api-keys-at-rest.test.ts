@@ -7,7 +7,7 @@ import { placesOf } from '../../../testing/secrets.ts';
 
 let world: KeyWorld;
 beforeEach(async () => {
-  world = await openKeyWorld();
+  world = await openKeyWorld('a key that a person chose');
 });
 afterEach(() => world.close());
 
