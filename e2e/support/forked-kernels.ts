@@ -1,5 +1,6 @@
 /** Finds kernels that were forked from hostd's zygote, and the zygotes themselves. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from './eventually.ts';
 import type { TestService } from './service.ts';
 
@@ -15,18 +16,29 @@ print(os.getppid() == 0 or b'cloche_zygote' in parent())`;
 const PATHS_FILE = 'os.path.join(site.getusersitepackages(), "own.pth")';
 const WRITE_PATHS_FILE = `import os, site; os.makedirs(site.getusersitepackages(), exist_ok=True); open(${PATHS_FILE}, "w").close()`;
 const REMOVE_PATHS_FILE = `os.remove(${PATHS_FILE})`;
+/** First pause between attempts to get a forked kernel, and the longest time of all attempts. */
+const FIRST_PAUSE_MS = 125;
+const FORKED_MS = 60_000;
 
-/** Opens a context in a forked kernel. Retries, as the zygote may not be ready yet. */
+/**
+ * Opens a context in a forked kernel. Retries, as the zygote may not be ready yet. Each pause is longer, because a zygote
+ * in the sandbox loads only while no code runs: attempts that follow each other closely keep it from loading.
+ */
 export async function forkedContext(service: TestService, sandboxId: string): Promise<string> {
-  let forked: string | undefined;
+  let forked = '';
+  let pauseMs = FIRST_PAUSE_MS;
   await eventually(async () => {
     const contextId = await openContext(service, sandboxId);
     const { stdout } = await service.api.run(sandboxId, IS_FORKED, { contextId });
     if (stdout === 'True\n') forked = contextId;
-    else await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`);
-    return forked !== undefined;
-  });
-  return forked ?? '';
+    else {
+      await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`);
+      await delay(pauseMs);
+      pauseMs *= 2;
+    }
+    return forked !== '';
+  }, FORKED_MS);
+  return forked;
 }
 
 /** Opens a context whose kernel the agent started. */

@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 
 address, other, private, tag = (given[key] for key in ["address", "other", "private", "tag"])
-SECONDS = 4
+# Longest wait for an answer. A gateway refuses at once, so only a permitted request on a slow machine takes long.
+SECONDS = 20
 attempts = {}
 
 if "root" in given:
