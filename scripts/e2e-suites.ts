@@ -67,13 +67,15 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
 };
 /**
  * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
- * crun's.
+ * crun's. A suite stays with runc if the program of the runtime does what it tests: isolation, mounts, limits, networks,
+ * memory, and how a sandbox starts, ends and outlives hostd.
  */
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
-    ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
-    ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
-    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote', 'security/secrets'],
+    ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
+    ...['functional/languages', 'functional/output', 'functional/own-zygote', 'functional/previews'],
+    ...['functional/terminals', 'functional/timeouts', 'functional/warm-imports', 'functional/workspace-runs'],
+    ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
 /**
@@ -96,10 +98,15 @@ const ALONE: Readonly<Record<string, string>> = {
   'security/socket-buffers': 'fills buffers of the kernel',
 };
 
-/** Suites that run once more with three servers of one database: what one server writes, the others must see. */
+/**
+ * Suites that run once more with three servers of one database: one server must see what another one has written, or
+ * requests of one client, which pass to any server, belong together. Not those whose requests each server answers by
+ * itself, and not those that start several
+ * servers without this stage.
+ */
 const OF_SERVERS: readonly string[] = [
-  ...['artifacts', 'bad-input', 'command-requests', 'commands', 'events', 'file-contents', 'files', 'idempotency'],
-  ...['previews', 'quotas', 'sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
+  ...['artifacts', 'command-requests', 'commands', 'events', 'file-contents', 'idempotency', 'previews', 'quotas'],
+  ...['sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
 ].map((name) => `functional/${name}`);
 
 /** Throws if there is no such suite, so that no table names one that was renamed. */

