@@ -26,6 +26,8 @@ interface Stage {
   readonly command?: readonly string[];
   /** The command starts with the whole run, beside the stages before this one, which do not need it. */
   readonly startsEarly?: boolean;
+  /** Name of a stage beside which this one runs. */
+  readonly beside?: string;
   readonly files?: () => string[];
   /** Files that match run in groups, each group in one process. */
   readonly grouped?: RegExp;
@@ -52,14 +54,16 @@ const LONGEST_MS = 25 * 60_000;
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. */
 const GROUPED = /^packages\/(cli|hostd|sdk|server)\//;
-/** Test files with a service for those that need none of their own. A file waits for a third of its time. */
-const E2E = { concurrency: 2, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
+/** Test files with a service for those that need none of their own. A file computes for less than half of its time. */
+const E2E = { concurrency: 3, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
   // Further checkers check much once more: four take 23 s of processor time, and one takes 10 s.
-  { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'] },
-  { name: 'lint', command: [bin('biome'), 'check', '.'], startsEarly: true },
+  { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'], beside: 'unit' },
+  { name: 'lint', command: [bin('biome'), 'check', '.'], beside: 'unit' },
   { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
   { name: 'simulation', files: simulationTests, concurrency: 1 },
+  // On a new machine it downloads and compiles for minutes.
+  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   {
     name: 'postgres',
     files: postgresTests,
@@ -68,11 +72,10 @@ const stages: Stage[] = [
     globalSetup: 'packages/server/testing/postgres/global-setup.ts',
     install: installPostgres,
   },
-  // On a new machine it downloads and compiles for minutes.
-  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
-  { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1 },
+  { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1, beside: 'runtime' },
   { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 2 },
-  { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1 },
+  // One file at a time, and each mostly waits.
+  { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1, beside: 'postgres' },
   { name: 'e2e', files: suites, ...E2E },
   {
     name: 'e2e-servers',
@@ -108,20 +111,11 @@ delete process.env[RUN_PREFIX];
 runPrefix();
 
 const planned = stages.filter(({ name }) => plan.stages.includes(name));
-const startEarly = planned.filter(({ startsEarly }, index) => startsEarly && index > 0);
-const early = new Map(startEarly.map((stage) => [stage, runQuietly(stage)]));
-for (const stage of planned) {
-  const stageStarted = performance.now();
-  console.log(`\n── ${stage.name}`);
-  const result = stage.files ? await runTests(stage) : ((await early.get(stage)?.()) ?? (await runCheck(stage)));
-  totals.passed += result.passed;
-  totals.failed += result.failed;
-  totals.skipped += result.skipped;
-  if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures}`);
-  const seconds = (performance.now() - stageStarted) / 1000;
-  times.push({ name: stage.name, seconds, files: result.seconds });
-  console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds.toFixed(1)} s`);
-  if (stage.name === 'prepare' && result.failed > 0) break;
+const early = new Map(planned.filter(({ startsEarly }) => startsEarly).map((stage) => [stage, runQuietly(stage)]));
+for (const stage of planned.filter(({ beside }) => beside === undefined || !plan.stages.includes(beside))) {
+  const others = planned.filter(({ beside }) => beside === stage.name);
+  const [result] = await Promise.all([stage, ...others].map(runStage));
+  if (stage.name === 'prepare' && result?.failed !== 0) break;
 }
 
 rmSync(NODE_COMPILE_CACHE, { recursive: true });
@@ -145,6 +139,21 @@ console.log(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
 console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);
 process.exitCode = totals.failed === 0 ? 0 : 1;
+
+/** Prints what the stage does, and adds its result to those of the run. */
+async function runStage(stage: Stage): Promise<StageReport> {
+  const stageStarted = performance.now();
+  console.log(`\n── ${stage.name}`);
+  const result = stage.files ? await runTests(stage) : ((await early.get(stage)?.()) ?? (await runCheck(stage)));
+  totals.passed += result.passed;
+  totals.failed += result.failed;
+  totals.skipped += result.skipped;
+  if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures}`);
+  const seconds = (performance.now() - stageStarted) / 1000;
+  times.push({ name: stage.name, seconds, files: result.seconds });
+  console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds.toFixed(1)} s`);
+  return result;
+}
 
 /**
  * Creates a cache of compiled code, as all processes load the same hundreds of modules. Writable for all, because
