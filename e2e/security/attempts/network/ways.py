@@ -15,6 +15,8 @@ import urllib.request
 address, other, private, tag = (given[key] for key in ["address", "other", "private", "tag"])
 # Longest wait for an answer. A gateway refuses at once, so only a permitted request on a slow machine takes long.
 SECONDS = 20
+# Longest time of a program, of which several start at once: pip and npm each load for seconds.
+PROGRAM_SECONDS = 100
 attempts = {}
 
 if "root" in given:
@@ -102,5 +104,5 @@ def fetch(url):
 
 
 def command(*args):
-    done = subprocess.run(args, capture_output=True, timeout=30, text=True)
+    done = subprocess.run(args, capture_output=True, timeout=PROGRAM_SECONDS, text=True)
     return done.stdout + done.stderr
