@@ -76,6 +76,11 @@ export class FakeCommands implements AgentCommands {
     return [...this.#commands.values()].some(({ state }) => state.status === 'running');
   }
 
+  /** Returns the state of a command that the agent knows. */
+  stateOf(id: string): AgentCommand | undefined {
+    return this.#commands.get(id)?.state;
+  }
+
   /** Breaks all connections. */
   vanish(): void {
     for (const command of this.#commands.values()) command.vanish();

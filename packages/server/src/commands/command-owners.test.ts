@@ -4,7 +4,9 @@ import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
+import { credentialOf } from '../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../testing/test-database.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 
@@ -56,6 +58,52 @@ describe('a command that is waited for, with several servers', { skip }, () => {
     const { id, status, signal } = await waited;
     assert.deepEqual([status, signal], ['killed', 'SIGKILL']);
     assert.equal((await b.getCommand(sandboxId, id)).status, 'killed');
+  });
+});
+
+describe('a command whose server was cut off before it started it', { skip }, () => {
+  const body = { command: 'hang', background: true };
+
+  /** Requests a command whose server does `after` between the record and the start. */
+  function createWith(world: CommandsWorld, sandboxId: SandboxId, after: () => void): Promise<unknown> {
+    return world.createCommand.create({
+      credential: credentialOf(),
+      params: { sandboxId },
+      body,
+      receivedAt: world.clock.now(),
+      signal: new AbortController().signal,
+      idempotencyRecordId: 'idem_1',
+      // Appended to the log in the transaction that writes the record.
+      audit: { append: async () => after() } as unknown as RequestAudit,
+    });
+  }
+
+  it('is started by the server that gets the request again, and by no other', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const creating = createWith(a, sandboxId, () => {
+      a.isFenced = true;
+    });
+    await assert.rejects(creating, { code: 'unavailable' });
+    assert.equal(a.agent(sandboxId).started, 0);
+    const { id, status } = await b.runCommand(sandboxId, body, { idempotencyRecordId: 'idem_1' });
+    assert.equal(status, 'running');
+    assert.equal(await watcherOf(b, id), 'srv_2');
+    assert.equal(b.agent(sandboxId).started, 1);
+  });
+
+  it('is not started any more once others may count it as lost, also by a server that has its lease again', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const creating = createWith(a, sandboxId, () => a.clock.advance(8_000));
+    await assert.rejects(creating, { code: 'unavailable' });
+    await a.loseLease();
+    const row = b.db.selectFrom('commands').select('status');
+    await eventually(async () => (await row.executeTakeFirst())?.status === 'failed', { because: 'it is lost' });
+    assert.equal((await b.runCommand(sandboxId, body, { idempotencyRecordId: 'idem_1' })).status, 'failed');
+    assert.equal(b.agent(sandboxId).started, 0);
   });
 });
 

@@ -54,6 +54,13 @@ export interface CommandCreation {
   readonly audit?: RequestAudit | undefined;
 }
 
+/** Starts a command in its agent, in time. @throws AppError `unavailable` */
+type StartIn = (
+  agent: AgentCommands,
+  signal: AbortSignal,
+  capture?: Pick<StartCommand, 'capture'>,
+) => ReturnType<AgentCommands['start']>;
+
 /** Starts commands, and waits for the end of foreground commands. */
 export class CreateCommand {
   readonly #deps: CreateCommandDeps;
@@ -64,20 +71,29 @@ export class CreateCommand {
 
   /** Creates one command per idempotency record. @throws AppError */
   async create(request: CommandCreation): Promise<Command> {
+    const { clock, startingCommands } = this.#deps;
     const { body, receivedAt, signal } = request;
     const spec = { ...commandSpec(body), ...(request.logBytes === undefined ? {} : { logBytes: request.logBytes }) };
     const background = body.background ?? false;
     const timeoutMs = body.timeoutMs ?? (background ? undefined : LIMITS.commandTimeoutDefaultMs);
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
-    const readyMs = (endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs) - this.#deps.clock.now();
+    const readyMs = (endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs) - clock.now();
     const target = { credential: request.credential, sandboxId: request.params.sandboxId };
     const sandbox = await this.#deps.sandboxUse.ready(target, { signal, readyMs });
+    const takenAt = clock.now();
+    startingCommands.requireOwn(takenAt);
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
     if (record.status !== 'running') return this.#repeatAnswer(sandbox, record, request);
     this.#markUsed(sandbox);
-    const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - this.#deps.clock.now());
+    const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - clock.now());
     const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
-    return background ? this.#start(sandbox, record, start, signal) : this.#run(sandbox, record, start, request);
+    const startIn: StartIn = (agent, limit, capture) => {
+      startingCommands.requireOwn(takenAt);
+      return agent.start(record.id, { ...start, ...capture }, limit);
+    };
+    return background
+      ? this.#start(sandbox, record, startIn, signal)
+      : this.#run(sandbox, record, { startIn, timeoutMs: leftMs }, request);
   }
 
   /** Answers a retry for a command that has already ended, with its output if the agent still has it. */
@@ -93,16 +109,11 @@ export class CreateCommand {
     return toCommand(record, result && outputOf(result));
   }
 
-  async #start(
-    sandbox: SandboxRecord,
-    record: CommandRecord,
-    start: StartCommand,
-    signal: AbortSignal,
-  ): Promise<Command> {
+  async #start(sandbox: SandboxRecord, record: CommandRecord, startIn: StartIn, signal: AbortSignal): Promise<Command> {
     const { startingCommands, commands, clock, commandWatches, startedWork } = this.#deps;
     using _ = startingCommands.begin(record.id);
     return await this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
-      const started = await agent.start(record.id, start, limit);
+      const started = await startIn(agent, limit);
       startedWork.count(sandbox, 'commands');
       const ending = endingOf(record, started, clock.now());
       if (ending) return toCommand(await commands.finish(record, ending));
@@ -114,17 +125,17 @@ export class CreateCommand {
   async #run(
     sandbox: SandboxRecord,
     record: CommandRecord,
-    start: StartCommand,
+    { startIn, timeoutMs }: { readonly startIn: StartIn; readonly timeoutMs: number | undefined },
     { signal, resultMemory }: CommandCreation,
   ): Promise<Command> {
     const { startingCommands, commands, executions, clock, startedWork } = this.#deps;
     using _ = startingCommands.begin(record.id);
-    using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
+    using limit = new Deadline((timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
     using _execution = executions.begin(sandbox.id, undefined, () => limit.end('canceled'));
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
     try {
       return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
-        await agent.start(record.id, { ...start, capture }, limit.signal);
+        await startIn(agent, limit.signal, { capture });
         startedWork.count(sandbox, 'commands');
         const result = await agent.result(record.id, limit.signal, resultMemory);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
@@ -210,7 +221,10 @@ export class CreateCommand {
     if (isNew) return record;
     const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
-    return asSeenIn(sandbox, first);
+    const seen = asSeenIn(sandbox, first);
+    if (seen.status !== 'running') return seen;
+    if (await commands.claimWatch(seen, servers.own)) return { ...seen, watchedBy: servers.own };
+    throw unavailable('Another server works on the command; repeat the request with the same Idempotency-Key.');
   }
 
   #markUsed(sandbox: SandboxRecord): void {

@@ -40,7 +40,9 @@ export interface Commands {
 
 export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
-  const startingCommands = new StartingCommands();
+  // The server of a SQLite file is alone.
+  const isAlone = kindOf(db) === 'sqlite';
+  const startingCommands = new StartingCommands({ ...parts, ...deps, isAlone });
   const shared = { ...parts, ...deps, commands, startingCommands };
   const commandWatches = new CommandWatches(shared);
   const readCommands = new ReadCommands(shared);
@@ -53,8 +55,7 @@ export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps)
       new ChangeCommand({ ...shared, readCommands }),
       new OpenPty(shared),
     ),
-    // The server of a SQLite file is alone.
-    start: () => commandWatches.start(kindOf(db) === 'sqlite'),
+    start: () => commandWatches.start(isAlone),
     stop: () => commandWatches.stop(),
   };
 }

@@ -103,6 +103,8 @@ export interface SandboxCore {
   readonly destroySandbox: DestroySandbox;
   readonly customTemplates: CustomTemplateRepository;
   readonly findTemplates: FindTemplates;
+  /** Whether this server has lost its lease. */
+  readonly isFenced: () => boolean;
 }
 
 /** The composed parts of sandboxes, contexts and runs. */
@@ -230,6 +232,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       destroySandbox,
       customTemplates,
       findTemplates,
+      isFenced,
     },
     routes: [
       ...sandboxRoutes({

@@ -16,9 +16,9 @@ describe('several servers of one database, of which each may end, stand still or
     }
   });
 
-  for (const { seed, fault } of KEPT_SEEDS) {
-    it(`keep every promise with seed ${seed}, which found that ${fault}`, async () => {
-      const { code, output } = await runSimulation('simulate.ts', '--seeds', 1, '--from', seed);
+  for (const { seed, workload, fault } of KEPT_SEEDS) {
+    it(`keep every promise with seed ${seed} of ${workload}, which found that ${fault}`, async () => {
+      const { code, output } = await runSimulation('simulate.ts', '--seeds', 1, '--from', seed, '--workload', workload);
       assert.equal(code, 0, output);
     });
   }

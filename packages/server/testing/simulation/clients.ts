@@ -1,5 +1,6 @@
-/** The clients of a simulation: they create sandboxes, run code and end sandboxes, and repeat what has no final answer. */
-import { operations } from '@cloche/contract';
+/** The clients of a simulation, which repeat every request that has no final answer. */
+import { type CreateSandboxBody, operations } from '@cloche/contract';
+import type { Random } from '@cloche/testkit/random';
 import type { Invariants } from './invariants.ts';
 import type { Answer, Call, SimulatedServer } from './simulated-server.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -15,7 +16,6 @@ const PASSING: ReadonlySet<string> = new Set([
 ]);
 /** When clients that begin together do so. */
 const TOGETHER_MS = 2_000;
-const RUN_MS = 40_000;
 const NO_ANSWER: Answer = { status: 0, body: '', code: 'no answer' };
 
 export interface ClientsWorld {
@@ -39,52 +39,58 @@ export class Clients {
     return this.#working === 0;
   }
 
-  /** Starts a client that uses `sandboxes` sandboxes, one after the other. */
-  start(sandboxes: number): void {
+  /** Starts a client, which does `work`. */
+  start(work: (clients: this) => Promise<void>): void {
     this.#working += 1;
-    const work = async () => {
-      for (let index = 0; index < sandboxes; index += 1) await this.#useSandbox();
-      this.#working -= 1;
-    };
-    work().catch((error: Error) => this.#world.invariants.violate(`a client failed: ${error.stack}`));
+    work(this).then(
+      () => {
+        this.#working -= 1;
+      },
+      (error: Error) => this.#world.invariants.violate(`a client failed: ${error.stack}`),
+    );
   }
 
-  async #useSandbox(): Promise<void> {
+  get random(): Random {
+    return this.#world.time.random;
+  }
+
+  /** Pauses until a client begins: often all of them at once, in the first seconds. */
+  async begin(): Promise<void> {
     const { time } = this.#world;
     const { random } = time;
-    // Often all of them at once, in the first seconds.
     const beginsMs = random.chance(0.5) ? TOGETHER_MS - time.elapsed() + random.next() * 5 : random.next() * 3_000;
     await time.pause(beginsMs, 'a client begins');
-    const body = {
-      ttlMs: random.pick([12_000, 60_000, 120_000]),
-      ...(random.chance(0.35) ? { idleTimeoutMs: random.pick([1_000, 3_000]) } : {}),
-    };
-    const created = await this.#insist({ operation: operations.createSandbox, body, key: this.#nextKey() });
-    if (created.status !== 201) return;
-    const sandboxId: string = JSON.parse(created.body).sandbox.id;
-    const params = { sandboxId };
-    if (random.chance(0.5)) {
-      const query = { waitFor: 'ready', waitMs: 20_000 };
-      await this.#insist({ operation: operations.getSandbox, params, query });
-    }
-    const runs = random.below(3);
-    for (let index = 0; index < runs; index += 1) {
-      const code = `sleep ${random.pick([0, 50, 1_500, 14_000])}\nprint done`;
-      const run = { operation: operations.runCode, params, body: { code, language: 'python', timeoutMs: RUN_MS } };
-      const answer = await this.#insist({ ...run, key: this.#nextKey() });
-      if (answer.status !== 200) return;
-      if (random.chance(0.3)) await time.pause(random.next() * 4_000, 'a client thinks');
-    }
-    if (random.chance(0.5)) await this.#insist({ operation: operations.killSandbox, params, key: this.#nextKey() });
   }
 
-  #nextKey(): string {
+  /** Pauses between two requests. */
+  async think(): Promise<void> {
+    const { time } = this.#world;
+    await time.pause(time.random.next() * 4_000, 'a client thinks');
+  }
+
+  /** Returns the id of a new sandbox; sometimes only when it is ready. Undefined if the service refuses it. */
+  async createSandbox(body: CreateSandboxBody): Promise<string | undefined> {
+    const created = await this.insist({ operation: operations.createSandbox, body, key: this.nextKey() });
+    if (created.status !== 201) return undefined;
+    const sandboxId: string = JSON.parse(created.body).sandbox.id;
+    if (this.random.chance(0.5)) {
+      const query = { waitFor: 'ready', waitMs: 20_000 };
+      await this.insist({ operation: operations.getSandbox, params: { sandboxId }, query });
+    }
+    return sandboxId;
+  }
+
+  async killSandbox(sandboxId: string): Promise<void> {
+    await this.insist({ operation: operations.killSandbox, params: { sandboxId }, key: this.nextKey() });
+  }
+
+  nextKey(): string {
     this.#keys += 1;
     return `key_${this.#keys}`;
   }
 
   /** Sends a request until it has a final answer; sometimes the same request several times at once. */
-  async #insist(call: Call): Promise<Answer> {
+  async insist(call: Call): Promise<Answer> {
     const { time, invariants } = this.#world;
     const twin = call.key !== undefined && time.random.chance(0.3) ? this.#repeat(call) : undefined;
     const answer = await this.#repeat(call);

@@ -3,6 +3,7 @@ import type { RunOperation } from '@cloche/protocol';
 import type { FakeRuntimeDriver } from '@cloche/testkit';
 import type { SharedDatabase } from './shared-database.ts';
 import type { VirtualTime } from './virtual-time.ts';
+import type { Workload } from './workload.ts';
 
 /** Most live sandboxes of the organization. */
 export const MOST_SANDBOXES = 2;
@@ -14,11 +15,14 @@ const LOOKS_MS = 10_000;
 const OCCUPYING = "('creating', 'starting', 'ready', 'expiring')";
 
 export interface Invariants {
+  readonly workload: Workload;
   /** The first violation, in words; undefined if there was none. */
   readonly violation: string | undefined;
   committed(): void;
   beforeStop(sandboxId: string, generation: number): void;
   launched(sandboxId: string): void;
+  /** Notes that an agent starts a command that it did not know. */
+  commandStarted(sandboxId: string, commandId: string): void;
   /** Notes an answer to the request with a key. */
   answered(key: string, status: number, body: string): void;
   violate(what: string): void;
@@ -26,8 +30,17 @@ export interface Invariants {
   unrest(): string[];
 }
 
-export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDriver, time: VirtualTime): Invariants {
+export interface WatchedWorld {
+  readonly database: SharedDatabase;
+  readonly runtime: FakeRuntimeDriver;
+  readonly time: VirtualTime;
+  /** Opens the workload, which has invariants of its own. */
+  readonly openWorkload: (violate: (what: string) => void) => Workload;
+}
+
+export function watchInvariants({ database, runtime, time, openWorkload }: WatchedWorld): Invariants {
   const began = new Map<RunOperation, number>();
+  const commands = new Map<string, { readonly id: string; readonly began: number }[]>();
   const answers = new Map<string, string>();
   const judged = new Set<string>();
   let violation: string | undefined;
@@ -35,6 +48,7 @@ export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDr
     violation ??= what;
     time.note(`VIOLATION ${what}`);
   };
+  const workload = openWorkload(violate);
   const executing = () => runtime.instances().flatMap((each) => [...runtime.agentOf(each.sandboxId).executing]);
   const holds = (id: unknown, generation: unknown) =>
     runtime.instances().some((each) => each.sandboxId === id && each.generation === generation);
@@ -55,6 +69,19 @@ export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDr
     if (Number(row?.live) > MOST_SANDBOXES) violate(`${row?.live} sandboxes live, ${MOST_SANDBOXES} may`);
   };
 
+  /** Returns what a sandbox executes now. */
+  const usesOf = (sandboxId: string) => {
+    const agent = runtime.agentOf(sandboxId);
+    const runs = [...agent.executing].map((operation) => ({
+      id: operation.recordId,
+      began: began.get(operation) ?? 0,
+    }));
+    const running = (commands.get(sandboxId) ?? []).filter(
+      ({ id }) => agent.commands.stateOf(id)?.status === 'running',
+    );
+    return [...runs, ...running];
+  };
+
   const judgeEnds = () => {
     const ends = database.read(
       "select id, generation, ending_reason, expires_at from sandboxes where status = 'expiring' and ending_reason is not null",
@@ -65,20 +92,24 @@ export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDr
       if (reason === 'ttl_expired' && Number(expiresAt) > time.now() + CLOCK_MS) violate(`${id} expires too early`);
       if (!holds(id, generation)) continue;
       if (reason === 'platform_cleanup') violate(`${id} is ended as lost, and lives`);
-      const used = [...runtime.agentOf(String(id)).executing].find(
-        (operation) => time.now() - (began.get(operation) ?? 0) > LOOKS_MS,
-      );
-      if (reason === 'idle_expired' && used) violate(`${id} is ended as idle, and executes ${used.recordId}`);
+      const used = usesOf(String(id)).find((use) => time.now() - use.began > LOOKS_MS);
+      if (reason === 'idle_expired' && used) violate(`${id} is ended as idle, and executes ${used.id}`);
     }
   };
 
   return {
+    workload,
     get violation() {
       return violation;
     },
     committed() {
       judgeQuota();
       judgeEnds();
+      workload.committed?.();
+    },
+    commandStarted(sandboxId, id) {
+      commands.set(sandboxId, [...(commands.get(sandboxId) ?? []), { id, began: time.now() }]);
+      workload.commandStarted?.(sandboxId, id);
     },
     beforeStop(id, generation) {
       if (!holds(id, generation)) return;
@@ -120,6 +151,7 @@ export function watchInvariants(database: SharedDatabase, runtime: FakeRuntimeDr
         ...lost,
         ...records.map(({ id, status }) => `sandbox ${id} is ${status}`),
         ...claims.map(({ id }) => `record ${id} is in progress`),
+        ...(workload.unrest?.() ?? []),
       ];
     },
   };

@@ -1,5 +1,17 @@
+import type { WorkloadName } from './workloads/index.ts';
+
 /** Seeds that once violated an invariant because of a fault of the product. They are always run. */
-export const KEPT_SEEDS: readonly { readonly seed: number; readonly fault: string }[] = [
-  { seed: 79, fault: 'a launch stopped its ready sandbox when the answer to its last commit was lost' },
-  { seed: 534, fault: 'a launch did the same, as the only thing that happened' },
-];
+export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: WorkloadName; readonly fault: string }[] =
+  [
+    {
+      seed: 79,
+      workload: 'code runs',
+      fault: 'a launch stopped its ready sandbox when the answer to its last commit was lost',
+    },
+    { seed: 534, workload: 'code runs', fault: 'a launch did the same, as the only thing that happened' },
+    {
+      seed: 1484,
+      workload: 'commands',
+      fault: 'a server that had stood still started a command that another one had counted as lost',
+    },
+  ];

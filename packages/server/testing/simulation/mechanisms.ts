@@ -1,5 +1,7 @@
 /** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
+import { StartingCommands } from '../../src/commands/starting-commands.ts';
 import type { RunCell } from '../../src/driver/runtime-driver.ts';
+import { replace } from './replace.ts';
 
 export const MECHANISMS = [
   /** A server that has lost its lease ends its work. */
@@ -18,6 +20,8 @@ export const MECHANISMS = [
   'transactions',
   /** The end of an idle sandbox is written only if the sandbox is as it was read. */
   'status of a transition',
+  /** A server starts a command only while no other one may count it as lost. */
+  'start in time',
 ] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
@@ -50,4 +54,12 @@ export function rewritten(sql: string, without: ReadonlySet<Mechanism>): string 
 export function runRequest(cell: RunCell, without: ReadonlySet<Mechanism>): RunCell {
   if (!without.has('claim of a run') || !cell.operation) return cell;
   return { ...cell, operation: { ...cell.operation, claim: 1 } };
+}
+
+/** Replaces checks of the product, until the result is disposed of. */
+export function withoutChecks(without: ReadonlySet<Mechanism>): Disposable {
+  const undo = without.has('start in time')
+    ? replace(StartingCommands.prototype, { requireOwn: () => undefined })
+    : () => undefined;
+  return { [Symbol.dispose]: undo };
 }

@@ -4,6 +4,7 @@ import { MECHANISMS, type Mechanism } from './mechanisms.ts';
 import { prepareImage } from './prepare-image.ts';
 import { withFewestFaults } from './shortest-faults.ts';
 import { type SeedResult, simulate } from './simulation.ts';
+import { isWorkload, WORKLOADS } from './workloads/index.ts';
 
 const PROGRESS_SEEDS = 500;
 
@@ -12,6 +13,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '0' },
     only: { type: 'string' },
+    workload: { type: 'string' },
     without: { type: 'string', multiple: true, default: [] },
     trace: { type: 'boolean', default: false },
   },
@@ -23,15 +25,19 @@ const without = values.without as Mechanism[];
 const [count, from] = [Number(values.seeds), Number(values.from)];
 if (!(count > 0 && from >= 0)) throw new Error('--seeds and --from take numbers');
 const only = values.only === undefined ? undefined : new Set(values.only.split(',').filter(Boolean).map(Number));
+const { workload } = values;
+if (workload !== undefined && !isWorkload(workload)) {
+  throw new Error(`--workload takes one of: ${Object.keys(WORKLOADS).join(', ')}`);
+}
 const trace = values.trace ? { trace: print } : {};
 const image = await prepareImage();
 const beganAt = performance.now();
 let simulatedMs = 0;
 for (let seed = from; seed < from + count; seed += 1) {
-  const result = await simulate({ seed, image, only, without, ...trace });
+  const result = await simulate({ seed, image, only, without, workload, ...trace });
   simulatedMs += result.simulatedMs;
   if (result.violation !== undefined) {
-    explain(await withFewestFaults({ seed, image, only, without }, result));
+    explain(await withFewestFaults({ seed, image, only, without, workload }, result));
     process.exitCode = 1;
     break;
   }
@@ -44,13 +50,13 @@ for (let seed = from; seed < from + count; seed += 1) {
   }
 }
 
-function explain({ seed, violation, faults, digest, events }: SeedResult): void {
-  print(`seed ${seed}: ${violation}`);
+function explain({ seed, workload: name, violation, faults, digest, events }: SeedResult): void {
+  print(`seed ${seed}, ${name}: ${violation}`);
   for (const { number, kind, where } of faults) print(`  fault ${number}: ${kind}, ${where}`);
   print(`  ${events} events, trace ${digest}; to see them:`);
   const numbers = faults.map(({ number }) => number).join(',');
   const controls = without.map((name) => ` --without="${name}"`).join('');
-  print(`  npm run simulate -- --seeds 1 --from ${seed} --only=${numbers}${controls} --trace`);
+  print(`  npm run simulate -- --seeds 1 --from ${seed} --workload="${name}" --only=${numbers}${controls} --trace`);
 }
 
 function print(line: string): void {

@@ -4,13 +4,15 @@ import { FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { Clients } from './clients.ts';
 import { type Fault, Faults } from './faults.ts';
 import { watchInvariants } from './invariants.ts';
-import type { Mechanism } from './mechanisms.ts';
+import { type Mechanism, withoutChecks } from './mechanisms.ts';
 import { NotificationBus } from './notification-bus.ts';
 import { Seams } from './seams.ts';
+import type { ServerWorld } from './server-parts.ts';
 import { SharedDatabase } from './shared-database.ts';
-import { type ServerWorld, SimulatedServer } from './simulated-server.ts';
+import { SimulatedServer } from './simulated-server.ts';
 import { VirtualTime } from './virtual-time.ts';
 import { useVirtualTimers } from './virtual-timers.ts';
+import { WORKLOADS, type WorkloadName, workloadOf } from './workloads/index.ts';
 
 /** Simulated time in which faults happen. */
 const FAULTS_MS = 35_000;
@@ -27,6 +29,8 @@ export interface SeedOptions {
   readonly seed: number;
   /** Contents of the database, from `prepareImage`. */
   readonly image: Uint8Array;
+  /** By default that of the seed. */
+  readonly workload?: WorkloadName | undefined;
   readonly without?: Iterable<Mechanism>;
   /** Numbers of the faults that happen; all by default. */
   readonly only?: ReadonlySet<number> | undefined;
@@ -35,6 +39,7 @@ export interface SeedOptions {
 
 export interface SeedResult {
   readonly seed: number;
+  readonly workload: WorkloadName;
   readonly violation: string | undefined;
   readonly faults: readonly Fault[];
   readonly events: number;
@@ -43,24 +48,31 @@ export interface SeedResult {
   readonly digest: string;
 }
 
-export async function simulate({ seed, image, without = [], only, trace }: SeedOptions): Promise<SeedResult> {
+export async function simulate({ seed, image, only, trace, ...options }: SeedOptions): Promise<SeedResult> {
+  const without = new Set(options.without ?? []);
+  const workload = options.workload ?? workloadOf(seed);
   // Taken before the timers are replaced.
   const turn = realTurn;
   const time = new VirtualTime(seed);
   time.trace = trace;
   const faults = new Faults(seed, only);
-  using _ = useVirtualTimers(time);
+  using _timers = useVirtualTimers(time);
+  using _checks = withoutChecks(without);
   // A trace of the calls costs more than the error, and an event tells more.
   Error.stackTraceLimit = 0;
   const seams = new Seams(time, faults);
   const database = new SharedDatabase(image, time);
   const runtime = new FakeRuntimeDriver();
-  const invariants = watchInvariants(database, runtime, time);
+  const parts = { database, seams, time, runtime, without };
+  const openWorkload = (violate: (what: string) => void) => WORKLOADS[workload]({ ...parts, violate });
+  const invariants = watchInvariants({ ...parts, openWorkload });
   database.onCommitted = invariants.committed;
-  const { beforeStop, launched } = invariants;
-  const bus = new NotificationBus(time, seams);
-  const parts = { database, seams, time, runtime, beforeStop, launched, bus };
-  const world: ServerWorld = { ...parts, ids: new SequentialIds(), without: new Set(without) };
+  const world: ServerWorld = {
+    ...parts,
+    ...invariants,
+    bus: new NotificationBus(time, seams),
+    ids: new SequentialIds(),
+  };
   const servers: SimulatedServer[] = [];
   let made = 0;
   const start = () => {
@@ -87,7 +99,9 @@ export async function simulate({ seed, image, without = [], only, trace }: SeedO
   const { random } = time;
   time.timerLagMs = random.pick([5, 1_000, 4_000, 4_000, 4_000]);
   for (let count = random.pick([2, 2, 3]); count > 0; count -= 1) start();
-  for (let count = random.pick([1, 2, 3]); count > 0; count -= 1) clients.start(1 + random.below(2));
+  for (let count = random.pick([1, 2, 3]); count > 0; count -= 1) {
+    clients.start(invariants.workload.work);
+  }
   let isAtRest = false;
   const look = () => {
     const isOver = time.elapsed() > FAULTS_MS || clients.areDone;
@@ -108,6 +122,7 @@ export async function simulate({ seed, image, without = [], only, trace }: SeedO
   const { violation } = invariants;
   return {
     seed,
+    workload,
     violation,
     faults: faults.happened,
     events: time.fired,

@@ -2,6 +2,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
+import { replace } from './replace.ts';
 import type { SimulatedEvent, VirtualTime } from './virtual-time.ts';
 
 interface TimerOptions {
@@ -119,19 +120,5 @@ export function useVirtualTimers(time: VirtualTime): Disposable {
       for (const each of undo) each();
       syncBuiltinESMExports();
     },
-  };
-}
-
-/** Replaces properties of `target`. Returns the function that restores them. */
-function replace(target: object, values: Readonly<Record<string, unknown>>): () => void {
-  const before = Object.keys(values).map((name) => [name, Object.getOwnPropertyDescriptor(target, name)] as const);
-  for (const [name, value] of Object.entries(values)) {
-    Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: true });
-  }
-  return () => {
-    for (const [name, descriptor] of before) {
-      if (descriptor) Object.defineProperty(target, name, descriptor);
-      else Reflect.deleteProperty(target, name);
-    }
   };
 }

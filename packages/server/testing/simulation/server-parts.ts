@@ -1,0 +1,140 @@
+/** The parts of a simulated server, composed as a real server composes them. */
+import type { IdSource } from '@cloche/server/id-source';
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import type { Authenticator } from '../../src/api-keys/authenticator.ts';
+import type { KeepArtifact } from '../../src/artifacts/keep-artifact.ts';
+import { ResultMemoryLimit } from '../../src/base/result-memory.ts';
+import { Fence } from '../../src/cluster/fence.ts';
+import { ServerLease } from '../../src/cluster/server-lease.ts';
+import { composeSandboxes, type Sandboxes } from '../../src/compose/compose-sandboxes.ts';
+import { composeUsage } from '../../src/compose/compose-usage.ts';
+import type { Database } from '../../src/db/database.ts';
+import { DatabaseClock } from '../../src/db/database-clock.ts';
+import { LiveServers } from '../../src/db/live-servers.ts';
+import type { Notifications } from '../../src/db/notifications.ts';
+import { Transactions } from '../../src/db/transactions.ts';
+import type { RuntimeDriver } from '../../src/driver/runtime-driver.ts';
+import { InFlight } from '../../src/http/in-flight.ts';
+import type { Route } from '../../src/http/route.ts';
+import { HeldClaims } from '../../src/idempotency/held-claims.ts';
+import { Idempotency } from '../../src/idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../../src/idempotency/idempotency-repository.ts';
+import { EventOutbox } from '../../src/outbox/event-outbox.ts';
+import { ProjectAccess } from '../../src/projects/access/project-access.ts';
+import { SqlProjectRepository } from '../../src/projects/project-repository.ts';
+import { Quotas } from '../../src/quotas/quotas.ts';
+import { SETTINGS, SILENT } from '../sandboxes.ts';
+import type { DatabaseWorld } from './database-connections.ts';
+import type { Peer } from './faults.ts';
+import type { NotificationBus } from './notification-bus.ts';
+import type { RuntimeWorld, SimulatedRuntime } from './simulated-runtime.ts';
+import type { Workload } from './workload.ts';
+
+export interface ServerWorld extends DatabaseWorld, RuntimeWorld {
+  readonly ids: IdSource;
+  readonly bus: NotificationBus;
+  readonly workload: Workload;
+}
+
+/** What a workload composes its features of. */
+export interface ServerParts {
+  readonly db: Database;
+  readonly clock: DatabaseClock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly notifications: Notifications;
+  readonly serverId: string;
+  readonly servers: LiveServers;
+  readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
+  readonly driver: RuntimeDriver;
+  readonly sandboxes: Sandboxes['core'];
+  readonly inFlight: InFlight;
+  readonly settings: typeof SETTINGS;
+}
+
+/** What a running server answers requests with. */
+export interface ComposedServer {
+  readonly clock: DatabaseClock;
+  readonly idempotency: Idempotency;
+  readonly inFlight: InFlight;
+  readonly resultMemoryLimit: ResultMemoryLimit;
+  readonly routes: ReadonlyMap<string, Route>;
+  /** Undefined if every request has all scopes. */
+  readonly authenticator: Authenticator | undefined;
+  readonly isFenced: () => boolean;
+  start(): Promise<void>;
+}
+
+export async function composeServer(
+  peer: Peer,
+  db: Database,
+  { driver }: SimulatedRuntime,
+  { ids, bus, without, time, workload }: ServerWorld,
+): Promise<ComposedServer> {
+  const serverId = peer.name;
+  // Each process counts from its own beginning.
+  const startedAt = time.now();
+  const elapsed = () => time.now() - startedAt;
+  const clock = new DatabaseClock(db, elapsed);
+  await clock.sync();
+  const log = SILENT;
+  const transactions = new Transactions(db);
+  const outbox = new EventOutbox(db, clock, ids);
+  const notifications = bus.join(peer);
+  const shared = { db, clock, ids, log, transactions, outbox, notifications };
+  const servers = new LiveServers(db, serverId, clock);
+  const repository = new IdempotencyRepository(db);
+  const fence = without.has('fence') ? undefined : new Fence(() => held.abandonAll(), elapsed);
+  const isFenced = () => fence?.isClosed ?? false;
+  const held = new HeldClaims(isFenced);
+  const idempotency = new Idempotency(repository, serverId, clock, ids, {}, held);
+  const files = { removeExpired: async () => undefined };
+  const known = without.has('failing of unheld claims') ? new AllHeld() : held;
+  const lease = new ServerLease({ ...shared, records: repository, held: known, files, serverId, version: '1', fence });
+  const usage = composeUsage({ ...shared, driver });
+  const projects = new ProjectAccess(new SqlProjectRepository(db));
+  const quotas = new Quotas({ ...shared, defaults: {} });
+  const sandboxes = composeSandboxes({
+    ...shared,
+    usage,
+    projects,
+    quotas,
+    driver,
+    settings: SETTINGS,
+    metrics: new Registry(),
+    // No run of a simulation makes artifacts.
+    keepArtifact: {} as KeepArtifact,
+    servers,
+    isFenced,
+  });
+  const [inFlight, resultMemoryLimit] = [new InFlight(), new ResultMemoryLimit()];
+  const parts = { ...shared, serverId, servers, projects, quotas, driver, sandboxes: sandboxes.core, inFlight };
+  const feature = await workload.compose?.({ ...parts, settings: SETTINGS }, peer);
+  const routes = [...sandboxes.routes, ...(feature?.routes ?? [])];
+  return {
+    clock,
+    idempotency,
+    inFlight,
+    resultMemoryLimit,
+    routes: new Map(routes.map((route) => [route.operation.id, route])),
+    authenticator: feature?.authenticator,
+    isFenced,
+    async start() {
+      await lease.start();
+      await sandboxes.start();
+      usage.start();
+      await feature?.start?.();
+    },
+  };
+}
+
+/** Knows every claim, so that no heartbeat fails one. */
+class AllHeld extends HeldClaims {
+  override has(): boolean {
+    return true;
+  }
+}
