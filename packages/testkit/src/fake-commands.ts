@@ -64,6 +64,7 @@ class FakeCommand {
  */
 export class FakeCommands implements AgentCommands {
   readonly #commands = new Map<string, FakeCommand>();
+  readonly #prevented = new Set<string>();
   readonly #requireAlive: () => void;
   /** Number of commands that were started, without repeated requests. */
   started = 0;
@@ -95,6 +96,7 @@ export class FakeCommands implements AgentCommands {
     this.#requireAlive();
     const known = this.#commands.get(id);
     if (known) return known.state;
+    if (this.#prevented.has(id)) throw new AgentError('not_found', `the command ${id} was given up`);
     if (request.cwd.startsWith('/missing')) throw new AgentError('invalid_cwd', 'no such folder');
     const command = new FakeCommand(id, request);
     this.#commands.set(id, command);
@@ -103,6 +105,12 @@ export class FakeCommands implements AgentCommands {
       command.end({ status: 'failed', exitCode: 127, failureReason: 'missing: No such file or directory' });
     } else void this.#execute(command);
     return command.state;
+  }
+
+  async prevent(id: string): Promise<AgentCommand> {
+    this.#requireAlive();
+    this.#prevented.add(id);
+    return this.#get(id).state;
   }
 
   async get(id: string): Promise<AgentCommand> {

@@ -247,6 +247,24 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await assert.rejects(openContext('cctx_closed'), { kind: 'not_found' });
     });
 
+    it('does not start a command that was given up, and returns one that has started', async () => {
+      const request = {
+        argv: ['true'],
+        cwd: '/workspace',
+        env: {},
+        user: 'user',
+        stdinOpen: false,
+        logBytes: 1000,
+      } as const;
+      const { commands } = agent;
+      const startCommand = (id: string) => commands.start(id, { ...request, argv: [...request.argv] }, patience());
+      await assert.rejects(commands.prevent('cmd_given_up', patience()), { kind: 'not_found' });
+      await assert.rejects(startCommand('cmd_given_up'), { kind: 'not_found' });
+      await assert.rejects(commands.get('cmd_given_up', patience()), { kind: 'not_found' });
+      const { id } = await startCommand('cmd_started');
+      assert.equal((await commands.prevent('cmd_started', patience())).id, id);
+    });
+
     it('executes the run of the highest claim of a request: ends a lower one, and refuses one that comes late', async () => {
       await openContext('cctx_claims');
       const claimed = (claim: number, code: string) => {

@@ -24,7 +24,7 @@ export class CommandRegistry {
   readonly #commands = new Map<string, Command>();
   /** Ended commands, in the order in which they ended. */
   #ended: Command[] = [];
-  /** Ids of dropped commands. A request with one of them must not start a second command. */
+  /** Ids of dropped commands, and of those that must never start. A request with one of them starts no command. */
   readonly #forgotten = new Set<string>();
 
   constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
@@ -55,6 +55,12 @@ export class CommandRegistry {
     return command;
   }
 
+  /** Returns a command. Throws `not_found`, and then the command never starts, however late a request for it comes. */
+  prevent(id: string): Command {
+    if (!this.#commands.has(id)) this.#remember(id);
+    return this.get(id);
+  }
+
   async killAll(): Promise<void> {
     await Promise.all([...this.#commands.values()].map((command) => command.kill()));
   }
@@ -66,7 +72,7 @@ export class CommandRegistry {
 
   #launch(id: string, request: StartCommand): Command {
     if (this.#forgotten.has(id))
-      throw new AgentError('not_found', `The command ${id} has ended and is no longer kept.`);
+      throw new AgentError('not_found', `The command ${id} has ended, or was given up before it started.`);
     if (this.#commands.size - this.#ended.length >= MAX_RUNNING) {
       throw new AgentError('queue_full', `${MAX_RUNNING} commands are already running.`);
     }
@@ -110,7 +116,11 @@ export class CommandRegistry {
     command.log.drop();
     this.#commands.delete(command.id);
     this.#ended = this.#ended.filter((other) => other !== command);
-    if (this.#forgotten.size < MAX_FORGOTTEN) this.#forgotten.add(command.id);
+    this.#remember(command.id);
+  }
+
+  #remember(id: string): void {
+    if (this.#forgotten.size < MAX_FORGOTTEN) this.#forgotten.add(id);
   }
 }
 

@@ -60,6 +60,8 @@ export async function routeCommand(
       commands.get(id).resize(readTerminalSize(await readJson(request)));
       return answer(response, 204);
     }
+    case 'POST prevent':
+      return answer(response, 200, commands.prevent(id).description);
     case 'POST kill': {
       const command = commands.get(id);
       const signal = readSignal(await readJson(request));

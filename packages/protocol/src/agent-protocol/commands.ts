@@ -11,6 +11,7 @@
  * | `POST /commands/:id/follow` | `FollowCommandLog` → a stream of `AgentCommandEvent`, one JSON text per line |
  * | `POST /commands/:id/stdin` | `WriteStdin` → 204 once the command can receive more |
  * | `POST /commands/:id/resize` | `TerminalSize` → 204; for a command with a terminal |
+ * | `POST /commands/:id/prevent` | `{}` → `AgentCommand`; otherwise `not_found`, and a later `PUT` of the id too |
  * | `POST /commands/:id/kill` | `SignalCommand` → `AgentCommand`; after SIGKILL the command has ended |
  *
  * Closing a connection does not affect the command.

@@ -13,6 +13,10 @@ const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postg
 const watcherOf = async ({ db }: CommandsWorld, id: string) =>
   (await db.selectFrom('commands').select('watched_by').where('id', '=', id).executeTakeFirst())?.watched_by;
 
+/** Returns the status in the record, without a look at the agent. */
+const statusOf = async ({ db }: CommandsWorld, id: string) =>
+  (await db.selectFrom('commands').select('status').where('id', '=', id).executeTakeFirst())?.status;
+
 describe('a command in the background, with several servers', { skip }, () => {
   it('is watched by another one when its server no longer lives, and its sandbox does not become idle', async () => {
     await using a = await openCommands();
@@ -142,6 +146,33 @@ describe('a command that another server is about to start', () => {
     const id = await insertStarting(a, sandboxId, 'srv_1');
     await a.loseLease();
     await eventually(async () => (await b.getCommand(sandboxId, id)).status === 'failed', { because: 'it is lost' });
+  });
+
+  it('is not started by a server that stood still, once another one has recorded it as lost', async () => {
+    for (const look of skip ? ['a request'] : ['a watch', 'a request']) {
+      await using a = await openCommands();
+      await using b = await a.beside('srv_2');
+      const sandboxId = await a.createReady();
+      const agent = a.agent(sandboxId);
+      const [begun, goOn] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()];
+      const start = agent.start.bind(agent);
+      agent.start = async (id, request) => {
+        begun.resolve(id);
+        await goOn.promise;
+        return start(id, request);
+      };
+      const creation = a.runCommand(sandboxId, { command: 'print x', background: true });
+      const refused = assert.rejects(creation);
+      const id = await begun.promise;
+      await a.loseLease();
+      if (look === 'a watch')
+        await eventually(async () => (await statusOf(b, id)) === 'failed', { because: 'the watch finds it lost' });
+      else assert.equal((await b.getCommand(sandboxId, id)).status, 'failed');
+      goOn.resolve();
+      await refused;
+      assert.equal(agent.started, 0);
+      assert.equal((await b.getCommand(sandboxId, id)).status, 'failed');
+    }
   });
 
   it('is followed once it has started', async () => {

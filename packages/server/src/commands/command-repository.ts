@@ -24,7 +24,7 @@ export interface CommandRepository {
   releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
-  /** Removes the record of a command that was not started. */
+  /** Removes the record of a command that was not started, unless its end is recorded: another server gave it up. */
   remove(id: CommandId): Promise<void>;
 }
 
@@ -121,7 +121,7 @@ export class SqlCommandRepository implements CommandRepository {
   }
 
   async remove(id: CommandId): Promise<void> {
-    await this.#db.deleteFrom('commands').where('id', '=', id).execute();
+    await this.#db.deleteFrom('commands').where('id', '=', id).where('status', '=', 'running').execute();
   }
 
   #of(sandboxId: SandboxId) {

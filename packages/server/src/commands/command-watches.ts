@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { Loop } from '../base/loop.ts';
 import type { LiveServers } from '../db/live-servers.ts';
-import { AgentError } from '../driver/runtime-driver.ts';
+import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
@@ -107,9 +107,25 @@ export class CommandWatches {
       if (ending) await commands.finish(record, ending);
       return ending !== undefined;
     } catch (error) {
-      if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
+      if (!isUnknown(error)) throw error;
+      if (await this.#startedMeanwhile(agent.commands, record, signal)) return false;
       await commands.finish(record, lostEnding(record, 'The command never started.', clock.now()));
       return true;
     }
   }
+
+  /** If not, the command never starts: its server may only have stood still, and go on when the command counts as lost. */
+  async #startedMeanwhile(agent: AgentCommands, { id }: CommandRecord, signal: AbortSignal): Promise<boolean> {
+    try {
+      await agent.prevent(id, signal);
+      return true;
+    } catch (error) {
+      if (isUnknown(error)) return false;
+      throw error;
+    }
+  }
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof AgentError && error.kind === 'not_found';
 }

@@ -118,8 +118,10 @@ export class ReadCommands {
   ): Promise<CommandRecord> {
     const { commands, clock } = this.#deps;
     try {
-      const known = await this.act(sandbox, bounds, ask);
+      let known = await this.act(sandbox, bounds, ask);
       if (!known && (await this.#mayBeStarting(record))) return record;
+      // Its server may only have stood still: when it goes on, it must not start what is recorded as lost.
+      known ??= await this.act(sandbox, bounds, (agent, signal) => agent.prevent(record.id, signal));
       const ending = known
         ? endingOf(record, known, clock.now())
         : lostEnding(record, 'The sandbox no longer has the command.', clock.now());

@@ -5,6 +5,7 @@ import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { CodeContextTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction } from '../db/transactions.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { ContextRecord } from './context.ts';
 
 /** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */
@@ -23,8 +24,11 @@ export interface ContextRepository {
   list(sandboxId: SandboxId): Promise<ContextRecord[]>;
   /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
-  /** Removes the record of a context that could not be opened. */
-  remove(id: ContextId): Promise<void>;
+  /**
+   * Removes the record of a context that could not be opened. Returns false, and leaves it, if a later claim of the request
+   * exists: another server then uses it, or has answered with it.
+   */
+  remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean>;
 }
 
 export class SqlContextRepository implements ContextRepository {
@@ -110,8 +114,17 @@ export class SqlContextRepository implements ContextRepository {
     return row && toRecord(row);
   }
 
-  async remove(id: ContextId): Promise<void> {
-    await this.#db.deleteFrom('code_contexts').where('id', '=', id).execute();
+  async remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean> {
+    const later = this.#db
+      .selectFrom('idempotency_records')
+      .select('id')
+      .where('id', '=', claim?.id ?? '');
+    const { numDeletedRows } = await this.#db
+      .deleteFrom('code_contexts')
+      .where('id', '=', id)
+      .where(({ not, exists }) => not(exists(later.where('claim', '>', claim?.claim ?? 0))))
+      .executeTakeFirst();
+    return numDeletedRows > 0n;
   }
 
   #of(sandboxId: SandboxId) {

@@ -7,6 +7,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Transactions } from '../db/transactions.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -35,6 +36,7 @@ export interface ContextCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
+  readonly claimedRecord?: ClaimedRecord | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }
@@ -60,7 +62,7 @@ export class CreateContext {
     try {
       const ready = await sandboxUse.ready(sandbox, { signal: limit.signal, readyMs: timeoutMs });
       const context = await this.#insertOrAdopt(ready, request);
-      if (context.deletedAt === undefined) await this.#open(ready, context, limit.signal);
+      if (context.deletedAt === undefined) await this.#open(ready, context, request.claimedRecord, limit.signal);
       return context;
     } catch (error) {
       throw limit.signal.aborted && error === limit.signal.reason ? notInTime(limit, timeoutMs) : error;
@@ -97,15 +99,19 @@ export class CreateContext {
     return adopted;
   }
 
-  async #open(sandbox: SandboxRecord, context: ContextRecord, signal: AbortSignal): Promise<void> {
+  async #open(
+    sandbox: SandboxRecord,
+    context: ContextRecord,
+    claim: ClaimedRecord | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { sandboxUse, openContexts, contexts, executions } = this.#deps;
     executions.touch(sandbox.id);
     try {
       await sandboxUse.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {
       // Remove the record, so that a retry starts again. Close the context, in case a slow kernel still starts.
-      await contexts.remove(context.id);
-      this.#closeLate(sandbox, context);
+      if (await contexts.remove(context.id, claim)) this.#closeLate(sandbox, context);
       throw error;
     }
   }

@@ -32,6 +32,11 @@ export interface AgentCommands {
   /** Resolves when the command has ended. */
   end(id: string, signal: AbortSignal): Promise<AgentCommand>;
   /**
+   * Returns a command that the agent has. Otherwise throws `not_found`, and the command never starts: a server that stood
+   * still could ask for it late.
+   */
+  prevent(id: string, signal: AbortSignal): Promise<AgentCommand>;
+  /**
    * Resolves when the command has ended. The output is empty if `start` did not request output, or if an earlier call
    * has returned it. Requests memory from `room` before it reads output.
    */

@@ -56,6 +56,10 @@ export class AgentHttpCommands implements AgentCommands {
     return this.#ask({ method: 'GET', path: pathOf(id, 'end') }, signal);
   }
 
+  prevent(id: string, signal: AbortSignal): Promise<AgentCommand> {
+    return this.#ask({ method: 'POST', path: pathOf(id, 'prevent'), message: {} }, signal);
+  }
+
   async result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult> {
     const texts = { stdout: new ResultText(), stderr: new ResultText() };
     for await (const line of this.#lines(pathOf(id, 'result'), {}, signal)) {
