@@ -166,7 +166,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     clock,
     log,
   });
-  const reconciler = new Reconciler({ sandboxes, driver, abandonedLaunches, destroySandbox, log });
+  const isAlone = !isShared;
+  const reconciler = new Reconciler({ sandboxes, driver, abandonedLaunches, destroySandbox, log, isAlone });
   // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));

@@ -81,7 +81,7 @@ export interface RuntimeDriver {
    */
   launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched>;
   /**
-   * Resolves when the agent answers. Calls `onBroken`, possibly more than once, when the last connection to the agent
+   * Resolves when the agent answers. Throws `gone` once the place of the instance says that it does not live. Calls `onBroken`, possibly more than once, when the last connection to the agent
    * has closed: the agent may be gone, or only have been idle for long. Does not call it after `close`.
    */
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;

@@ -11,9 +11,13 @@ import type { DestroySandbox } from './destroy-sandbox.ts';
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
-  readonly abandonedLaunches: AbandonedLaunches;
-  readonly destroySandbox: DestroySandbox;
+  readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
+  readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly log: Logger;
+  /** Whether no other server works with the sandboxes. */
+  readonly isAlone: boolean;
+  /** Time for the answer of an agent. Default: `AGENT_LIMITS.probeMs`. */
+  readonly probeMs?: number;
 }
 
 /**
@@ -69,15 +73,20 @@ export class Reconciler {
   /**
    * Returns whether the agent answers, in whatever version. Uses a new connection, because active runs use the others.
    * Rejects when the place of the instance does not answer.
+   *
+   * An agent that says nothing for `probeMs` counts as answering if there are other servers: they may reach it. It ends when
+   * its place says so, or by its time.
    */
   async #answers(instance: Instance): Promise<boolean> {
-    using limit = new Deadline(AGENT_LIMITS.probeMs);
+    const { isAlone, probeMs = AGENT_LIMITS.probeMs } = this.#deps;
+    using limit = new Deadline(probeMs);
     try {
       const client = await this.#deps.driver.connect(instance, limit.signal);
       await client.close();
       return true;
     } catch (error) {
       if (error instanceof LaunchError) throw error;
+      if (limit.signal.aborted) return !isAlone;
       return error instanceof AgentError && error.kind === 'incompatible';
     }
   }
