@@ -18,6 +18,7 @@ export * from './openapi/document.ts';
 export * from './operation.ts';
 export * from './operations/audit-actions.ts';
 export * from './operations/index.ts';
+export * from './operations/kernel-messages.ts';
 export * from './preview.ts';
 export * from './preview-errors.ts';
 export * from './project.ts';

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { ChannelSockets } from './channels/channel-sockets.ts';
+import { KernelMessages } from './channels/kernel-messages.ts';
 import { JupyterError } from './jupyter-error.ts';
 import { type JupyterDeps, JupyterState } from './jupyter-state.ts';
 import { kernelRoutes } from './rest/kernel-routes.ts';
@@ -66,6 +67,7 @@ export class JupyterRouter {
     const url = this.#pathOf(request);
     const kernelId = CHANNELS.exec(url)?.[1];
     if (kernelId === undefined) throw new JupyterError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
+    const api = this.#state.apiOf(request);
     const kernels = this.#state.kernelsOf(request);
     // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in jupyter-gateway.test.ts.
     const context = await kernels.context(kernelId);
@@ -73,7 +75,8 @@ export class JupyterRouter {
     const room = this.#state.rooms.open(kernelId);
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
-    this.#sockets.open({ request, socket, head, session, context, room, check, shutDown });
+    const kernel = new KernelMessages(api, context);
+    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Cloche } from '@cloche/sdk';
+import { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
-import { clientOf } from './api-key.ts';
+import { type ApiAccess, apiKeyOf } from './api-key.ts';
 import { Rooms } from './channels/rooms.ts';
 import { Kernels } from './kernels/kernels.ts';
 import { SessionNames } from './rest/session-names.ts';
@@ -33,8 +33,14 @@ export class JupyterState {
   }
 
   /** @throws JupyterError 401 */
+  apiOf(request: IncomingMessage): ApiAccess {
+    return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request) };
+  }
+
+  /** @throws JupyterError 401 */
   clientOf(request: IncomingMessage): Cloche {
-    return clientOf(request, this.#deps.apiUrl());
+    // Retries are the client's own.
+    return new Cloche({ ...this.apiOf(request), maxRetries: 0 });
   }
 
   /** @throws JupyterError 401 */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets matplotlib's backend when user code imports matplotlib.
+"""Changes a module when user code imports it: matplotlib, whose backend is set.
 
 The variable `MPLBACKEND` would reach programs that a cell starts, which cannot load this backend.
 """
@@ -10,12 +10,16 @@ import sys
 BACKEND = "module://cloche_kernel.matplotlib_backend"
 
 
-class MatplotlibFinder:
-    """A finder on `sys.meta_path` that removes itself with the first import of matplotlib."""
+class AfterImport:
+    """A finder on `sys.meta_path` that removes itself with the first import of a module."""
+
+    def __init__(self, module_name, change):
+        self._module_name = module_name
+        self._change = change
 
     def find_spec(self, name, path=None, target=None):
-        """Returns the usual spec of matplotlib, whose execution also sets the backend, and None for other modules."""
-        if name != "matplotlib":
+        """Returns the usual spec of the module, whose execution also changes it, and None for other modules."""
+        if name != self._module_name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -26,12 +30,21 @@ class MatplotlibFinder:
 
         def exec_module(module):
             execute(module)
-            module.rcParams["backend"] = module.rcParamsDefault["backend"] = BACKEND
+            self._change(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
 
+def after_import(module_name, change):
+    """Calls `change` with the module once it has been imported."""
+    sys.meta_path.insert(0, AfterImport(module_name, change))
+
+
 def install():
-    """Puts the finder first in line."""
-    sys.meta_path.insert(0, MatplotlibFinder())
+    """Sets matplotlib's backend when it is imported."""
+    after_import("matplotlib", _set_backend)
+
+
+def _set_backend(matplotlib):
+    matplotlib.rcParams["backend"] = matplotlib.rcParamsDefault["backend"] = BACKEND

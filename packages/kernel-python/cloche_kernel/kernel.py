@@ -41,6 +41,8 @@ class Kernel:
         self._cells = SimpleQueue()
         self._loop = CellLoop()
         self._shell = Shell.create(self._publish, self._loop.run)
+        # Made with the first message of Jupyter's protocol.
+        self._session = None
         # The run that is executed, the one that is queued, and the one to interrupt. All change under the lock.
         self._lock = _thread.allocate_lock()
         self._run_id = None
@@ -94,7 +96,7 @@ class Kernel:
                     if assignment is not None:
                         self._exit_on(assignment.mismatch())
                     assignment = None
-                    self._execute(message["runId"], message["code"])
+                    self._execute(message["runId"], message["code"], message.get("message"))
         except OSError:
             # The channel is broken, or user code has closed it.
             os._exit(1)
@@ -130,6 +132,8 @@ class Kernel:
                     self._cells.put(message)
                 elif message["type"] == "interrupt":
                     self._interrupt(message["runId"])
+                elif message["type"] == "message":
+                    self._take_reply(message)
                 elif message["type"] == "synced":
                     waiting = self._syncs.pop(message["sync"], None)
                     if waiting is not None:
@@ -154,6 +158,11 @@ class Kernel:
                 os.killpg(0, signal.SIGINT)
             signal.pthread_kill(self._main_thread, signal.SIGINT)
 
+    def _take_reply(self, message):
+        session = self._session
+        if session is not None and message["runId"] == self._run_id:
+            session.take_reply(message["message"])
+
     def _signal_again(self):
         with self._lock:
             if self._interrupted is not None and self._interrupted == self._run_id:
@@ -175,14 +184,14 @@ class Kernel:
         self._interrupted = None
         raise KeyboardInterrupt
 
-    def _execute(self, run_id, code):
+    def _execute(self, run_id, code, text=None):
         self._streams.repair()
         # Removes a handler of an earlier cell. `signal.signal` takes ten times as long, as it converts values to enums.
         _signal.signal(_signal.SIGINT, self._on_sigint)
         with self._lock:
             self._run_id = run_id
             self._next_run_id = None
-        error = self._run_cell(code)
+        error = self._run_cell(code) if text is None else self._run_cell(text, self._answer)
         with self._lock:
             self._run_id = None
             self._interrupted = None
@@ -196,15 +205,15 @@ class Kernel:
             done["error"] = error
         self._channel.send(done, after=self._take_held(done))
 
-    def _run_cell(self, code):
-        """Runs a cell and returns its error or None. Catches everything that the cell raises."""
+    def _run_cell(self, code, run=None):
+        """Runs a cell, or `run` with its text. Returns its error or None. Catches everything that the cell raises."""
         exception = None
         self._interrupt_is_kept = False
         try:
             self._in_cell = True
             if self._interrupted is not None:
                 signal.raise_signal(signal.SIGINT)
-            exception = self._run_in_shell(code)
+            exception = (run or self._run_in_shell)(code)
         except BaseException as raised:
             exception = raised
         while self._in_cell:
@@ -214,11 +223,21 @@ class Kernel:
                 exception = late if exception is None else exception
         return None if exception is None else to_error(exception)
 
-    def _run_in_shell(self, code):
+    def _answer(self, text):
+        if self._session is None:
+            # Loaded late: most contexts have no client of Jupyter.
+            from cloche_kernel.jupyter.session import Session
+
+            self._session = Session(self._shell, self._run_in_shell, self._send_text)
+        exception = self._session.answer(text)
+        self._publish_figures()
+        return exception
+
+    def _run_in_shell(self, code, counts=True, silent=False):
         shell = self._shell
-        shell.execution_count += 1
+        shell.execution_count += counts
         shell.shown_exception = None
-        result = shell.run(code)
+        result = shell.run(code, silent)
         raised = (result.error_before_exec, result.error_in_exec, shell.shown_exception)
         shell.shown_exception = None
         self._publish_figures()
@@ -241,7 +260,22 @@ class Kernel:
         if role == "result":
             self._send(message)
             return
-        # Waits for the agent, so that what the cell prints next does not overtake this output.
+        self._send_and_wait(message)
+
+    def _send_text(self, text, is_last):
+        """Sends a message of Jupyter's protocol, in order with what the run prints."""
+        run_id = self._run_id
+        if run_id is None or os.getpid() != self._pid:
+            return
+        message = {"type": "message", "runId": run_id, "message": text}
+        if is_last:
+            self._held.append(message)
+            return
+        self._streams.flush()
+        self._send_and_wait(message)
+
+    def _send_and_wait(self, message):
+        """Sends a message and waits for the agent, so that what the cell prints next does not overtake it."""
         number = next(self._sync_numbers)
         waiting = self._syncs[number] = _thread.allocate_lock()
         waiting.acquire()

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from opcode import opmap
+from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
@@ -65,7 +66,7 @@ class ResultHook(DisplayHook):
             return
         self._is_active = True
         shell = self.shell
-        forms, _ = shell.display_formatter.format(result)
+        forms, metadata = shell.display_formatter.format(result)
         if self.exec_result is not None:
             self.exec_result.result = result
         if forms:
@@ -75,7 +76,10 @@ class ResultHook(DisplayHook):
                 and shell.cells_within == 0
                 and _shows_its_value(sys._getframe(1))
             )
-            shell.publish("result", forms, is_last)
+            if shell.session is None:
+                shell.publish("result", forms, is_last)
+            else:
+                shell.session.show_result(forms, metadata, is_last)
         self._is_active = False
 
 
@@ -92,10 +96,15 @@ class DisplaySender(DisplayPublisher):
 
     def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
         """Sends one output."""
-        self.shell.publish("display", data)
+        if self.shell.session is None:
+            self.shell.publish("display", data)
+        else:
+            self.shell.session.display(data, metadata, transient, update)
 
     def clear_output(self, wait=False):
-        """Does nothing: an output that was sent stays."""
+        """Lets Jupyter's clients remove the outputs of the cell. For others an output that was sent stays."""
+        if self.shell.session is not None:
+            self.shell.session.send("iopub", "clear_output", {"wait": bool(wait)})
 
 
 class Shell(InteractiveShell):
@@ -113,6 +122,9 @@ class Shell(InteractiveShell):
     execution_count = 0
     # How many cells run that a cell has started by `run_cell`.
     cells_within = 0
+    # The session of Jupyter's clients, while it answers a message.
+    session = None
+    Completer: Any = None
 
     @classmethod
     def create(cls, publish, run_coroutine):
@@ -143,12 +155,12 @@ class Shell(InteractiveShell):
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
 
-    def run(self, cell):
+    def run(self, cell, silent=False):
         """Runs a cell as `run_cell` does, without a history. Returns IPython's result."""
         sys.displayhook = self.displayhook
-        if self.plain_cells.takes(cell):
+        if self.plain_cells.takes(cell) and not silent:
             return self.plain_cells.run(cell)
-        return super().run_cell(cell, store_history=False)
+        return super().run_cell(cell, store_history=False, silent=silent)
 
     def run_cell(self, *arguments, **options):
         """Runs a cell for user code, within the cell that calls this."""
@@ -195,7 +207,7 @@ class Shell(InteractiveShell):
         self.configurables.append(self.display_formatter)  # pyright: ignore[reportArgumentType]
 
     def init_completer(self):
-        """Does nothing: the protocol has no completion."""
+        """Does nothing: the first request for completions does it."""
 
     def transform_cell(self, raw_cell):
         """Returns the cell as Python code."""
@@ -223,7 +235,13 @@ class Shell(InteractiveShell):
         return "inline", BACKEND
 
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
-        """Keeps the exception and prints nothing. `%run` and other magics report exceptions only through this."""
+        """Keeps the exception and prints nothing. `%run` and other magics report exceptions only through this.
+
+        Widgets report those of their callbacks, which do not end the cell.
+        """
+        if exc_tuple is not None and self.session is not None:
+            self.session.show_error(exc_tuple[1])
+            return
         self.shown_exception = (exc_tuple or sys.exc_info())[1]
 
     def showsyntaxerror(self, *args, **kwargs):

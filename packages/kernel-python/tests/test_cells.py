@@ -7,12 +7,12 @@ import unittest
 from unittest import mock
 
 from IPython.core.formatters import DisplayFormatter
+from one_kernel import kernel  # pyright: ignore[reportMissingImports]
 
 from cloche_kernel import channel
 from cloche_kernel.channel import Channel
-from cloche_kernel.kernel import HELD_CHARACTERS, Kernel
+from cloche_kernel.kernel import HELD_CHARACTERS
 
-kernel = Kernel()
 shell = kernel._shell
 
 

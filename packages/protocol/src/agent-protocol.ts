@@ -13,6 +13,7 @@
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError`; the id is not opened again |
  * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state is kept |
+ * | `POST /contexts/:contextId/messages` | `AnswerMessage` → 204; for the run that is executed; 404 by agents of an earlier version |
  * | `POST /contexts/:contextId/restart` | → 204; starts a new kernel; the current run ends with `CanceledError` |
  * | `GET /runs` with `Upgrade: cloche-runs` | → 101; afterwards the connection carries runs |
  * | `GET /ports/:port` | with `Upgrade: cloche-tunnel` → 101 and a connection to that port of the sandbox's loopback |
@@ -67,6 +68,11 @@ export const StartRun = Type.Object({
   /** Absent if the request has no `Idempotency-Key`. Agents of earlier releases ignore it. */
   operation: Type.Optional(RunOperation),
   code: Type.String(),
+  /**
+   * A message of a client, to answer in place of running `code`. Agents of earlier releases, and kernels without messages,
+   * run the code, and send no event `message`.
+   */
+  message: Type.Optional(Type.String()),
   /** Asks for `timings` in `done`. Agents of earlier releases ignore it. */
   timed: Type.Optional(Type.Boolean()),
   /** Limit from the arrival of this request, including the wait in the context's queue. */
@@ -82,6 +88,9 @@ export const StartRun = Type.Object({
   }),
 });
 export type StartRun = Static<typeof StartRun>;
+
+/** The answer of a client to a message of the run that its context executes. */
+export const AnswerMessage = Type.Object({ message: Type.String() });
 
 export const RunError = Type.Object({
   name: Type.String(),
@@ -154,11 +163,12 @@ export const AgentRunEvent = Type.Union([
   runEvent('stdout', Type.String()),
   runEvent('stderr', Type.String()),
   runEvent('output', AgentOutput),
+  runEvent('message', Type.String()),
   runEvent('error', RunError),
   runEvent('done', RunDone),
 ]);
 export type AgentRunEvent =
-  | { type: 'stdout' | 'stderr'; runId: string; data: string }
+  | { type: 'stdout' | 'stderr' | 'message'; runId: string; data: string }
   | { type: 'output'; runId: string; data: AgentOutput }
   | { type: 'error'; runId: string; data: RunError }
   | { type: 'done'; runId: string; data: RunDone };

@@ -13,6 +13,8 @@ export const ExecuteMessage = Type.Object({
   type: Type.Literal('execute'),
   runId: Type.String(),
   code: Type.String(),
+  /** A message of a client, to answer in place of running `code`. A kernel that has no messages runs the code. */
+  message: Type.Optional(Type.String()),
   /** Whether this is a warm-up run before the first cell, which makes that one faster and leaves no trace. */
   warmUp: Type.Optional(Type.Boolean()),
 });
@@ -35,7 +37,18 @@ export const AssignMessage = Type.Object({
 
 export type AssignMessage = Static<typeof AssignMessage>;
 
-export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage]);
+/**
+ * A message of a client. To the kernel: the answer to one that the run has sent, and dropped if the run does not wait for
+ * it. From the kernel: what a run that has a message tells the client, in order with its outputs. Only the kernel and the
+ * client know what the text means.
+ */
+export const ClientMessage = Type.Object({
+  type: Type.Literal('message'),
+  runId: Type.String(),
+  message: Type.String(),
+});
+
+export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage, ClientMessage]);
 export type ToKernel = Static<typeof ToKernel>;
 
 /**
@@ -77,6 +90,13 @@ export const KernelError = Type.Object({
 });
 export type KernelError = Static<typeof KernelError>;
 
+/** See `ClientMessage`. */
+export const KernelMessage = Type.Object({
+  ...ClientMessage.properties,
+  sync: Type.Optional(Type.Integer({ minimum: 0 })),
+  drained: Type.Optional(Drained),
+});
+
 /** The run has ended, and everything that it printed has been written to the pipes. */
 export const KernelDone = Type.Object({
   type: Type.Literal('done'),
@@ -89,5 +109,5 @@ export const KernelDone = Type.Object({
 /** The kernel ends, and the agent starts another one instead. */
 export const KernelMismatch = Type.Object({ type: Type.Literal('unfit'), reason: Type.String() });
 
-export const FromKernel = Type.Union([KernelMismatch, KernelReady, KernelOutput, KernelDone]);
+export const FromKernel = Type.Union([KernelMismatch, KernelReady, KernelOutput, KernelMessage, KernelDone]);
 export type FromKernel = Static<typeof FromKernel>;

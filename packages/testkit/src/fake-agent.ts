@@ -6,7 +6,7 @@ import { FakeCommands } from './fake-commands.ts';
 import { FakeDisk } from './fake-disk.ts';
 import { FakeFiles } from './fake-files.ts';
 import { FakePorts } from './fake-ports.ts';
-import { parseToy, type Statement } from './toy-language.ts';
+import { parseMessage, parseToy, type Statement } from './toy-language.ts';
 
 interface FakeContext {
   readonly language: Language;
@@ -24,12 +24,14 @@ type Ending = RunError | 'completed';
 class FakeRun {
   readonly queue: EventQueue<AgentRunEvent>;
   readonly ended = Promise.withResolvers<Ending>();
+  readonly answers: EventQueue<string>;
   isOver = false;
   deaf = false;
   truncated = 0;
 
   constructor(onLeave: () => void) {
     this.queue = new EventQueue(onLeave);
+    this.answers = new EventQueue(() => undefined);
   }
 
   end(ending: Ending): void {
@@ -116,6 +118,10 @@ export class FakeAgent {
         const [current] = this.#get(id).runs;
         current?.end(CANCELED);
       },
+      answer: async (id, message) => {
+        const [current] = this.#get(id).runs;
+        current?.answers.push(message);
+      },
       restart: async (id) => {
         const context = this.#get(id);
         const [current] = context.runs;
@@ -159,7 +165,7 @@ export class FakeAgent {
 
   async *#run(
     id: string,
-    { runId, code, timeoutMs, open, operation }: RunCell,
+    { runId, code, message, timeoutMs, open, operation }: RunCell,
     signal: AbortSignal,
   ): AsyncGenerator<AgentRunEvent, void> {
     if (open) await this.#open(id, open, signal);
@@ -172,7 +178,8 @@ export class FakeAgent {
     const timer = setTimeout(() => {
       if (!run.deaf) run.end({ name: 'TimeoutError', message: `not done within ${timeoutMs} ms` });
     }, timeoutMs);
-    context.queue = context.queue.then(() => this.#execute(context, run, runId, code, operation));
+    const statements = message === undefined ? parseToy(code) : parseMessage(message);
+    context.queue = context.queue.then(() => this.#execute(context, run, runId, statements, operation));
     try {
       yield* run.queue;
     } finally {
@@ -193,7 +200,7 @@ export class FakeAgent {
     context: FakeContext,
     run: FakeRun,
     runId: string,
-    code: string,
+    statements: Statement[],
     operation: RunOperation | undefined,
   ): Promise<void> {
     const startedAt = performance.now();
@@ -201,7 +208,7 @@ export class FakeAgent {
     if (!run.isOver) {
       if (operation) this.onExecution(operation);
       if (operation) this.executing.add(operation);
-      this.#interpret(context, run, runId, parseToy(code)).then(() => run.end('completed'), run.end.bind(run));
+      this.#interpret(context, run, runId, statements).then(() => run.end('completed'), run.end.bind(run));
     }
     const ending = await run.ended.promise;
     if (operation) this.executing.delete(operation);
@@ -252,6 +259,16 @@ export class FakeAgent {
         });
       case 'large':
         return queue.push({ type: 'output', runId, data: textOutput('x'.repeat(Number(text))) });
+      case 'tell':
+        return queue.push({ type: 'message', runId, data: text });
+      case 'ask': {
+        const request = { channel: 'stdin', type: 'input_request', content: { prompt: text, password: false } };
+        queue.push({ type: 'message', runId, data: JSON.stringify(request) });
+        const answer = await Promise.race([run.answers[Symbol.asyncIterator]().next(), ended.promise]);
+        if (typeof answer === 'object' && 'value' in answer && answer.value)
+          print('stdout', JSON.parse(answer.value).content.value);
+        return;
+      }
       case 'set':
         context.variables.set(first, rest.join(' '));
         return;

@@ -109,6 +109,11 @@ export class Context {
     if (this.#current !== undefined) this.#end(this.#current, canceled('The run was interrupted.'));
   }
 
+  /** Passes a client's answer to the current run. Does nothing without one. */
+  answer(message: string): void {
+    if (this.#current?.begun && !this.#current.ended) this.#kernel?.answer(this.#current.id, message);
+  }
+
   /** Ends the current run and starts a new kernel. Queued runs are executed by the new kernel. */
   async restart(): Promise<void> {
     const kernel = this.#detachKernel();
@@ -166,8 +171,9 @@ export class Context {
   #onMessage(message: RunMessage): void {
     const run = this.#current;
     if (run === undefined || run.id !== message.runId) return;
-    if (message.type === 'output') {
-      run.output(message);
+    if (message.type !== 'done') {
+      if (message.type === 'output') run.output(message);
+      else run.tell(message.message);
       this.#slowDown();
       return;
     }
@@ -231,9 +237,9 @@ export class Context {
     const run = this.#queue.shift();
     if (run === undefined) return;
     this.#current = run;
-    this.#executionCount++;
+    if (run.message === undefined) this.#executionCount++;
     run.begin();
-    kernel.execute(run.id, run.code);
+    kernel.execute(run);
     // Done while the kernel reads the code, so that it delays nothing.
     this.#busyTimer = setTimeout(() => kernel.setBusy(true), MARK_BUSY_MS);
     this.#oomKillsBefore = countOomKillsLately();

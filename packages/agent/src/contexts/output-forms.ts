@@ -60,6 +60,17 @@ export class OutputForms {
     });
   }
 
+  /** Counts a message as an output of its size. Returns whether it may be sent. */
+  admits(message: string): boolean {
+    const bytes = jsonBytes(message);
+    const limit = Math.min(this.#limits.outputBytes, this.#limits.outputsBytes - this.#bytes);
+    // The last output says that there are no more.
+    if (bytes > limit || this.#outputs >= MAX_OUTPUTS - 1) return false;
+    this.#outputs += 1;
+    this.#bytes += bytes;
+    return true;
+  }
+
   #bounded(mimeType: string, value: string): OutputContent {
     const bytes = jsonBytes(value);
     const typeBytes = jsonBytes(mimeType);

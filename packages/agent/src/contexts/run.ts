@@ -4,6 +4,9 @@ import type { StandardStream } from '../base/standard-stream.ts';
 import { EventWriter } from './event-writer.ts';
 import { OutputForms } from './output-forms.ts';
 
+/** How a note calls a message that was left out. */
+const MESSAGE_TYPE = 'text/x-message';
+
 /** Receives the events of a run. */
 export interface RunClient {
   /** Whether the client reads too slowly, so that the kernel should be paused. */
@@ -25,6 +28,8 @@ export interface RunListener {
 export class Run {
   readonly id: string;
   readonly code: string;
+  /** The message of a client that the run answers. */
+  readonly message: string | undefined;
   readonly timeoutMs: number;
   readonly #arrivedAt: number;
   readonly #client: RunClient;
@@ -42,6 +47,7 @@ export class Run {
   constructor(start: StartRun, client: RunClient, arrivedAt: number) {
     this.id = start.runId;
     this.code = start.code;
+    this.message = start.message;
     this.timeoutMs = start.timeoutMs;
     this.#arrivedAt = arrivedAt;
     this.#client = client;
@@ -101,6 +107,18 @@ export class Run {
   output(message: Extract<FromKernel, { type: 'output' }>): void {
     if (this.#ended) return;
     for (const output of this.#forms.convert(message.role, message.forms)) {
+      this.#writer.event({ type: 'output', runId: this.id, data: output });
+    }
+  }
+
+  /** Sends a message of the kernel to the client, if the run answers one. A message that is too large becomes an output. */
+  tell(message: string): void {
+    if (this.#ended || this.message === undefined) return;
+    if (this.#forms.admits(message)) {
+      this.#writer.event({ type: 'message', runId: this.id, data: message });
+      return;
+    }
+    for (const output of this.#forms.convert('display', { [MESSAGE_TYPE]: message })) {
       this.#writer.event({ type: 'output', runId: this.id, data: output });
     }
   }

@@ -9,7 +9,7 @@ import { serveRuns } from '../contexts/run-connection.ts';
 import type { SandboxProvisioner } from '../provisioning/sandbox-provisioner.ts';
 import type { TerminalRegistry } from '../terminals/terminal-registry.ts';
 import { answer, timeAnswer } from '../wire/answer.ts';
-import { readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
+import { readAnswerMessage, readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
 import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
 import type { FileRequests } from './file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
@@ -80,6 +80,9 @@ async function route(
       return answer(response, 204);
     case 'POST contexts :id interrupt':
       contexts.get(id).interrupt();
+      return answer(response, 204);
+    case 'POST contexts :id messages':
+      contexts.get(id).answer(readAnswerMessage(await readJson(request)));
       return answer(response, 204);
     case 'POST contexts :id restart':
       await contexts.get(id).restart();

@@ -28,6 +28,14 @@ export function readKernelMessage(value: unknown): FromKernel {
         ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
         ...(fields.drained === true && DRAINED),
       };
+    case 'message':
+      return {
+        type: 'message',
+        runId: textOf(fields.runId),
+        message: textOf(fields.message),
+        ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
+        ...(fields.drained === true && DRAINED),
+      };
     case 'done': {
       const done = { type: 'done', runId: textOf(fields.runId), ...(fields.drained === true && DRAINED) } as const;
       const executionCount = integerOf(fields.executionCount);

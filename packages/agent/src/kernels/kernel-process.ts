@@ -12,6 +12,14 @@ import type { KernelOptions, KernelPlace } from './start-kernel.ts';
 /** Longest time between the end of a kernel's process and the end of its socket, in either order. */
 const FINAL_OUTPUT_MS = 200;
 
+/** What a kernel executes. */
+export interface KernelRun {
+  readonly id: string;
+  readonly code: string;
+  /** A message to answer in place of running the code. */
+  readonly message?: string | undefined;
+}
+
 /** A kernel, from its start to its end. A forked kernel that does not become ready is replaced by a new process. */
 export class KernelProcess {
   readonly #options: KernelOptions;
@@ -80,11 +88,16 @@ export class KernelProcess {
     return true;
   }
 
-  /** Runs a cell. Call it only when the kernel is ready, for one cell at a time. */
-  execute(runId: string, code: string): void {
-    const message: ExecuteMessage = { type: 'execute', runId, code };
-    if (this.#osProcess.forked && !this.#hasAnswered) this.#first = message;
-    this.#link?.send(message);
+  /** Runs a cell, or answers a message. Call it only when the kernel is ready, for one run at a time. */
+  execute({ id: runId, code, message }: KernelRun): void {
+    const execute: ExecuteMessage = { type: 'execute', runId, code, ...(message !== undefined && { message }) };
+    if (this.#osProcess.forked && !this.#hasAnswered) this.#first = execute;
+    this.#link?.send(execute);
+  }
+
+  /** Passes a client's answer to the run, which is executed. */
+  answer(runId: string, message: string): void {
+    this.#link?.send({ type: 'message', runId, message });
   }
 
   /** Interrupts the cell of that run, if the kernel executes it. */
@@ -206,7 +219,7 @@ export class KernelProcess {
       this.#hasAnswered = true;
       this.#first = undefined;
       this.#listener.message(message);
-      if (message.type === 'output' && message.sync !== undefined) {
+      if (message.type !== 'done' && message.sync !== undefined) {
         this.#link?.send({ type: 'synced', sync: message.sync });
       }
     }

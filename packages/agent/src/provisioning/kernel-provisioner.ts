@@ -5,7 +5,7 @@ import type { KernelProcess } from '../kernels/kernel-process.ts';
 /** The part of a kernel that a context uses. */
 export type ContextKernel = Pick<
   KernelProcess,
-  'ready' | 'execute' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
+  'ready' | 'execute' | 'answer' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
 >;
 
 export interface KernelRequest {

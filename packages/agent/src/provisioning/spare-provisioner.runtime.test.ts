@@ -97,7 +97,7 @@ describe('a spare kernel', () => {
       },
     });
     taken.warmUp({ runId: 'warm-up', code: '0', listener: listener(said.warmUp) });
-    taken.execute('mine', '1 + 1');
+    taken.execute({ id: 'mine', code: '1 + 1' });
     await done.promise;
     await taken.stop('the test is over');
     assert.deepEqual(said, { mine: ['output', 'done'], warmUp: [] });

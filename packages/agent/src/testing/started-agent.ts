@@ -38,7 +38,7 @@ export interface OpenRun extends AsyncIterable<AgentRunEvent> {
 
 const UPGRADE = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
 
-export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId' | 'open'>> & {
+export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId' | 'open' | 'message'>> & {
   limits?: Partial<StartRun['limits']>;
 };
 
@@ -114,11 +114,11 @@ export class StartedAgent implements AsyncDisposable {
 
   async start(contextId: string, code: string, options: RunOptions = {}): Promise<OpenRun> {
     const startedAt = performance.now();
-    const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {}, open } = options;
-    const message = { contextId, open, runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
+    const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {}, open, message } = options;
+    const start = { contextId, open, runId, code, message, timeoutMs, limits: { ...LIMITS, ...limits } };
     const connection = connect(join(this.folder, 'agent.sock'));
     await once(connection, 'connect');
-    connection.write(`${UPGRADE}${JSON.stringify(message)}\n`);
+    connection.write(`${UPGRADE}${JSON.stringify(start)}\n`);
     const events = readEvents(connection);
     return {
       connection,

@@ -156,7 +156,7 @@ class LentKernel implements KernelProvisioner {
     queueMicrotask(() => listener.ready());
     return {
       ready: true,
-      execute: (runId, code) => {
+      execute: ({ id: runId, code }) => {
         isWarmingUp = kernel.warmUp({ runId, code, listener });
       },
       setBusy: (busy) => {
@@ -166,6 +166,7 @@ class LentKernel implements KernelProvisioner {
       pause: () => undefined,
       resume: () => undefined,
       interrupt: () => undefined,
+      answer: () => undefined,
       isCrowded: () => false,
       stop: async () => undefined,
     };

@@ -56,6 +56,7 @@ export function readStartRun(body: unknown): StartRun {
     runId: textIn(fields, 'runId'),
     ...(fields.operation !== undefined && { operation: readOperation(objectIn(fields, 'operation')) }),
     code: textIn(fields, 'code'),
+    ...(fields.message !== undefined && { message: textIn(fields, 'message') }),
     ...(fields.timed === true && { timed: true }),
     timeoutMs: integerIn(fields, 'timeoutMs', 1),
     limits: {
@@ -65,6 +66,10 @@ export function readStartRun(body: unknown): StartRun {
       outputsBytes: integerIn(limits, 'outputsBytes', 0),
     },
   };
+}
+
+export function readAnswerMessage(body: unknown): string {
+  return textIn(fieldsOf(body, 'body'), 'message');
 }
 
 function readOperation(fields: Fields): RunOperation {

@@ -5,8 +5,8 @@ import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
-const ContextParams = Type.Object({ sandboxId: SandboxIdSchema, contextId: ContextIdSchema });
-const ContextResponse = Type.Object({ context: CodeContext });
+export const ContextParams = Type.Object({ sandboxId: SandboxIdSchema, contextId: ContextIdSchema });
+export const ContextResponse = Type.Object({ context: CodeContext });
 const collection = '/v1/sandboxes/{sandboxId}/code/contexts';
 const common = { tag: 'Code contexts', scope: 'code:run' } as const;
 

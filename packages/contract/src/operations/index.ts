@@ -21,6 +21,7 @@ import * as workspaceArchives from './workspace-archives.ts';
 import * as workspaceRuns from './workspace-runs.ts';
 
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
+const { ContextParams: _context, ContextResponse: _contextAnswer, ...contextOperations } = codeContexts;
 const { WorkspaceRunParams: __, WorkspaceRunResponse: ___, ...workspaceRunOperations } = workspaceRuns;
 const { TemplateParams: _template, ...templateOperations } = templates;
 const { BuildParams: _build, ...templateBuildOperations } = templateBuilds;
@@ -29,7 +30,7 @@ const { BuildParams: _build, ...templateBuildOperations } = templateBuilds;
 export const operations = {
   ...sandboxOperations,
   ...metrics,
-  ...codeContexts,
+  ...contextOperations,
   ...codeRuns,
   ...commands,
   ...files,

@@ -4,7 +4,8 @@ import type { Context } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 import { isKernelGone } from '../jupyter-error.ts';
-import { serveControl } from './control-requests.ts';
+import { isControl, serveControl } from './control-requests.ts';
+import type { KernelMessages } from './kernel-messages.ts';
 import type { Message } from './message.ts';
 import type { Connection, Room } from './room.ts';
 import { jsonWire, OFFSETS_PROTOCOL, offsetsWire, type Wire } from './wire.ts';
@@ -23,6 +24,7 @@ export interface ChannelRequest {
   readonly head: Buffer;
   readonly session: string | undefined;
   readonly context: Context;
+  readonly kernel: KernelMessages;
   readonly room: Room;
   /** Rejects if the key or the kernel no longer works. */
   readonly check: () => Promise<unknown>;
@@ -56,30 +58,38 @@ export class ChannelSockets {
 
   #serve(
     socket: WebSocket,
-    { session, context, room, check, shutDown }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
+    { session, context, kernel, room, check, shutDown }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
   ) {
     const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
     const connection: Connection = {
       session,
       context,
+      kernel,
       send: (message) => send(socket, wire, message),
-      close: () => socket.close(),
+      close: () => socket.close(POLICY_VIOLATION),
     };
     socket.on('error', () => socket.terminate());
     socket.once('close', () => room.leave(connection));
     socket.on('message', (data, isBinary) => {
-      const message = this.#read(socket, wire, data, isBinary);
-      if (message?.channel === 'shell') room.ask(connection, message);
+      const frame = bytesOf(data);
+      const message = this.#read(socket, wire, frame, isBinary);
+      if (!message) return;
       // Answers what fails by itself.
-      if (message?.channel === 'control') void serveControl(room, { connection, message, shutDown });
+      if (isControl(message)) void serveControl(room, { connection, message, shutDown });
+      else if (message.channel === 'shell') room.ask(connection, message, frame.length);
+      else if (message.header.msg_type === 'input_reply') room.takeInput(connection, message).catch(this.#onLostInput);
     });
     this.#watch(socket, check);
     room.enter(connection);
   }
 
-  #read(socket: WebSocket, wire: Wire, data: RawData, isBinary: boolean): Message | undefined {
+  readonly #onLostInput = (error: unknown) => {
+    // The cell goes on to wait: the client can be asked again after an interrupt.
+    this.#log.warn({ err: error }, 'a line of input did not reach its kernel');
+  };
+
+  #read(socket: WebSocket, wire: Wire, bytes: Buffer, isBinary: boolean): Message | undefined {
     try {
-      const bytes = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
       return wire.decode(isBinary ? bytes : bytes.toString());
     } catch (error) {
       this.#log.debug({ err: error }, 'a Jupyter client sent what is no message');
@@ -112,6 +122,10 @@ export class ChannelSockets {
     });
     socket.once('close', () => clearInterval(timer));
   }
+}
+
+function bytesOf(data: RawData): Buffer {
+  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
 }
 
 /** Resolves when the client has read enough to take more, or has gone. */

@@ -9,6 +9,11 @@ export interface ControlRequest {
   readonly shutDown: () => Promise<void>;
 }
 
+/** Requests that do not wait for cells, also if they come by the shell channel, as those of earlier clients do. */
+export function isControl({ channel, header }: Message): boolean {
+  return channel === 'control' || (channel === 'shell' && /^(?:shutdown|interrupt)_request$/.test(header.msg_type));
+}
+
 /** Answers a request of the control channel, which does not wait for cells. */
 export async function serveControl(room: Room, request: ControlRequest): Promise<void> {
   const { connection, message } = request;
@@ -17,14 +22,14 @@ export async function serveControl(room: Room, request: ControlRequest): Promise
   if (!act) return;
   await room.answer(connection, message, async (): Promise<Answer> => {
     const content = await act(request, room).catch(failed);
-    return { channel: 'control', type: type.replace(/_request$/, '_reply'), content };
+    return { channel: message.channel, type: type.replace(/_request$/, '_reply'), content };
   });
   const isOver = type === 'shutdown_request' && message.content.restart !== true;
   if (isOver) await room.close();
 }
 
 const CONTROL: Readonly<Record<string, (request: ControlRequest, room: Room) => Promise<Fields>>> = {
-  kernel_info_request: async ({ connection }) => kernelInfo(connection),
+  kernel_info_request: async ({ connection }, room) => kernelInfo(connection, await room.knownFacts),
   interrupt_request: async ({ connection }) => {
     await connection.context.interrupt();
     return { status: 'ok' };

@@ -1,98 +1,63 @@
-import { type CodeExecutionError, type CodeOutput, type CodeRunEvent, LIMITS } from '@cloche/contract';
-import { type Context, isClocheError } from '@cloche/sdk';
-import type { Answer, Fields } from './message.ts';
-import { mimeBundleOf } from './mime-bundle.ts';
-
-export interface Execution {
-  readonly code: string;
-  readonly isSilent: boolean;
-  /** Number of the cell, if the kernel has executed as many as this server knows. */
-  readonly executionCount: number;
-  readonly signal: AbortSignal;
-  /** Sends a message. The run waits until it is sent. */
-  readonly tell: (answer: Answer) => Promise<void>;
-}
+import { type KernelMessageEvent, LIMITS } from '@cloche/contract';
+import { isClocheError } from '@cloche/sdk';
+import { type Answer, type Fields, iopub } from './message.ts';
+import type { Room, ShellRequest } from './room.ts';
+import { RunOutputs } from './run-outputs.ts';
 
 /** The content of an `execute_reply`. */
-export interface ExecuteReply extends Fields {
+interface ExecuteReply extends Fields {
   readonly status: 'ok' | 'error';
   readonly execution_count: number;
 }
 
-/** Runs a cell by `/v1` and tells its outputs as they come. Returns the reply. */
-export async function execute(context: Context, execution: Execution): Promise<ExecuteReply> {
-  const { code, isSilent, executionCount, signal } = execution;
-  const tell = (answer: Answer) => (isSilent && answer.type !== 'error' ? Promise.resolve() : execution.tell(answer));
-  if (code.trim() === '') return okReply(executionCount - 1);
-  await tell(iopub('execute_input', { code, execution_count: executionCount }));
-  const run = new RunOutputs(tell, executionCount);
-  try {
-    for await (const event of context.stream(code, { timeoutMs: LIMITS.runTimeoutMaxMs, signal }))
-      await run.take(event);
-  } catch (error) {
-    if (!isClocheError(error)) throw error;
-    return run.fail({ name: error.code, message: error.message });
-  }
-  return run.reply;
+/** What a silent cell tells all the same. */
+const TOLD_BY_SILENT_CELLS = /^(?:error|input_request|comm_\w+)$/;
+
+/** Runs a cell, and tells its outputs as they come. Returns the content of the reply. */
+export async function executeCell(request: ShellRequest, room: Room): Promise<Fields> {
+  const { connection, message } = request;
+  const { code, silent, store_history, stop_on_error, user_expressions } = message.content;
+  if (typeof code !== 'string') return errorReply('ValueError', 'content.code must be a string');
+  const isEmpty = code.trim() === '';
+  if (isEmpty && Object.keys(user_expressions ?? {}).length === 0) return okReply(room.executionCount);
+  const isSilent = silent === true;
+  const hasMessages = (await room.factsOf(connection)) !== undefined;
+  const isCounted = !hasMessages || !(isSilent || isEmpty || store_history === false);
+  const executionCount = room.executionCount + (isCounted ? 1 : 0);
+  if (!isSilent) await room.tell(iopub('execute_input', { code, execution_count: executionCount }), message);
+  const tell = async (answer: Answer) => {
+    if (!isSilent || TOLD_BY_SILENT_CELLS.test(answer.type)) await room.pass(request, answer);
+  };
+  const { signal } = room;
+  const events = hasMessages
+    ? connection.kernel.send(message, signal)
+    : connection.context.stream(code, { timeoutMs: LIMITS.runTimeoutMaxMs, signal });
+  const reply = await replyOf(events, new RunOutputs(tell, executionCount), executionCount);
+  room.executionCount = Math.max(room.executionCount, reply.execution_count);
+  if (reply.status === 'error' && stop_on_error !== false) room.abortWaiting();
+  return reply;
 }
 
-/** Returns the reply of a cell that went well. */
-export function okReply(executionCount: number): ExecuteReply {
+async function replyOf(
+  events: AsyncIterable<KernelMessageEvent>,
+  outputs: RunOutputs,
+  executionCount: number,
+): Promise<ExecuteReply> {
+  try {
+    for await (const event of events) await outputs.take(event);
+  } catch (error) {
+    if (!isClocheError(error)) throw error;
+    await outputs.fail({ name: error.code, message: error.message });
+  }
+  const { error, reply, executionCount: counted = executionCount } = outputs.end;
+  if (error) return { ...error, status: 'error', execution_count: executionCount };
+  return { ...okReply(counted), ...reply };
+}
+
+function okReply(executionCount: number): ExecuteReply {
   return { status: 'ok', execution_count: executionCount, user_expressions: {}, payload: [] };
 }
 
-export function iopub(type: string, content: Fields): Answer {
-  return { channel: 'iopub', type, content };
-}
-
-/** Translates the events of a run. Forms of one value come one after the other, and Jupyter wants them together. */
-class RunOutputs {
-  readonly #tell: (answer: Answer) => Promise<void>;
-  readonly #executionCount: number;
-  #bundle: CodeOutput[] = [];
-  reply: ExecuteReply;
-
-  constructor(tell: (answer: Answer) => Promise<void>, executionCount: number) {
-    this.#tell = tell;
-    this.#executionCount = executionCount;
-    this.reply = okReply(executionCount);
-  }
-
-  async take(event: CodeRunEvent): Promise<void> {
-    if (event.type === 'output') {
-      if (this.#bundle[0]?.bundle !== event.data.bundle) await this.#flush();
-      this.#bundle.push(event.data);
-      return;
-    }
-    await this.#flush();
-    if (event.type === 'stdout' || event.type === 'stderr') {
-      await this.#tell(iopub('stream', { name: event.type, text: event.data }));
-    } else if (event.type === 'error') {
-      await this.fail(event.data);
-    } else {
-      this.reply = { ...this.reply, execution_count: event.data.executionCount };
-    }
-  }
-
-  async fail({ name, message, traceback }: CodeExecutionError): Promise<ExecuteReply> {
-    await this.#flush();
-    const error = {
-      // What Python names an interrupt, in every language: front ends look for it.
-      ename: name === 'CanceledError' ? 'KeyboardInterrupt' : name,
-      evalue: message,
-      traceback: traceback ?? [`${name}: ${message}`],
-    };
-    await this.#tell(iopub('error', error));
-    this.reply = { ...error, status: 'error', execution_count: this.#executionCount };
-    return this.reply;
-  }
-
-  async #flush(): Promise<void> {
-    const outputs = this.#bundle;
-    this.#bundle = [];
-    if (outputs[0] === undefined) return;
-    const content = { data: mimeBundleOf(outputs), metadata: {} };
-    if (outputs[0].role === 'display') await this.#tell(iopub('display_data', { ...content, transient: {} }));
-    else await this.#tell(iopub('execute_result', { ...content, execution_count: this.#executionCount }));
-  }
+function errorReply(ename: string, evalue: string): Fields {
+  return { status: 'error', ename, evalue, traceback: [`${ename}: ${evalue}`] };
 }

@@ -33,6 +33,10 @@ export interface Answer {
   readonly buffers?: readonly Uint8Array[] | undefined;
 }
 
+export function iopub(type: string, content: Fields): Answer {
+  return { channel: 'iopub', type, content };
+}
+
 /** Returns the message with which a kernel answers a request, or tells something without one. */
 export function messageOf(answer: Answer, session: string, request: Message | undefined): Message {
   const { channel, type, content, metadata = {}, buffers = [] } = answer;

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Context } from '@cloche/sdk';
-import { type Answer, type Message, messageOf } from './message.ts';
+import type { KernelMessages } from './kernel-messages.ts';
+import { type Answer, iopub, type Message, messageOf } from './message.ts';
 import { Missed, type MissedSpace } from './missed.ts';
-import { iopub, type ShellRequest, serveShell } from './shell-requests.ts';
+import { askFacts, type KernelFacts, serveShell } from './shell-requests.ts';
 
-/** Requests of the shell channel that wait for their turn. */
-const MAX_WAITING = 64;
+/** Requests of the shell channel that wait for their turn: as many as the cells of a long notebook, which come at once. */
+const MAX_WAITING = 1000;
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** A client of a kernel. */
 export interface Connection {
@@ -13,9 +15,20 @@ export interface Connection {
   readonly session: string | undefined;
   /** The kernel, as the key of the client reaches it. */
   readonly context: Context;
+  readonly kernel: KernelMessages;
   /** Resolves when the client reads again, or has gone. */
   send(message: Message): Promise<void>;
   close(): void;
+}
+
+/** A request of the shell channel, with the client that sent it. */
+export interface ShellRequest {
+  readonly connection: Connection;
+  readonly message: Message;
+}
+
+interface WaitingRequest extends ShellRequest {
+  readonly bytes: number;
 }
 
 /** The clients of a kernel at one server. Requests are answered in order; their outputs go to all clients. */
@@ -24,8 +37,12 @@ export class Room {
   readonly #connections = new Set<Connection>();
   readonly #missed: Missed;
   readonly #ending = new AbortController();
-  #waiting: ShellRequest[] = [];
+  #waiting: WaitingRequest[] = [];
+  #waitingBytes = 0;
   #current: ShellRequest | undefined;
+  /** The client whose line of input the current cell waits for. */
+  #asked: Connection | undefined;
+  #facts: Promise<KernelFacts | undefined> | undefined;
   /** Cells that the kernel has executed, as far as this server knows. */
   executionCount = 0;
   lastActivity: string | undefined;
@@ -58,13 +75,17 @@ export class Room {
   }
 
   /** Answers a request after those before it. */
-  ask(connection: Connection, message: Message): void {
-    const request = { connection, message };
-    if (this.#waiting.length >= MAX_WAITING) {
-      void this.#reply(request, refusal(message, `${MAX_WAITING} requests wait already; send this one again later.`));
+  ask(connection: Connection, message: Message, bytes: number): void {
+    const request = { connection, message, bytes };
+    if (this.#waiting.length >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      const reason = `${this.#waiting.length} requests wait already; send this one again later.`;
+      if (message.header.msg_type.endsWith('_request')) void this.#reply(request, refusal(message, reason));
+      // Without the message, which has no reply, the client and the kernel would differ.
+      else connection.close();
       return;
     }
     this.#waiting.push(request);
+    this.#waitingBytes += bytes;
     if (!this.#current) void this.#work();
   }
 
@@ -76,6 +97,38 @@ export class Room {
     if (this.#current) await this.#status('busy', this.#current.message);
   }
 
+  /** Returns what is known about the kernel. Asks it once. */
+  async factsOf(connection: Connection): Promise<KernelFacts | undefined> {
+    const facts = this.#facts ?? askFacts(this, connection);
+    this.#facts = facts;
+    try {
+      return await facts;
+    } catch (error) {
+      this.#facts = undefined;
+      throw error;
+    }
+  }
+
+  /** What is known about the kernel, if it was asked. */
+  get knownFacts(): Promise<KernelFacts | undefined> | undefined {
+    return this.#facts;
+  }
+
+  /** Passes on what the kernel tells during a request: to all clients, or, if it asks for input, to the one that sent it. */
+  async pass(request: ShellRequest, answer: Answer): Promise<void> {
+    if (answer.channel !== 'stdin') return this.tell(answer, request.message);
+    if (request.message.content.allow_stdin !== true) return;
+    this.#asked = request.connection;
+    await this.#reply(request, answer);
+  }
+
+  /** Passes a line of input on to the cell that has asked this client for it. */
+  async takeInput(connection: Connection, message: Message): Promise<void> {
+    if (!this.#asked || !isSame(this.#asked, connection)) return;
+    this.#asked = undefined;
+    await connection.kernel.answer(message);
+  }
+
   /** Drops what waits, as the kernel has been replaced. */
   forget(): void {
     this.executionCount = 0;
@@ -85,7 +138,7 @@ export class Room {
   /** Answers the cells that wait without executing them. */
   abortWaiting(): void {
     const cells = this.#waiting.filter(({ message }) => message.header.msg_type === 'execute_request');
-    this.#waiting = this.#waiting.filter((request) => !cells.includes(request));
+    this.#keepWaiting(this.#waiting.filter(({ message }) => message.header.msg_type !== 'execute_request'));
     for (const request of cells) void this.#reply(request, refusal(request.message, undefined));
   }
 
@@ -99,7 +152,7 @@ export class Room {
   /** Tells the clients that the kernel has ended, and disconnects them. */
   async close(): Promise<void> {
     this.#ending.abort();
-    this.#waiting = [];
+    this.#keepWaiting([]);
     this.#missed.clear();
     await this.#status('dead', undefined);
     for (const connection of this.#connections) connection.close();
@@ -108,10 +161,17 @@ export class Room {
   async #work(): Promise<void> {
     for (let request = this.#waiting.shift(); request; request = this.#waiting.shift()) {
       const served = request;
+      this.#waitingBytes -= served.bytes;
       this.#current = served;
       await this.#serve(served, () => serveShell(this, served));
+      this.#asked = undefined;
     }
     this.#current = undefined;
+  }
+
+  #keepWaiting(requests: WaitingRequest[]): void {
+    this.#waiting = requests;
+    this.#waitingBytes = requests.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   async #serve(request: ShellRequest, act: () => Promise<Answer | undefined>): Promise<void> {
@@ -130,11 +190,17 @@ export class Room {
   /** Sends a reply to the client that asked, also if it has connected again. */
   async #reply({ connection, message: request }: ShellRequest, reply: Answer): Promise<void> {
     const message = messageOf(reply, this.#session, request);
-    const isSame = ({ session }: Connection) => session !== undefined && session === connection.session;
-    const present = this.#connections.has(connection) ? connection : [...this.#connections].find(isSame);
+    const present = this.#connections.has(connection)
+      ? connection
+      : [...this.#connections].find((other) => isSame(other, connection));
     if (present) await present.send(message);
     else this.#missed.add(message);
   }
+}
+
+/** Returns whether both connections are of one client. */
+function isSame(one: Connection, other: Connection): boolean {
+  return one === other || (one.session !== undefined && one.session === other.session);
 }
 
 /** Returns the reply to a request that is not served. Without a reason, it was aborted with the requests before it. */

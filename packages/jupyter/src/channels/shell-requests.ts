@@ -1,69 +1,98 @@
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
-import { execute } from './execute.ts';
-import { type Answer, type Fields, type Message, PROTOCOL_VERSION } from './message.ts';
-import type { Connection, Room } from './room.ts';
+import { executeCell } from './execute.ts';
+import { type Answer, type Fields, PROTOCOL_VERSION } from './message.ts';
+import type { Connection, Room, ShellRequest } from './room.ts';
+import { RunOutputs } from './run-outputs.ts';
 
-export { iopub } from './execute.ts';
-
-/** A request with the client that sent it. */
-export interface ShellRequest {
-  readonly connection: Connection;
-  readonly message: Message;
+/** Facts about a kernel that answers messages. */
+export interface KernelFacts {
+  readonly languageVersion: string | undefined;
 }
 
-type Serve = (request: ShellRequest, room: Room) => Promise<Fields | undefined> | Fields | undefined;
-
-const SHELL: Readonly<Record<string, Serve>> = {
-  execute_request: (request, room) => executeCell(request, room),
-  kernel_info_request: ({ connection }) => kernelInfo(connection),
-  complete_request: ({ message: { content } }) => {
-    const position = content.cursor_pos ?? 0;
-    return { status: 'ok', matches: [], cursor_start: position, cursor_end: position, metadata: {} };
-  },
+/** What is replied for a kernel that does not answer the request. */
+const UNANSWERED: Readonly<Record<string, (content: Fields) => Fields>> = {
+  complete_request: ({ cursor_pos: position = 0 }) => ({
+    status: 'ok',
+    matches: [],
+    cursor_start: position,
+    cursor_end: position,
+    metadata: {},
+  }),
   inspect_request: () => ({ status: 'ok', found: false, data: {}, metadata: {} }),
   is_complete_request: () => ({ status: 'unknown' }),
   history_request: () => ({ status: 'ok', history: [] }),
   comm_info_request: () => ({ status: 'ok', comms: {} }),
 };
+const COMM_MESSAGES: ReadonlySet<string> = new Set(['comm_open', 'comm_msg', 'comm_close']);
 
 /** Answers a request of the shell channel. An unknown one has no answer, as the protocol wants it. */
 export async function serveShell(room: Room, request: ShellRequest): Promise<Answer | undefined> {
   const { channel, header } = request.message;
-  const content = await SHELL[header.msg_type]?.(request, room);
+  const content = await contentOf(room, request);
   return content && { channel, type: header.msg_type.replace(/_request$/, '_reply'), content };
 }
 
+async function contentOf(room: Room, request: ShellRequest): Promise<Fields | undefined> {
+  const { connection, message } = request;
+  const type = message.header.msg_type;
+  if (type === 'execute_request') return executeCell(request, room);
+  if (type === 'kernel_info_request') {
+    // A client also learns what it needs of a kernel that does not answer.
+    return kernelInfo(connection, await room.factsOf(connection).catch(() => undefined));
+  }
+  const unanswered = UNANSWERED[type];
+  if (!unanswered && !COMM_MESSAGES.has(type)) return undefined;
+  const facts = await room.factsOf(connection);
+  const reply = facts && (await ask(room, request));
+  return reply ?? unanswered?.(message.content);
+}
+
+/** Asks the kernel about itself. Returns undefined if it has no messages, because its agent is of an earlier release. */
+export async function askFacts(room: Room, connection: Connection): Promise<KernelFacts | undefined> {
+  if (!JUPYTER_LANGUAGES[connection.context.language].hasMessages) return undefined;
+  const reply = await ask(room, { connection, message: KERNEL_INFO_REQUEST });
+  if (!reply) return undefined;
+  const { version } = (reply.language_info ?? {}) as { version?: unknown };
+  return { languageVersion: typeof version === 'string' ? version : undefined };
+}
+
+const KERNEL_INFO_REQUEST = {
+  channel: 'shell',
+  header: {
+    msg_id: '',
+    msg_type: 'kernel_info_request',
+    session: '',
+    username: '',
+    date: '',
+    version: PROTOCOL_VERSION,
+  },
+  parent_header: {},
+  metadata: {},
+  content: {},
+  buffers: [],
+} as const;
+
+/** Sends a request to the kernel and passes on what it tells meanwhile. Returns the content of the reply, if there is one. */
+async function ask(room: Room, request: ShellRequest): Promise<Fields | undefined> {
+  const outputs = new RunOutputs((answer) => room.pass(request, answer), room.executionCount);
+  for await (const event of request.connection.kernel.send(request.message, room.signal)) await outputs.take(event);
+  const { reply, error, executionCount } = outputs.end;
+  room.executionCount = executionCount ?? room.executionCount;
+  return error && request.message.header.msg_type.endsWith('_request') ? { ...error, status: 'error' } : reply;
+}
+
 /** Returns the content of a `kernel_info_reply`. */
-export function kernelInfo({ context }: Connection): Fields {
+export function kernelInfo({ context }: Connection, facts: KernelFacts | undefined): Fields {
   const { info, title } = JUPYTER_LANGUAGES[context.language];
   return {
     status: 'ok',
     protocol_version: PROTOCOL_VERSION,
     implementation: 'cloche',
     implementation_version: '1',
-    language_info: info,
+    language_info: facts?.languageVersion === undefined ? info : { ...info, version: facts.languageVersion },
     banner: `${title} in a sandbox of Cloche`,
     debugger: false,
     help_links: [],
     supported_features: [],
   };
-}
-
-async function executeCell({ connection, message }: ShellRequest, room: Room): Promise<Fields> {
-  const { code, silent = false, stop_on_error = true } = message.content;
-  if (typeof code !== 'string') return errorReply('ValueError', 'content.code must be a string');
-  const reply = await execute(connection.context, {
-    code,
-    isSilent: silent === true,
-    executionCount: room.executionCount + 1,
-    signal: room.signal,
-    tell: (answer) => room.tell(answer, message),
-  });
-  room.executionCount = Math.max(room.executionCount, reply.execution_count);
-  if (reply.status === 'error' && stop_on_error !== false) room.abortWaiting();
-  return reply;
-}
-
-function errorReply(ename: string, evalue: string): Fields {
-  return { status: 'error', ename, evalue, traceback: [`${ename}: ${evalue}`] };
 }

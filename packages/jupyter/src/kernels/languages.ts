@@ -5,6 +5,8 @@ interface JupyterLanguage {
   /** Name of its kernels. */
   readonly kernel: string;
   readonly title: string;
+  /** Whether kernels of this release answer Jupyter's messages. Others only run code. */
+  readonly hasMessages: boolean;
   /** The `language_info` of a kernel. */
   readonly info: Readonly<Record<string, unknown>> & { readonly name: string };
   readonly logo: { readonly text: string; readonly color: string };
@@ -14,6 +16,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   python: {
     kernel: 'python3',
     title: 'Python 3',
+    hasMessages: true,
     info: {
       name: 'python',
       version: '3',
@@ -28,6 +31,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   javascript: {
     kernel: 'javascript',
     title: 'JavaScript',
+    hasMessages: false,
     info: {
       name: 'javascript',
       version: '',
@@ -41,6 +45,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   typescript: {
     kernel: 'typescript',
     title: 'TypeScript',
+    hasMessages: false,
     info: {
       name: 'typescript',
       version: '',

@@ -141,6 +141,88 @@ describe('the channels of a kernel', () => {
     assert.ok(again.messages.some(({ header }) => header.msg_type === 'error'));
   });
 
+  it('ask the kernel about code and pass on its reply', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const content = { code: 'zi', cursor_pos: 2 };
+    assert.deepEqual((await channels.ask('complete_request', content)).asked, content);
+    // The toy kernel has no version.
+    assert.equal((await channels.ask('kernel_info_request')).language_info.name, 'python');
+    const sandboxId = await tenants.createSandbox(tenants.keys.whole);
+    const { body: kernel } = await jupyter.post('/api/kernels', { name: `javascript@${sandboxId}` });
+    await using javascript = await jupyter.open(kernel.id);
+    const { matches } = await javascript.ask('complete_request', content);
+    assert.deepEqual(matches, []);
+  });
+
+  it('pass on what a kernel tells, in order with what it prints', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const open = { channel: 'iopub', type: 'comm_open', content: { comm_id: 'c' } };
+    const clear = { channel: 'iopub', type: 'clear_output', content: { wait: true } };
+    const code = `print 1\ntell ${JSON.stringify(open)}\nprint 2\ntell ${JSON.stringify(clear)}`;
+    const { types } = await channels.execute(code);
+    assert.deepEqual(types, ['status', 'execute_input', 'stream', 'comm_open', 'stream', 'clear_output', 'status']);
+    // This client reads no buffers.
+    await channels.cut();
+    await using binary = await jupyter.open(kernelId, { protocol: OFFSETS });
+    await binary.execute(`tell ${JSON.stringify({ ...open, buffers: ['AAE='] })}`);
+    const { buffers } = await binary.received(({ header }) => header.msg_type === 'comm_open');
+    assert.deepEqual(
+      buffers.map((buffer) => [...buffer]),
+      [[0, 1]],
+    );
+  });
+
+  it('pass messages of comms on to the kernel, which has no reply to them', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const id = channels.send('comm_msg', { comm_id: 'c', data: { value: 7 } });
+    const { content } = await channels.received(({ header }) => header.msg_type === 'stream');
+    assert.deepEqual(JSON.parse(content.text).content, { comm_id: 'c', data: { value: 7 } });
+    await channels.received(
+      ({ parent_header, content }) => parent_header.msg_id === id && content.execution_state === 'idle',
+    );
+    assert.equal(
+      channels.messages.some(({ channel }) => channel === 'shell'),
+      false,
+    );
+  });
+
+  it('ask the client that sent a cell for a line of input, and no other', async () => {
+    await using asking = await jupyter.open(kernelId);
+    await using other = await jupyter.open(kernelId);
+    const cell = asking.execute('ask Name?', { allow_stdin: true });
+    const request = await asking.received(({ channel }) => channel === 'stdin');
+    assert.deepEqual(request.content, { prompt: 'Name?', password: false });
+    other.send('input_reply', { value: 'stranger' }, 'stdin');
+    // Its answer shows that the server has read what it sent before.
+    await other.ask('kernel_info_request', {}, 'control');
+    asking.send('input_reply', { value: 'Ada' }, 'stdin');
+    assert.equal((await cell).stdout, 'Ada\n');
+    assert.equal(
+      other.messages.some(({ channel }) => channel === 'stdin'),
+      false,
+    );
+    asking.send('input_reply', { value: 'late' }, 'stdin');
+    assert.equal((await asking.execute('print 1')).stdout, '1\n');
+  });
+
+  it('are asked for no input that the client does not allow', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const cell = channels.execute('print began\nask Name?', { allow_stdin: false });
+    await channels.received(({ content }) => content.text === 'began\n');
+    assert.equal((await channels.ask('interrupt_request', {}, 'shell')).status, 'ok');
+    assert.equal((await cell).reply.ename, 'KeyboardInterrupt');
+    assert.equal(
+      channels.messages.some(({ channel }) => channel === 'stdin'),
+      false,
+    );
+  });
+
+  it('hide what a silent cell shows', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const { types, reply } = await channels.execute('print 1\nvalue 2', { silent: true });
+    assert.deepEqual([types, reply.status], [['status', 'status'], 'ok']);
+  });
+
   it('restart the kernel, whose variables are gone', async () => {
     await using channels = await jupyter.open(kernelId);
     await channels.execute('set kept 1');
@@ -174,6 +256,57 @@ describe('strangers', () => {
     assert.equal(await reader.refusal(kernelId), 403);
   });
 
+  it('in a sandbox get no message to clients that kernels do not send', async () => {
+    await using channels = await jupyter.open(kernelId);
+    const told = [
+      'no JSON',
+      '[]',
+      '{"channel":"iopub"}',
+      JSON.stringify({ channel: 'iopub', type: 'status', content: { execution_state: 'dead' } }),
+      JSON.stringify({ channel: 'control', type: 'shutdown_reply', content: {} }),
+      JSON.stringify({ channel: 'stdin', type: 'input_request', content: { prompt: 'key?' } }),
+      JSON.stringify({ channel: 'iopub', type: 'comm_msg', content: {}, buffers: 7 }),
+    ];
+    const { types, reply } = await channels.execute(told.map((text) => `tell ${text}`).join('\n'));
+    assert.deepEqual([types, reply.status], [['status', 'execute_input', 'status'], 'ok']);
+    assert.equal(
+      channels.messages.some(({ channel }) => channel === 'stdin' || channel === 'control'),
+      false,
+    );
+  });
+
+  it('that send more messages of comms than wait are disconnected, and the kernel goes on', async () => {
+    await using flooding = await jupyter.open(kernelId);
+    await using steady = await jupyter.open(kernelId);
+    const first = steady.execute('print began\nhang');
+    await steady.received(({ content }) => content.text === 'began\n');
+    for (let count = 0; count < 10_000; count += 1) flooding.send('comm_msg', { comm_id: 'c', data: {} });
+    assert.equal(await flooding.closed(), true);
+    assert.equal((await steady.ask('interrupt_request', {}, 'control')).status, 'ok');
+    assert.equal((await first).reply.ename, 'KeyboardInterrupt');
+    assert.equal((await steady.execute('print 1')).reply.status, 'ok');
+  });
+
+  it('reach the operations for messages with a key, a scope and a sandbox of theirs, as those of /v1', async () => {
+    const [, sandboxId, contextId] = /(sbx_\w+)-(cctx_\w+)/.exec(kernelId) ?? [];
+    const path = `/internal/sandboxes/${sandboxId}/contexts/${contextId}/messages`;
+    const message = JSON.stringify({ header: { msg_type: 'complete_request' }, content: {} });
+    const body = { language: 'python', message, timeoutMs: 1000 };
+    const { key } = await tenants.operator('/keys', { scopes: ['sandbox:read'] });
+    for (const [url, sent] of [
+      [path, body],
+      [`${path}/answers`, { message }],
+    ] as const) {
+      assert.equal((await tenants.call('wrong', 'POST', url, { body: sent })).status, 401);
+      assert.equal((await tenants.call(key.secret, 'POST', url, { body: sent })).status, 403);
+      assert.equal((await tenants.call(tenants.keys.foreign, 'POST', url, { body: sent })).status, 404);
+      assert.equal(
+        (await tenants.call(tenants.keys.whole, 'POST', url, { body: { ...sent, message: 7 } })).status,
+        400,
+      );
+    }
+  });
+
   it('may send the key as a parameter, as browsers do', async () => {
     await using channels = await jupyter.open(kernelId, { inQuery: true });
     assert.equal((await channels.execute('print 1')).reply.status, 'ok');
@@ -199,7 +332,7 @@ describe('strangers', () => {
   it('get no more requests into a kernel than it takes', async () => {
     await using channels = await jupyter.open(kernelId);
     const first = channels.execute('hang');
-    const replies = Array.from({ length: 70 }, () => channels.execute('print 1'));
+    const replies = Array.from({ length: 1010 }, () => channels.execute('print 1'));
     const refused = (await Promise.race(replies)).reply;
     assert.deepEqual([refused.status, refused.ename], ['error', 'Refused']);
     await jupyter.post(`/api/kernels/${kernelId}/interrupt`, {});

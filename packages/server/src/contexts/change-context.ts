@@ -81,6 +81,11 @@ export class ChangeContext {
     return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
   }
 
+  /** Passes a client's answer to the current run, which may have asked for it. Without a current run it is dropped. */
+  async answer(request: ContextRequest, message: string): Promise<ContextRecord> {
+    return this.#change(request, (agent, id, signal) => agent.answer(id, message, signal));
+  }
+
   /** Restarts the kernel. Concurrent calls share one restart. */
   async restart(request: ContextRequest): Promise<ContextRecord> {
     return this.#change(request, (agent, id, signal) => {

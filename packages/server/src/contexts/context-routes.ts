@@ -1,4 +1,4 @@
-import { operations } from '@cloche/contract';
+import { answerKernelMessage, operations } from '@cloche/contract';
 import { type Route, route } from '../http/route.ts';
 import type { ChangeContext } from './change-context.ts';
 import { type ContextRecord, toCodeContext } from './context.ts';
@@ -15,6 +15,7 @@ export function contextRoutes(createContext: CreateContext, changeContext: Chang
     route(operations.getContext, async (request) => answer(await changeContext.get(request))),
     route(operations.deleteContext, async (request) => answer(await changeContext.delete(request))),
     route(operations.interruptContext, async (request) => answer(await changeContext.interrupt(request))),
+    route(answerKernelMessage, async (request) => answer(await changeContext.answer(request, request.body.message))),
     route(operations.restartContext, async (request) => answer(await changeContext.restart(request))),
   ];
 }

@@ -144,6 +144,8 @@ export interface AgentClient {
   /** Closes a context. Idempotent. */
   closeContext(contextId: string, signal: AbortSignal): Promise<void>;
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
+  /** Passes a client's answer to the run that the context executes. Throws `not_found` for an agent of an earlier release. */
+  answer(contextId: string, message: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /**
    * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from `room`

@@ -9,10 +9,16 @@ import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
+/** A run as its client asks for it. */
+export interface RunBody extends RunCodeBody {
+  /** A message of a client, to answer in place of running the code. */
+  readonly message?: string;
+}
+
 export interface RunRequest {
   readonly credential: Credential;
   readonly params: { readonly sandboxId: SandboxId };
-  readonly body: RunCodeBody;
+  readonly body: RunBody;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly claimedRecord?: ClaimedRecord | undefined;
@@ -24,6 +30,7 @@ export interface ResolvedRun {
   readonly sandbox: SandboxRecord;
   readonly context: ContextRecord;
   readonly code: string;
+  readonly message: string | undefined;
   /** Whether large and binary outputs become artifacts. */
   readonly isPromoting: boolean;
   readonly timeoutMs: number;
@@ -61,6 +68,7 @@ export class ResolveRun {
       sandbox,
       context,
       code: body.code,
+      message: body.message,
       isPromoting,
       timeoutMs,
       receivedAt,

@@ -1,4 +1,4 @@
-import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
+import { type CodeRun, type CodeRunEvent, type KernelMessageEvent, LIMITS } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { AgentOutput } from '@cloche/protocol';
 import type { Logger } from 'pino';
@@ -70,6 +70,12 @@ export class RunCode {
    * agent down. Ending the iteration cancels the run. The result arrives within `timeoutMs` plus a short grace period.
    */
   async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
+    // Sound: only a run that has a message gives messages.
+    return (await this.converse(request)) as AsyncGenerator<CodeRunEvent, void>;
+  }
+
+  /** Streams a run as `stream` does, with what the kernel tells the client. */
+  async converse(request: RunRequest): Promise<AsyncGenerator<KernelMessageEvent, void>> {
     const { run, limit } = await this.#accept(request);
     return this.#stream(run, limit);
   }
@@ -97,8 +103,8 @@ export class RunCode {
     return sandbox;
   }
 
-  async *#stream(run: ResolvedRun, limit: Deadline): AsyncGenerator<CodeRunEvent, void> {
-    const events = new Rendezvous<CodeRunEvent>();
+  async *#stream(run: ResolvedRun, limit: Deadline): AsyncGenerator<KernelMessageEvent, void> {
+    const events = new Rendezvous<KernelMessageEvent>();
     const executed = this.#execute(run, limit, (event) => events.give(event)).finally(() => events.end());
     // A consumer of all events gets the rejection below; one that left ignores it.
     executed.catch(() => undefined);
@@ -117,7 +123,7 @@ export class RunCode {
     using limit = deadline;
     const startedAt = clock.now();
     const runId = ids.next('run_');
-    const result = new RunResult(run.context, runId, run.timeoutMs);
+    const result = new RunResult(run.context, runId, run.timeoutMs, run.message !== undefined);
     // A run stopped while it waited for the sandbox never begins: an ended sandbox has no activity to track.
     using _ = limit.endedBy === undefined ? this.#begin(run, limit) : undefined;
     try {
@@ -180,9 +186,10 @@ export class RunCode {
     limit.signal.throwIfAborted();
     const limits = run.isPromoting ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
-    const { claimedRecord } = run;
+    const { claimedRecord, code, message } = run;
     const operation = claimedRecord && { recordId: claimedRecord.id, claim: claimedRecord.claim };
-    return { runId, code: run.code, timeoutMs, limits, ...(open && { open }), ...(operation && { operation }) };
+    const optional = { ...(open && { open }), ...(operation && { operation }), ...(message && { message }) };
+    return { runId, code, timeoutMs, limits, ...optional };
   }
 
   /** Returns the run's own error (timeout or cancellation). Throws if the request failed. */
@@ -229,7 +236,7 @@ export class RunCode {
 }
 
 /** Receives each event of a stream. If it returns a promise, the next event is read after it resolves. */
-type EmitEvent = (event: CodeRunEvent) => Promise<void> | undefined;
+type EmitEvent = (event: KernelMessageEvent) => Promise<void> | undefined;
 
 const ignoreEvents: EmitEvent = () => undefined;
 

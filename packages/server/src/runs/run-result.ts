@@ -1,4 +1,11 @@
-import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
+import {
+  type CodeExecutionError,
+  type CodeOutput,
+  type CodeRun,
+  type CodeRunEvent,
+  type KernelMessageEvent,
+  LIMITS,
+} from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
 import { AgentError } from '../driver/runtime-driver.ts';
@@ -17,6 +24,7 @@ export class RunResult {
   readonly #context: ContextRecord;
   readonly #runId: string;
   readonly #timeoutMs: number;
+  readonly #takesMessages: boolean;
   readonly #stdout = new BoundedText('stdout');
   readonly #stderr = new BoundedText('stderr');
   readonly #outputs: CodeOutput[] = [];
@@ -26,10 +34,11 @@ export class RunResult {
   #done: RunDone | undefined;
   #isStateLost = false;
 
-  constructor(context: ContextRecord, runId: string, timeoutMs: number) {
+  constructor(context: ContextRecord, runId: string, timeoutMs: number, takesMessages = false) {
     this.#context = context;
     this.#runId = runId;
     this.#timeoutMs = timeoutMs;
+    this.#takesMessages = takesMessages;
   }
 
   get isDone(): boolean {
@@ -42,9 +51,13 @@ export class RunResult {
    *
    * @throws AgentError `misbehaved` for another run's event or for data over the agent's limits.
    */
-  take(event: AgentRunEvent): CodeRunEvent | undefined {
+  take(event: AgentRunEvent): KernelMessageEvent | undefined {
     this.#requireOwn(event);
     switch (event.type) {
+      case 'message':
+        if (!this.#takesMessages) throw new AgentError('misbehaved', 'a message in a run without messages');
+        this.#admit({ value: event.data, mimeType: '' }, LIMITS.inlineOutputBytes, LIMITS.inlineOutputsBytes);
+        return { type: 'message', data: event.data };
       case 'stdout':
         this.#stdout.add(event.data);
         return { type: 'stdout', data: event.data };
@@ -111,7 +124,11 @@ export class RunResult {
     throw new AgentError('misbehaved', "an event of another run came in this run's stream");
   }
 
-  #admit({ value, mimeType }: AgentOutput, outputBytes: number, outputsBytes: number): void {
+  #admit(
+    { value, mimeType }: Pick<AgentOutput, 'value' | 'mimeType'>,
+    outputBytes: number,
+    outputsBytes: number,
+  ): void {
     const bytes = jsonBytes(value);
     this.#outputBytes += bytes + jsonBytes(mimeType) + OUTPUT_OVERHEAD_BYTES;
     if (this.#outputBytes <= outputsBytes + STREAM_BYTES && bytes <= outputBytes) return;

@@ -148,6 +148,10 @@ export class AgentHttpClient implements AgentClient {
     await this.#act({ method: 'POST', path: `${contextPath(contextId)}/interrupt` }, signal);
   }
 
+  async answer(contextId: string, message: string, signal: AbortSignal): Promise<void> {
+    await this.#act({ method: 'POST', path: `${contextPath(contextId)}/messages`, message: { message } }, signal);
+  }
+
   async restart(contextId: string, signal: AbortSignal): Promise<void> {
     await this.#act({ method: 'POST', path: `${contextPath(contextId)}/restart` }, signal);
   }

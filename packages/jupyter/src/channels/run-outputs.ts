@@ -1,0 +1,77 @@
+import type { CodeExecutionError, CodeOutput, KernelMessageEvent } from '@cloche/contract';
+import { readKernelText } from './kernel-text.ts';
+import { type Answer, type Fields, iopub } from './message.ts';
+import { mimeBundleOf } from './mime-bundle.ts';
+
+/** How a run ended. */
+export interface RunEnd {
+  /** What the kernel replies; undefined if it has no messages, or if the run failed. */
+  readonly reply: Fields | undefined;
+  readonly error: Fields | undefined;
+  readonly executionCount: number | undefined;
+}
+
+/** Translates the events of a run. Forms of one value come one after the other, and Jupyter wants them together. */
+export class RunOutputs {
+  readonly #tell: (answer: Answer) => Promise<void>;
+  readonly #executionCount: number;
+  #bundle: CodeOutput[] = [];
+  #end: RunEnd = { reply: undefined, error: undefined, executionCount: undefined };
+
+  /** @param executionCount number of the cell, for kernels that do not tell it */
+  constructor(tell: (answer: Answer) => Promise<void>, executionCount: number) {
+    this.#tell = tell;
+    this.#executionCount = executionCount;
+  }
+
+  get end(): RunEnd {
+    return this.#end;
+  }
+
+  async take(event: KernelMessageEvent): Promise<void> {
+    if (event.type === 'output') {
+      if (this.#bundle[0]?.bundle !== event.data.bundle) await this.#flush();
+      this.#bundle.push(event.data);
+      return;
+    }
+    await this.#flush();
+    switch (event.type) {
+      case 'message':
+        return this.#takeMessage(event.data);
+      case 'error':
+        return this.fail(event.data);
+      case 'complete':
+        this.#end = { ...this.#end, executionCount: event.data.executionCount };
+        return;
+      default:
+        return this.#tell(iopub('stream', { name: event.type, text: event.data }));
+    }
+  }
+
+  async fail({ name, message, traceback }: CodeExecutionError): Promise<void> {
+    await this.#flush();
+    const error = {
+      // What Python names an interrupt, in every language: front ends look for it.
+      ename: name === 'CanceledError' ? 'KeyboardInterrupt' : name,
+      evalue: message,
+      traceback: traceback ?? [`${name}: ${message}`],
+    };
+    this.#end = { ...this.#end, error };
+    await this.#tell(iopub('error', error));
+  }
+
+  async #takeMessage(text: string): Promise<void> {
+    const answer = readKernelText(text);
+    if (answer?.channel === 'shell') this.#end = { ...this.#end, reply: answer.content };
+    else if (answer) await this.#tell(answer);
+  }
+
+  async #flush(): Promise<void> {
+    const outputs = this.#bundle;
+    this.#bundle = [];
+    if (outputs[0] === undefined) return;
+    const content = { data: mimeBundleOf(outputs), metadata: {} };
+    if (outputs[0].role === 'display') await this.#tell(iopub('display_data', { ...content, transient: {} }));
+    else await this.#tell(iopub('execute_result', { ...content, execution_count: this.#executionCount }));
+  }
+}
