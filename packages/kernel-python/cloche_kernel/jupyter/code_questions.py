@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers what Jupyter's clients ask about code that is not executed: completions, descriptions, completeness."""
 
+from typing import Any
+
 from IPython.core.completer import provisionalcompleter, rectify_completions
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.tokenutil import token_at_cursor
@@ -13,9 +15,10 @@ def complete(shell, content):
     if shell.Completer is None:
         # Not done at the start of a kernel, as most contexts never complete code.
         InteractiveShell.init_completer(shell)
+    completer: Any = shell.Completer
     code, cursor = _place(content)
     with provisionalcompleter():
-        found = list(rectify_completions(code, shell.Completer.completions(code, cursor)))[:MAX_MATCHES]
+        found = list(rectify_completions(code, completer.completions(code, cursor)))[:MAX_MATCHES]
     described = [
         {"start": one.start, "end": one.end, "text": one.text, "type": one.type, "signature": one.signature}
         for one in found
