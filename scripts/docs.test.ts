@@ -121,7 +121,7 @@ describe('the decisions in docs/adr', () => {
 });
 
 describe('every document', () => {
-  for (const file of globSync(['*.md', 'docs/**/*.md'])) {
+  for (const file of globSync(['*.md', 'docs/**/*.md', 'adapters/*/README.md'])) {
     it(`${file} links only to files that exist`, () => {
       for (const [, target = ''] of read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
         assert.ok(existsSync(join(dirname(file), target)), target);

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkPackage, minifiedBytes } from './release/check-package.ts';
 import { buildCliPackage } from './release/cli-package.ts';
-import { buildPythonPackage } from './release/python-package.ts';
+import { buildPythonPackages } from './release/python-package.ts';
 import { buildSdkPackage } from './release/sdk-package.ts';
 import { packTarball } from './release/tarball.ts';
 
@@ -25,8 +25,7 @@ for (const built of [sdk, cli]) {
   await checkPackage(built, tarball);
   console.log(`${tarball.file}: ${tarball.files.length} files, ${(tarball.bytes / 1000).toFixed(1)} kB`);
 }
-const { wheel, sources } = buildPythonPackage(out);
-for (const { file, files, bytes } of [wheel, sources]) {
+for (const { file, files, bytes } of buildPythonPackages(out)) {
   console.log(`${file}: ${files.length} files, ${(bytes / 1000).toFixed(1)} kB`);
 }
 const bytes = await minifiedBytes(join(sdk.folder, 'dist/index.js'));

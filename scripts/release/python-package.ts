@@ -1,6 +1,6 @@
-/** Builds the Python package `cloche` with hatchling, and checks what is in it. */
+/** Builds the Python packages with hatchling, and checks what is in them. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../python-sdk.ts';
@@ -13,17 +13,33 @@ export interface PythonArchive {
   readonly bytes: number;
 }
 
-const IN_SOURCES =
-  /^cloche-[\d.]+\/(src\/cloche\/.*\.py|src\/cloche\/py\.typed|README\.md|LICENSE|pyproject\.toml|PKG-INFO|\.gitignore)$/;
-const IN_WHEEL = /^cloche(-[\d.]+\.dist-info\/(METADATA|WHEEL|RECORD|licenses\/LICENSE)|\/.*\.py|\/py\.typed)$/;
-const REQUIRED = ['py.typed', 'LICENSE', '_sync/cloche.py', '_generated/models.py'];
+/** A package in Python, as it is in this repository. */
+export interface PythonSource {
+  readonly folder: string;
+  /** Name of the module that programs import; also of the archives. */
+  readonly module: string;
+  /** Ends of the paths that an archive must have. */
+  readonly required: readonly string[];
+}
+
+const SDK: PythonSource = {
+  folder: SDK_PYTHON,
+  module: 'cloche',
+  required: ['py.typed', 'LICENSE', '_sync/cloche.py', '_generated/models.py'],
+};
+const ADAPTERS: readonly PythonSource[] = [adapter('deepagents', 'langchain_cloche', 'sandbox.py')];
+
+function adapter(name: string, module: string, main: string): PythonSource {
+  const folder = join(import.meta.dirname, '../../adapters', name);
+  return { folder, module, required: ['py.typed', 'LICENSE', `${module}/${main}`] };
+}
 
 /**
  * Builds the wheel and the archive of the sources in `target`.
  * @throws an error if an archive lacks a part, or has a file that does not belong in it; without a built template, whose
  * pip installs hatchling
  */
-export function buildPythonPackage(target: string): { wheel: PythonArchive; sources: PythonArchive } {
+export function buildPythonPackage(target: string, source = SDK): { wheel: PythonArchive; sources: PythonArchive } {
   const packages = findPythonPackages();
   if (packages === undefined) throw new Error('No python-node template is built: run `npm test -- prepare`.');
   mkdirSync(target, { recursive: true });
@@ -34,32 +50,36 @@ export function buildPythonPackage(target: string): { wheel: PythonArchive; sour
     PYTHONDONTWRITEBYTECODE: '1',
     SOURCE_DATE_EPOCH: '1577836800',
   };
-  const options = { cwd: SDK_PYTHON, env, encoding: 'utf8' } as const;
-  execFileSync(PYTHON, ['-m', 'hatchling', 'build', '--directory', target], { ...options, stdio: 'pipe' });
-  const listed = (suffix: string) => {
-    const file = join(target, `cloche-${versionOf()}${suffix}`);
+  const options = { cwd: source.folder, env, encoding: 'utf8', stdio: 'pipe' } as const;
+  const version = execFileSync(PYTHON, ['-m', 'hatchling', 'version'], options).trim();
+  execFileSync(PYTHON, ['-m', 'hatchling', 'build', '--directory', target], options);
+  const listed = (suffix: string, allowed: RegExp) => {
+    const file = join(target, `${source.module}-${version}${suffix}`);
     const program =
       'import sys, tarfile, zipfile; name = sys.argv[1]; ' +
       'print(*(tarfile.open(name).getnames() if name.endswith("gz") else zipfile.ZipFile(name).namelist()), sep="\\n")';
     const files = execFileSync(PYTHON, ['-c', program, file], options).trim().split('\n');
-    return { file, files, bytes: statSync(file).size };
+    const archive = { file, files, bytes: statSync(file).size };
+    requireOnly(archive, allowed, source.required);
+    return archive;
   };
-  const wheel = listed('-py3-none-any.whl');
-  const sources = listed('.tar.gz');
-  requireOnly(wheel, IN_WHEEL);
-  requireOnly(sources, IN_SOURCES);
-  return { wheel, sources };
+  const code = `${source.module}/(.*\\.py|py\\.typed)`;
+  const ofWheel = `(METADATA|WHEEL|RECORD|entry_points\\.txt|licenses/LICENSE)`;
+  const ofSources = `(src/${code}|README\\.md|LICENSE|pyproject\\.toml|PKG-INFO|\\.gitignore)`;
+  return {
+    wheel: listed('-py3-none-any.whl', new RegExp(`^(${source.module}-[\\d.]+\\.dist-info/${ofWheel}|${code})$`)),
+    sources: listed('.tar.gz', new RegExp(`^${source.module}-[\\d.]+/${ofSources}$`)),
+  };
 }
 
-function versionOf(): string {
-  const [, version = ''] =
-    /VERSION = "(.+)"/.exec(readFileSync(join(SDK_PYTHON, 'src/cloche/_core/version.py'), 'utf8')) ?? [];
-  return version;
+/** Builds the SDK and the adapters in Python. */
+export function buildPythonPackages(target: string): PythonArchive[] {
+  return [SDK, ...ADAPTERS].flatMap((source) => Object.values(buildPythonPackage(target, source)));
 }
 
-function requireOnly({ file, files }: PythonArchive, allowed: RegExp): void {
+function requireOnly({ file, files }: PythonArchive, allowed: RegExp, required: readonly string[]): void {
   const foreign = files.filter((name) => !allowed.test(name));
   if (foreign.length > 0) throw new Error(`${file} has what does not belong in it: ${foreign.join(', ')}`);
-  const missing = REQUIRED.filter((part) => !files.some((name) => name.endsWith(part)));
+  const missing = required.filter((part) => !files.some((name) => name.endsWith(part)));
   if (missing.length > 0) throw new Error(`${file} lacks ${missing.join(', ')}`);
 }
