@@ -19,7 +19,7 @@ export async function openKeyWorld(bootstrapKey = BOOTSTRAP_KEY, settings: Reado
   const driver = new FakeRuntimeDriver();
   const lines: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
-  const database = await testDatabaseSettings();
+  const database = await testDatabaseSettings(join(folder, 'data'));
   const configWith = (changed: Readonly<Record<string, string>>) =>
     readConfig({
       ...database,

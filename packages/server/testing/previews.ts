@@ -34,7 +34,7 @@ export type PreviewWorld = Awaited<ReturnType<typeof openPreviewWorld>>;
 
 export async function openPreviewWorld(env: Record<string, string> = {}, driver = new FakeRuntimeDriver()) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-previews-'));
-  const database = await testDatabaseSettings();
+  const database = await testDatabaseSettings(join(folder, 'data'));
   const config = readConfig({
     ...database,
     CLOCHE_PORT: '0',

@@ -29,7 +29,7 @@ export type Tenants = Awaited<ReturnType<typeof openTenants>>;
 export async function openTenants(settings: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-tenants-'));
   const driver = new FakeRuntimeDriver();
-  const database = await testDatabaseSettings();
+  const database = await testDatabaseSettings(join(folder, 'data'));
   const config = readConfig({
     ...database,
     CLOCHE_PORT: '0',

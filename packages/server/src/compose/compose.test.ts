@@ -24,7 +24,7 @@ let server: Server;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-server-'));
   driver = new FakeRuntimeDriver();
-  database = await testDatabaseSettings();
+  database = await testDatabaseSettings(join(folder, 'data'));
   server = await start();
 });
 afterEach(async () => {
