@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import type { SandboxId } from '@cloche/contract';
 import { type Answer, Api } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
+import { SandboxCommands } from '../support/commands.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
-let sandboxId: string;
+let sandboxId: SandboxId;
 let runs: string;
 before(async () => {
   service = await sharedService();
@@ -61,19 +62,19 @@ describe('an Idempotency-Key', () => {
 
   it('with another body is refused, while the first is in progress and after it', async () => {
     const key = randomUUID();
-    const first = service.api.post(runs, python('import time; time.sleep(0.5); "slow"'), key);
-    await eventually(
-      async () =>
-        code(await service.api.post(runs, python('import time; time.sleep(0.5); "slow"'), key)) ===
-        'idempotency_request_in_progress',
-    );
+    const commands = new SandboxCommands(service, sandboxId);
+    const [begun, mayEnd] = [`/tmp/begun-${key}`, `/tmp/may-end-${key}`];
+    const slow = python(`import os, time
+open("${begun}", "w").close()
+while not os.path.exists("${mayEnd}"): time.sleep(0.05)`);
+    const first = service.api.post(runs, slow, key);
+    await commands.run(`until [ -e ${begun} ]; do sleep 0.05; done`);
+    assert.equal(code(await service.api.post(runs, slow, key)), 'idempotency_request_in_progress');
     assert.equal(code(await service.api.post(runs, python('2'), key)), 'idempotency_key_reused');
+    await commands.run(`touch ${mayEnd}`);
     assert.equal((await first).status, 200);
-    assert.equal(code(await service.api.post(runs, python('2'), key)), 'idempotency_key_reused');
-    assert.equal(
-      code(await service.api.post(runs, { ...python('import time; time.sleep(0.5); "slow"'), timeoutMs: 60_000 }, key)),
-      'idempotency_key_reused',
-    );
+    for (const other of [python('2'), { ...slow, timeoutMs: 60_000 }])
+      assert.equal(code(await service.api.post(runs, other, key)), 'idempotency_key_reused');
   });
 
   it('belongs to one route, one sandbox and one API key', async () => {

@@ -211,7 +211,8 @@ const HOSTILE: [string, string, TemplateRecipe['setup'], Partial<TemplateRecipe>
 
 describe('a recipe', () => {
   for (const [title, slug, setup, more, code] of HOSTILE) {
-    it(`that ${title} is a failed build with a clear error, and nothing is left`, async () => {
+    const skip = slug === 'print' && sameWithEachRuntime('the server limits the log').skip;
+    it(`that ${title} is a failed build with a clear error, and nothing is left`, { skip }, async () => {
       const build = await built(slug, { from: 'node', ...(setup && { setup }), ...more });
       assert.equal(build.status, 'failed', JSON.stringify(build));
       assert.equal(build.error?.code, code, JSON.stringify(build.error));

@@ -64,19 +64,20 @@ describe('a webhook', () => {
     const { nextSeq: before } = (await service.api.get(`/v1/events?afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
     const { secret } = (await service.api.post('/v1/webhooks', { url: receiver.url, events: ['*'] })).body;
     const { messages } = receiver;
+    // Several servers start with new ids, so the webhook stays claimed by the dead one for a minute.
+    const rounds = service.servers > 1 ? [60] : [20, 60, 100];
     let kills = 0;
-    for (const enough of [20, 60, 100]) {
+    for (const enough of rounds) {
       for (let count = 0; count < 40; count += 1) await makeEvents();
-      // Another one of several servers goes on once the first counts as dead.
-      await eventually(() => messages.length >= enough, TAKEN_OVER_MS);
+      await eventually(() => messages.length >= enough, 2 * TAKEN_OVER_MS);
       await service.kill('server');
       kills += 1;
       await service.restart('server');
     }
     const all = await listEvents(before);
-    assert.ok(all.length >= 240);
+    assert.ok(all.length >= 80 * rounds.length);
     const last = all.at(-1)?.id;
-    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, 60_000);
+    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, 2 * TAKEN_OVER_MS);
 
     for (const { body, headers } of messages) verifyWebhook(body, headers, secret);
     const received: ResourceEvent[] = messages.map(({ body }) => JSON.parse(body));

@@ -23,8 +23,13 @@ const CONTROLS = {
 } as const;
 
 /** Runs code as a client's code runs: as uid 1000 of the sandbox, in a kernel. */
-export async function asUser(service: TestService, sandboxId: string, code: string): Promise<string> {
-  const run = await service.api.run(sandboxId, code);
+export async function asUser(
+  service: TestService,
+  sandboxId: string,
+  code: string,
+  timeoutMs = 60_000,
+): Promise<string> {
+  const run = await service.api.run(sandboxId, code, { timeoutMs });
   if (run.error) throw new Error(`${run.error.name}: ${run.error.message}\n${run.stderr}`);
   return run.stdout;
 }

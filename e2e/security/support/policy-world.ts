@@ -20,6 +20,9 @@ const PARTS = [
 ];
 const ATTEMPTS = PARTS.map((part) => `network/${part}`);
 
+/** Longest time of the attempts in one sandbox. */
+const ATTACK_MS = 300_000;
+
 export const GATED = ['allow', 'deny'] as const;
 
 export interface PolicyWorld extends AsyncDisposable {
@@ -57,7 +60,7 @@ export async function policyWorld(): Promise<PolicyWorld> {
       const trust = name === 'open' ? { root: authority.root } : {};
       const given = { address, other: otherAddress, private: privateAddress, closed, tag: `tag-${name}` };
       const script = attempts(ATTEMPTS, { ...given, ...trust, ...(only && { only }) });
-      return outcomesOf(await asUser(started, ids[name], script));
+      return outcomesOf(await asUser(started, ids[name], script, ATTACK_MS));
     };
     return { internet, service, ids, attack, [Symbol.asyncDispose]: dispose };
   } catch (error) {
