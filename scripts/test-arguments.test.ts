@@ -16,14 +16,6 @@ describe('npm test', () => {
     assert.deepEqual(planned(), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true, notRun: undefined });
   });
 
-  it('runs the stage of several servers only when it is named', () => {
-    const known = [...STAGES, 'e2e-servers'];
-    assert.deepEqual(readTestArguments([], known), { kind: 'run', stages: STAGES, comparesHost: true, isWhole: true });
-    const named = { kind: 'run', stages: ['e2e-servers'], comparesHost: true, isWhole: false };
-    assert.deepEqual(readTestArguments(['e2e-servers'], known), named);
-    assert.equal(describeNotRun({ stages: STAGES, comparesHost: true }, known), undefined);
-  });
-
   it('runs the named stages in their own order, and says what it left out', () => {
     const { stages, comparesHost, notRun } = planned('unit', 'types');
     assert.deepEqual(stages, ['types', 'unit']);
