@@ -9,6 +9,7 @@ import type { Sandbox } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
 import type { Installation, ProcessName, Programs } from '@cloche/setup';
+import { compileCache } from '@cloche/testkit/compile-cache';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';
@@ -246,12 +247,6 @@ async function destroyAll(api: Api): Promise<void> {
     if (data.length === 0) return;
     await Promise.all(data.map(({ id }) => api.delete(`/v1/sandboxes/${id}`)));
   }
-}
-
-/** Passes on the compile cache of the test run, which halves the time that the service's processes take to load. */
-function compileCache(): Record<string, string> {
-  const { NODE_COMPILE_CACHE } = process.env;
-  return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
 }
 
 /** Passes on the runtime of the test run, so that a suite can run with each runtime. */

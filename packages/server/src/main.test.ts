@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { compileCache } from '@cloche/testkit/compile-cache';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-main-'));
 const children: ChildProcess[] = [];
@@ -15,7 +16,13 @@ after(() => {
 
 function run(env: Record<string, string>): ChildProcess {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
-    env: { CLOCHE_DATA_DIR: join(folder, 'data'), CLOCHE_RUN_DIR: join(folder, 'run'), CLOCHE_PORT: '0', ...env },
+    env: {
+      CLOCHE_DATA_DIR: join(folder, 'data'),
+      CLOCHE_RUN_DIR: join(folder, 'run'),
+      CLOCHE_PORT: '0',
+      ...compileCache(),
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   children.push(child);

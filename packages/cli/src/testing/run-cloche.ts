@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { compileCache } from '@cloche/testkit/compile-cache';
 
 const BIN = fileURLToPath(new URL('../../bin/cloche.mjs', import.meta.url));
 
@@ -24,7 +25,7 @@ export interface Outcome {
 export function startCloche(args: readonly string[], { env = {}, nodeArgs = [] }: Invocation = {}) {
   return spawn(process.execPath, [...nodeArgs, BIN, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, HOME: '/nonexistent', ...env },
+    env: { PATH: process.env.PATH, HOME: '/nonexistent', ...compileCache(), ...env },
   });
 }
 
