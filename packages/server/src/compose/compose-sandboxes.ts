@@ -135,7 +135,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const executions: Executions = new Executions(clock, changes, isShared ? (id) => activityRows.note(id) : undefined);
   const activityRows = new ActivityRows({ db, executions, servers, clock, log });
   const activity: SharedActivity = isShared ? activityRows : { of: () => executions };
-  const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions, usages });
+  const stored = { db, transactions, outbox, changes, activity: executions, usages };
+  const sharedBy = isShared ? { serverId: servers.own, clock } : undefined;
+  const sandboxes = new SqlSandboxRepository({ ...stored, sharedBy });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const customTemplates = new CustomTemplateRepository(db, transactions);

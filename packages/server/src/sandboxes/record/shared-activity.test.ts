@@ -58,6 +58,34 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
     assert.equal((await c.get(id)).destroyedReason, 'idle_expired');
   });
 
+  it('that begins after the last look of a server, which stands still then, keeps the sandbox', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const id = await a.createReady({ idleTimeoutMs: 60_000 });
+    // Only the first server ends sandboxes.
+    b.isFenced = true;
+    const { sandboxes } = a.server.core;
+    const transition = sandboxes.transition.bind(sandboxes);
+    const [decided, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const written = Promise.withResolvers<boolean>();
+    sandboxes.transition = async (...change) => {
+      decided.resolve();
+      await goOn.promise;
+      const record = await transition(...change);
+      written.resolve(record !== undefined);
+      return record;
+    };
+    a.clock.advance(70_000);
+    await decided.promise;
+    const run = b.run(id, 'hang');
+    await becomes(a, id, 'running');
+    goOn.resolve();
+    assert.equal(await written.promise, false);
+    assert.equal((await b.get(id)).status, 'running');
+    await b.kill(id);
+    await run;
+  });
+
   it('of a dead server counts as over, and its last use is kept', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');

@@ -1,12 +1,10 @@
 import type { SandboxId } from '@cloche/contract';
-import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import { Lookups } from '../../db/lookups.ts';
-import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
-import { locksRows } from '../../db/row-locks.ts';
-import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
+import { prepareQuery } from '../../db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { isOpenProject } from '../../projects/open-project.ts';
@@ -24,10 +22,14 @@ import {
 } from './sandbox.ts';
 import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
 import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts';
+import {
+  type PreparedChange,
+  type PreparedInsert,
+  prepareInsert,
+  prepareTransition,
+  type Values,
+} from './sandbox-statements.ts';
 
-type Values = Record<string, string | number | null>;
-type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
-type PreparedInsert = PreparedQuery<Values, Partial<Pick<Selectable<SandboxTable>, 'created_at'>>>;
 /** Transitions after which a sandbox uses nothing more. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
 type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
@@ -41,6 +43,8 @@ export interface SqlSandboxRepositoryDeps {
   /** Decides the status that an event gives. */
   readonly activity: Activity;
   readonly usages: SandboxUsages;
+  /** This server and its clock, if other servers use the sandboxes too. */
+  readonly sharedBy?: { readonly serverId: string; readonly clock: Clock } | undefined;
 }
 
 /** Appends the event of each change that has one in the transaction of that change. */
@@ -140,18 +144,21 @@ export class SqlSandboxRepository implements SandboxRepository {
     const columns = toColumns(change);
     const { id, generation, status, expiresAt } = current;
     const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
-    const write = this.#preparedTransition(transition, Object.keys(columns));
+    const { sharedBy } = this.#deps;
+    const isIdle = change.endingReason === 'idle_expired';
+    const idle = sharedBy && isIdle ? { now: sharedBy.clock.now(), own: sharedBy.serverId } : undefined;
+    const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
     const { event } = transitionOf(transition);
     if (event || audit) {
       const writeAndCount = async (tx: Transaction) => {
-        const [row] = (await write({ ...columns, ...seen }, tx)).rows;
+        const [row] = (await write({ ...columns, ...seen, ...idle }, tx)).rows;
         const record = row && toRecord(row);
         if (record && ENDS.has(transition)) await this.#deps.usages.end(record, change.use, tx);
         return record;
       };
       return this.#changed(event, writeAndCount, undefined, audit);
     }
-    const [row] = (await write({ ...columns, ...seen })).rows;
+    const [row] = (await write({ ...columns, ...seen, ...idle })).rows;
     if (!row) return undefined;
     this.#deps.changes.notify(id);
     return toRecord(row);
@@ -232,66 +239,12 @@ export class SqlSandboxRepository implements SandboxRepository {
     }, joined);
   }
 
-  #preparedTransition(transition: TransitionName, columns: readonly string[]): PreparedChange {
-    const name = [transition, ...columns].join(' ');
+  #preparedTransition(transition: TransitionName, columns: readonly string[], ifIdle: boolean): PreparedChange {
+    const name = [transition, ifIdle, ...columns].join(' ');
     const known = this.#transitions.get(name);
     if (known) return known;
-    const prepared = prepareTransition(this.#db, transition, columns);
+    const prepared = prepareTransition(this.#db, transition, columns, ifIdle);
     this.#transitions.set(name, prepared);
     return prepared;
   }
-}
-
-/**
- * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
- * concurrent deletion of the project or a change of its limits, and these for the insert.
- */
-function prepareInsert(
-  db: Database,
-  columns: readonly (keyof NewSandboxRow)[],
-  projects: 'any' | 'unlimited',
-): PreparedInsert {
-  return prepareQuery(db, (slots: Values) => {
-    const createdAt = locksRows(db) ? laterThanAll(slots) : sql`${slots.created_at}`;
-    const values = columns.map((column) =>
-      column === 'created_at' ? createdAt.as(column) : sql`${slots[column]}`.as(column),
-    );
-    const planned = db
-      .selectFrom('projects')
-      .select(values)
-      .where('projects.id', '=', slots.project_id as string)
-      .where('projects.deleted_at', 'is', null)
-      .$if(projects === 'unlimited', (query) => query.where('projects.limited', '=', 0))
-      .$if(locksRows(db), (query) => query.forKeyShare());
-    return db
-      .insertInto('sandboxes')
-      .columns(columns)
-      .expression(planned)
-      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
-      .$if(locksRows(db), (query) => query.returning('created_at'));
-  });
-}
-
-/**
- * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks differ.
- * Sandboxes that are created at the same time can still have equal ones.
- */
-function laterThanAll({ created_at: createdAt, org_id: orgId }: Values) {
-  const planned = sql<number>`cast(${createdAt} as bigint)`;
-  const taken = sql`select max(created_at) + 1 from sandboxes where org_id = ${orgId} and created_at >= ${planned}`;
-  return sql<number>`coalesce((${taken}), ${planned})`;
-}
-
-function prepareTransition(db: Database, transition: TransitionName, columns: readonly string[]): PreparedChange {
-  return prepareQuery(db, (slots: Values) => {
-    const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
-    const query = db
-      .updateTable('sandboxes')
-      .set({ status: transitionOf(transition).to, ...changes })
-      .where('id', '=', slots.seenId as string)
-      .where('generation', '=', slots.seenGeneration as number)
-      .where('status', '=', slots.seenStatus as RecordStatus)
-      .returningAll();
-    return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
-  });
 }

@@ -1,0 +1,86 @@
+/** The statements that insert sandboxes and change their status. */
+import { type Selectable, sql } from 'kysely';
+import type { Database } from '../../db/database.ts';
+import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
+import { type RecordStatus, type TransitionName, transitionOf } from './sandbox.ts';
+import type { NewSandboxRow } from './sandbox-row.ts';
+
+export type Values = Record<string, string | number | null>;
+export type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+export type PreparedInsert = PreparedQuery<Values, Partial<Pick<Selectable<SandboxTable>, 'created_at'>>>;
+
+/**
+ * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
+ * concurrent deletion of the project or a change of its limits, and these for the insert.
+ */
+export function prepareInsert(
+  db: Database,
+  columns: readonly (keyof NewSandboxRow)[],
+  projects: 'any' | 'unlimited',
+): PreparedInsert {
+  return prepareQuery(db, (slots: Values) => {
+    const createdAt = locksRows(db) ? laterThanAll(slots) : sql`${slots.created_at}`;
+    const values = columns.map((column) =>
+      column === 'created_at' ? createdAt.as(column) : sql`${slots[column]}`.as(column),
+    );
+    const planned = db
+      .selectFrom('projects')
+      .select(values)
+      .where('projects.id', '=', slots.project_id as string)
+      .where('projects.deleted_at', 'is', null)
+      .$if(projects === 'unlimited', (query) => query.where('projects.limited', '=', 0))
+      .$if(locksRows(db), (query) => query.forKeyShare());
+    return db
+      .insertInto('sandboxes')
+      .columns(columns)
+      .expression(planned)
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .$if(locksRows(db), (query) => query.returning('created_at'));
+  });
+}
+
+/**
+ * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks differ.
+ * Sandboxes that are created at the same time can still have equal ones.
+ */
+function laterThanAll({ created_at: createdAt, org_id: orgId }: Values) {
+  const planned = sql<number>`cast(${createdAt} as bigint)`;
+  const taken = sql`select max(created_at) + 1 from sandboxes where org_id = ${orgId} and created_at >= ${planned}`;
+  return sql<number>`coalesce((${taken}), ${planned})`;
+}
+
+export function prepareTransition(
+  db: Database,
+  transition: TransitionName,
+  columns: readonly string[],
+  ifIdle: boolean,
+): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
+    const query = db
+      .updateTable('sandboxes')
+      .set({ status: transitionOf(transition).to, ...changes })
+      .where('id', '=', slots.seenId as string)
+      .where('generation', '=', slots.seenGeneration as number)
+      .where('status', '=', slots.seenStatus as RecordStatus)
+      .$if(ifIdle, (update) => update.where(stillIdle(slots)))
+      .returningAll();
+    return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
+  });
+}
+
+/**
+ * Returns the condition of an update of `sandboxes` that no other server has used the sandbox since it was found to be idle at
+ * `now`. The server `own` may have stood still since then.
+ */
+function stillIdle({ now, own }: Values) {
+  return sql<boolean>`
+    coalesce(sandboxes.last_active_at, sandboxes.created_at) + sandboxes.idle_timeout_ms <= ${now} and not exists (
+      select 1 from sandbox_activity
+      left join server_leases on server_leases.id = sandbox_activity.server_id and server_leases.lease_until > ${now}
+      where sandbox_activity.sandbox_id = sandboxes.id and (
+        sandbox_activity.last_active_at + sandboxes.idle_timeout_ms > ${now}
+        or (sandbox_activity.running = 1 and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
+}
