@@ -26,3 +26,7 @@ function pytest(adapter: string): Promise<string> {
 it('the adapter for deepagents passes the sandbox tests of LangChain', async () => {
   assert.match(await pytest('deepagents'), /^\d+ passed, 7 xfailed(, \d+ warnings?)? in/m);
 });
+
+it('the adapter for Inspect passes the self check of Inspect', async () => {
+  assert.match(await pytest('inspect'), /^\d+ passed, 1 xfailed(, \d+ warnings?)? in/m);
+});

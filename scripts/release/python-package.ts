@@ -27,7 +27,10 @@ const SDK: PythonSource = {
   module: 'cloche',
   required: ['py.typed', 'LICENSE', '_sync/cloche.py', '_generated/models.py'],
 };
-const ADAPTERS: readonly PythonSource[] = [adapter('deepagents', 'langchain_cloche', 'sandbox.py')];
+const ADAPTERS: readonly PythonSource[] = [
+  adapter('deepagents', 'langchain_cloche', 'sandbox.py'),
+  adapter('inspect', 'inspect_cloche', 'environment.py'),
+];
 
 function adapter(name: string, module: string, main: string): PythonSource {
   const folder = join(import.meta.dirname, '../../adapters', name);
