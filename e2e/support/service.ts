@@ -30,6 +30,8 @@ export interface TestService {
   /** Kills an instance's processes without telling the service, as a crash would. */
   killInstance(sandboxId: string): Promise<void>;
   createOrg(name: string): Promise<string>;
+  /** Sets quotas of an organization. Null: no limit. */
+  limitOrg(org: string, quotas: Record<string, number | null>): Promise<void>;
   /** Creates a key of the organization of `api`, unless the request names another one. */
   createKey(request: CreateKey): Promise<string>;
   /** Idempotent. */
@@ -224,6 +226,9 @@ function describe(place: Whereabouts, operator: Operator, org?: string) {
     },
     async createOrg(name: string) {
       return ((await operator('POST', '/orgs', { name })).body as OrgCreated).org.id;
+    },
+    async limitOrg(org: string, quotas: Record<string, number | null>) {
+      await operator('PATCH', `/orgs/${org}/quotas`, quotas);
     },
     async createKey(request: CreateKey) {
       return ((await operator('POST', '/keys', { ...(org && { org }), ...request })).body as KeyCreated).key.secret;

@@ -33,7 +33,7 @@ function statusOf({ code, status }: ClocheError): number {
   return status ?? 503;
 }
 
-/** E2B's clients read whole seconds. */
-function retryAfter({ retryAfterMs }: ClocheError): Record<string, string> {
+/** Returns the header that says how long to wait. E2B's clients read whole seconds. */
+export function retryAfter({ retryAfterMs }: ClocheError): Record<string, string> {
   return retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / MILLISECONDS)) };
 }

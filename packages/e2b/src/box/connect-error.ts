@@ -1,6 +1,6 @@
 import { type ClocheError, isClocheError } from '@cloche/sdk';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { E2bError } from '../e2b-error.ts';
+import { E2bError, retryAfter } from '../e2b-error.ts';
 import { isGone } from './box-session.ts';
 
 const CODES: Readonly<Record<string, Code>> = {
@@ -21,7 +21,7 @@ export function connectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof E2bError) return new ConnectError(error.message, Code.Unauthenticated);
   if (isGone(error)) return new ConnectError('The sandbox was not found: it has ended.', Code.Unavailable);
-  if (isClocheError(error)) return new ConnectError(error.message, codeOf(error));
+  if (isClocheError(error)) return new ConnectError(error.message, codeOf(error), retryAfter(error));
   return ConnectError.from(error, Code.Internal);
 }
 

@@ -8,7 +8,7 @@ export type SocketAnswer = { status: number; body: unknown };
  */
 export function callSocket(
   socketPath: string,
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'PATCH',
   path: string,
   body?: unknown,
 ): Promise<SocketAnswer> {

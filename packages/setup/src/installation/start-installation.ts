@@ -57,7 +57,7 @@ export type Installation = {
   /** Stops the part as `stop` does, starts it and waits until it answers. */
   restart(part: ProcessName): Promise<void>;
   /** Sends one request to the operator's socket. */
-  operator(method: 'GET' | 'POST', path: string, message?: unknown): ReturnType<typeof callSocket>;
+  operator(method: 'GET' | 'POST' | 'PATCH', path: string, message?: unknown): ReturnType<typeof callSocket>;
   /** Number of live instances according to hostd. */
   instanceCount(): Promise<number>;
   /** Stops server, egress and hostd in this order. Sandboxes keep running unless `destroyAll` is true. Idempotent. */
