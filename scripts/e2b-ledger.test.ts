@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { COMPATIBILITY_FILE, installedClient, readLedger, withTable } from '../e2e/support/e2b-ledger.ts';
+import { COMPATIBILITY_FILE, installedClient, readLedger, withTables } from '../e2e/support/e2b-ledger.ts';
 
 describe('the ledger of E2B’s clients', () => {
   it('names each public method of the clients that are installed', () => {
-    const clients = ['e2b', 'e2b-older', '@e2b/code-interpreter'].map(installedClient);
+    const clients = ['e2b', 'e2b-older', '@e2b/code-interpreter', 'e2b-interpreter-older'].map(installedClient);
     const named = Object.entries(readLedger()).map(([title, methods]) => [title, Object.keys(methods).sort()]);
     assert.deepEqual(
       named,
@@ -13,8 +13,8 @@ describe('the ledger of E2B’s clients', () => {
     );
   });
 
-  it('is the table in docs/compatibility.md', () => {
+  it('is, with the one of the clients for Python, the tables in docs/compatibility.md', () => {
     const document = readFileSync(COMPATIBILITY_FILE, 'utf8');
-    assert.equal(document, withTable(document, readLedger()));
+    assert.equal(document, withTables(document));
   });
 });

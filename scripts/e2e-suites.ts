@@ -15,6 +15,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
   'functional/e2b-ledger': 'functional/e2b-javascript tests the same methods',
   'functional/e2b-python': 'the server translates requests to those that other files send',
+  'functional/e2b-python-ledger': 'functional/e2b-javascript tests the same methods',
   'functional/e2b-refusals': 'the server refuses requests before they reach a sandbox',
   'functional/e2b-strangers': 'the server translates requests to those that other files send',
   'functional/e2b-templates': 'functional/template-builds tests the recipes that the server makes of them',

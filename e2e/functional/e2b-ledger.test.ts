@@ -3,22 +3,20 @@
  * `CLOCHE_WRITE_E2B_LEDGER=1`, writes the ledger and its table in docs/compatibility.md instead.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import * as interpreter from '@e2b/code-interpreter';
 import * as newest from 'e2b';
+import * as olderInterpreter from 'e2b-interpreter-older';
 import * as older from 'e2b-older';
 import { E2B_CALLS, INTERPRETER_CALLS } from '../support/e2b-calls.ts';
 import {
-  COMPATIBILITY_FILE,
   installedClient,
   LEDGER_FILE,
-  type Ledger,
   LOCAL,
   type Methods,
   readLedger,
   type Verdict,
-  withTable,
+  writeLedger,
 } from '../support/e2b-ledger.ts';
 import { e2bOptions } from '../support/e2b-options.ts';
 import type { E2bSubject } from '../support/e2b-subject.ts';
@@ -29,6 +27,11 @@ const CLIENTS = [
   { name: 'e2b', client: newest, calls: E2B_CALLS },
   { name: 'e2b-older', client: older as unknown as typeof newest, calls: E2B_CALLS },
   { name: '@e2b/code-interpreter', client: interpreter as unknown as typeof newest, calls: INTERPRETER_CALLS },
+  {
+    name: 'e2b-interpreter-older',
+    client: olderInterpreter as unknown as typeof newest,
+    calls: INTERPRETER_CALLS,
+  },
 ] as const;
 
 const found: Record<string, Methods> = {};
@@ -38,7 +41,7 @@ before(async () => {
 });
 after(async () => {
   await service?.close();
-  if (WRITES) writeDown(found);
+  if (WRITES) writeLedger(LEDGER_FILE, found);
 });
 
 for (const { name, client, calls } of CLIENTS) {
@@ -80,9 +83,4 @@ async function verdictOf(call: ((subject: E2bSubject) => unknown) | undefined, s
     if (/ yet\b/.test((error as Error).message)) return 'not yet';
     throw error;
   }
-}
-
-function writeDown(ledger: Ledger): void {
-  writeFileSync(LEDGER_FILE, `${JSON.stringify(ledger, null, 2)}\n`);
-  writeFileSync(COMPATIBILITY_FILE, withTable(readFileSync(COMPATIBILITY_FILE, 'utf8'), ledger));
 }

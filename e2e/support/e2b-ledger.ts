@@ -1,5 +1,5 @@
 /** The ledger of E2B's clients: how calls of their public methods end. `e2b-ledger.test.ts` makes it. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
@@ -18,9 +18,8 @@ export const LOCAL: Readonly<Record<string, string>> = {
 };
 const ROOT = join(import.meta.dirname, '../..');
 export const LEDGER_FILE = join(ROOT, 'e2e/support/e2b-ledger.json');
+export const PYTHON_LEDGER_FILE = join(ROOT, 'e2e/support/e2b-python-ledger.json');
 export const COMPATIBILITY_FILE = join(ROOT, 'docs/compatibility.md');
-const BEGIN = '<!-- The ledger of E2B begins. -->\n';
-const END = '<!-- The ledger of E2B ends. -->\n';
 
 /** The classes of a client's type declarations, by the name that the ledger has for their methods. */
 const CLASSES: Readonly<Record<string, string>> = {
@@ -50,8 +49,14 @@ const DIFFERENCES: Readonly<Record<string, string>> = {
   'Secret.create': 'needs `metadata.hosts`, the hosts that receive the value',
 };
 
-export function readLedger(): Ledger {
-  return JSON.parse(readFileSync(LEDGER_FILE, 'utf8')) as Ledger;
+export function readLedger(file = LEDGER_FILE): Ledger {
+  return JSON.parse(readFileSync(file, 'utf8')) as Ledger;
+}
+
+/** Writes a ledger to its file and its table to `docs/compatibility.md`. */
+export function writeLedger(file: string, ledger: Ledger): void {
+  writeFileSync(file, `${JSON.stringify(ledger, null, 2)}\n`);
+  writeFileSync(COMPATIBILITY_FILE, withTables(readFileSync(COMPATIBILITY_FILE, 'utf8')));
 }
 
 /** Returns the name, the version and the public methods of a client in `node_modules`. */
@@ -81,25 +86,36 @@ function declaredMethods(declarations: string): string[] {
   return [...methods].sort();
 }
 
-/** Returns `docs/compatibility.md` with the table of the ledger. */
-export function withTable(document: string, ledger: Ledger): string {
-  const begin = document.indexOf(BEGIN) + BEGIN.length;
-  const end = document.indexOf(END);
-  if (begin < BEGIN.length || end < begin) throw new Error(`${COMPATIBILITY_FILE} has no place for the ledger.`);
-  return document.slice(0, begin) + tableOf(ledger) + document.slice(end);
+/** Returns `docs/compatibility.md` with the tables of the ledgers. */
+export function withTables(document: string): string {
+  return withTable(withTable(document, 'E2B', LEDGER_FILE), 'E2B for Python', PYTHON_LEDGER_FILE);
+}
+
+function withTable(document: string, name: string, file: string): string {
+  const marks = { begin: `<!-- The ledger of ${name} begins. -->\n`, end: `<!-- The ledger of ${name} ends. -->\n` };
+  const begin = document.indexOf(marks.begin) + marks.begin.length;
+  const end = document.indexOf(marks.end);
+  if (begin < marks.begin.length || end < begin) throw new Error(`${COMPATIBILITY_FILE} has no place for ${name}.`);
+  return document.slice(0, begin) + tableOf(readLedger(file)) + document.slice(end);
 }
 
 function tableOf(ledger: Ledger): string {
   const clients = Object.keys(ledger);
   const methods = [...new Set(Object.values(ledger).flatMap((each) => Object.keys(each)))].sort();
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`;
+  const differenceOf = (method: string) => DIFFERENCES[inJavaScript(method)];
   const cellOf = (method: string, client: string) => {
     const verdict = ledger[client]?.[method];
-    return verdict === 'works' && DIFFERENCES[method] ? 'differs' : (verdict ?? '');
+    return verdict === 'works' && differenceOf(method) ? 'differs' : (verdict ?? '');
   };
   const rows = methods.map((method) => {
     const cells = clients.map((client) => cellOf(method, client));
-    return row([`\`${method}\``, ...cells, DIFFERENCES[method] ?? LOCAL[method] ?? '']);
+    return row([`\`${method}\``, ...cells, differenceOf(method) ?? LOCAL[inJavaScript(method)] ?? '']);
   });
   return row(['method', ...clients, 'note']) + row(['---', ...clients.map(() => '---'), '---']) + rows.join('');
+}
+
+/** Returns the name that a method has in JavaScript, such as `files.getInfo` of `files.get_info`. */
+function inJavaScript(method: string): string {
+  return method.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }

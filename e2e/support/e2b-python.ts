@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
+import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
+import type { TestService } from './service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const PROGRAM_MS = 240_000;
+
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program with E2B's clients for Python in their pinned versions, whose variables name the service. */
+export function runE2bPython(program: string, { url, apiKey }: TestService): Promise<Ended> {
+  const packages = findPythonPackages();
+  if (packages === undefined) throw new Error('No python-node template is built.');
+  const env = {
+    PATH: process.env.PATH,
+    HOME: '/nonexistent',
+    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, 'requirements-e2b.txt')),
+    PYTHONDONTWRITEBYTECODE: '1',
+    E2B_API_KEY: apiKey,
+    E2B_API_URL: `${url}/e2b`,
+    E2B_SANDBOX_URL: `${url}/e2b-box`,
+  };
+  return new Promise((resolve) => {
+    const child = execFile(PYTHON, [join(ROOT, program)], { env, timeout: PROGRAM_MS }, (_error, stdout, stderr) => {
+      resolve({ code: child.exitCode ?? 1, stdout, stderr });
+    });
+  });
+}
