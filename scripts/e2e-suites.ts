@@ -29,6 +29,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/monitoring': 'reads the metrics of server, hostd and gateway, which are the same for each runtime',
   'functional/lost-servers': 'servers and their database decide who goes on with what',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
+  'functional/jupyter-bridge': 'tests a client of the gateway; other files test the operations that it uses',
   'functional/jupyter-gateway': 'the server translates requests to those that other files send',
   'functional/mcp': 'the server translates requests to those that other files send',
   'functional/mcp-conformance': 'the server answers without a sandbox',

@@ -27,11 +27,11 @@ export interface PythonTests {
 }
 
 /** Runs the `test_*.py` files of a folder. */
-export async function runPythonTests(tests: string, env: NodeJS.ProcessEnv): Promise<PythonTests> {
+export async function runPythonTests(tests: string, env: NodeJS.ProcessEnv, timeout = TESTS_MS): Promise<PythonTests> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-python-tests-'));
   try {
     const file = join(folder, 'report.json');
-    const process = spawn(PYTHON, [REPORT, file, tests], { cwd: folder, env, timeout: TESTS_MS });
+    const process = spawn(PYTHON, [REPORT, file, tests], { cwd: folder, env, timeout });
     process.stdin.end();
     const [stdout, stderr] = await Promise.all([text(process.stdout), text(process.stderr), once(process, 'close')]);
     const output = `${stdout}${stderr}`;

@@ -141,7 +141,8 @@ async function runSteps(
 
 function pythonPath(): string {
   const packages = findPythonPackages();
-  const tools = packages === undefined ? [] : [ensurePythonTools(CACHE_DIR, packages)];
+  const requirements = [undefined, resolve('requirements-jupyter.txt')];
+  const tools = packages === undefined ? [] : requirements.map((file) => ensurePythonTools(CACHE_DIR, packages, file));
   return [join(SDK_PYTHON, 'src'), ...tools].join(':');
 }
 
