@@ -78,7 +78,7 @@ class KernelTest(unittest.TestCase):
     def begin_cell(self, client, code):
         """Sends a cell, and waits until it has printed `started`."""
         request = client.execute(code, allow_stdin=False)
-        while client.get_iopub_msg(timeout=WAIT_SECONDS)["content"].get("text") != "started\n":
+        while "started" not in client.get_iopub_msg(timeout=WAIT_SECONDS)["content"].get("text", ""):
             pass
         return request
 

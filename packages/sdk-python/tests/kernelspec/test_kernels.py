@@ -30,6 +30,9 @@ class InstalledKernels(unittest.TestCase):
 jupyter_kernel_test.TIMEOUT = support.WAIT_SECONDS
 
 
+_SCRIPTS_LACK = "kernels of JavaScript and TypeScript execute cells only"
+
+
 def lacks(reason):
     """Returns a test that is skipped."""
     return lambda test: test.skipTest(reason)
@@ -38,11 +41,6 @@ def lacks(reason):
 class KernelTests(jupyter_kernel_test.KernelTests):
     """Jupyter's tests, without those of what the gateway does not serve."""
 
-    test_completion = lacks("the gateway does not complete code yet")
-    test_inspect = lacks("the gateway does not inspect code yet")
-    test_is_complete = lacks("the gateway does not know yet whether code is complete")
-    test_history = lacks("the gateway keeps no history yet")
-    test_clear_output = lacks("the gateway sends no clear_output yet")
     test_pager = lacks("kernels show help as output, not in a pager")
 
     def flush_channels(self):
@@ -65,12 +63,33 @@ class Python(KernelTests):
     code_stderr = "import sys; print('test', file=sys.stderr)"
     code_generate_error = "raise ValueError('no')"
     code_execute_result = ({"code": "6 * 7", "result": "42"}, {"code": "'a' + 'b'", "result": "'ab'"})
+    code_history_pattern = "6*"
+    supported_history_operations = ("tail", "range", "search")
+    code_inspect_sample = "print"
+    completion_samples = (
+        {"text": "impor", "matches": {"import"}},
+        {"text": "import os; os.pathc", "matches": {"pathconf", "pathconf_names"}},
+    )
+    complete_code_samples = ("x = 1", "def f():\n    return 1\n\n")
+    incomplete_code_samples = ("def f():", "print(")
+    invalid_code_samples = ("import = 7",)
+    code_clear_output = "from IPython.display import clear_output; clear_output()"
     code_display_data = (
         {"code": "from IPython.display import HTML, display; display(HTML('<b>x</b>'))", "mime": "text/html"},
     )
 
 
-class JavaScript(KernelTests):
+class ScriptTests(KernelTests):
+    """Tests without those of what JavaScript and TypeScript lack."""
+
+    test_completion = lacks(_SCRIPTS_LACK)
+    test_inspect = lacks(_SCRIPTS_LACK)
+    test_is_complete = lacks(_SCRIPTS_LACK)
+    test_history = lacks(_SCRIPTS_LACK)
+    test_clear_output = lacks(_SCRIPTS_LACK)
+
+
+class JavaScript(ScriptTests):
     kernel_name = "cloche-javascript"
     language_name = "javascript"
     file_extension = ".js"
@@ -81,7 +100,7 @@ class JavaScript(KernelTests):
     code_display_data = ({"code": "display({ 'text/html': '<b>x</b>' })", "mime": "text/html"},)
 
 
-class TypeScript(KernelTests):
+class TypeScript(ScriptTests):
     kernel_name = "cloche-typescript"
     language_name = "typescript"
     file_extension = ".ts"
@@ -92,5 +111,5 @@ class TypeScript(KernelTests):
     code_display_data = ({"code": "display({ 'text/html': '<b>x</b>' as string })", "mime": "text/html"},)
 
 
-# It has no kernel of its own.
-del KernelTests
+# They have no kernel of their own.
+del KernelTests, ScriptTests
