@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
-import { JupyterClient } from '../../packages/server/testing/jupyter-client.ts';
+import { JupyterClient, type KernelChannels } from '../../packages/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -79,5 +79,65 @@ describe('the API of the gateway', () => {
     assert.equal((await jupyter.delete(`/api/kernels/${kernel.id}`)).status, 204);
     assert.equal(await channels.closed(), true);
     assert.equal((await jupyter.get(`/api/kernels/${kernel.id}`)).status, 404);
+  });
+});
+
+describe('a Python kernel in a sandbox', () => {
+  let channels: KernelChannels;
+  let kernelId: string;
+  before(async () => {
+    kernelId = (await jupyter.post('/api/kernels', { name: 'python3' })).body.id;
+    channels = await jupyter.open(kernelId);
+  });
+  after(async () => {
+    await channels?.cut();
+    await jupyter.delete(`/api/kernels/${kernelId}`);
+  });
+
+  it('tells its version, and answers what clients ask about code', async () => {
+    const { language_info } = await channels.ask('kernel_info_request');
+    assert.match(language_info.version, /^3\.\d+\.\d+/);
+    await channels.execute('import json\nvalue_of_tests = 1');
+    const { matches } = await channels.ask('complete_request', { code: 'value_of_te', cursor_pos: 11 });
+    assert.deepEqual(matches, ['value_of_tests']);
+    const inspected = await channels.ask('inspect_request', { code: 'json.dumps', cursor_pos: 10, detail_level: 0 });
+    assert.match(inspected.data['text/plain'], /Serialize/);
+    assert.equal((await channels.ask('is_complete_request', { code: 'for n in x:' })).status, 'incomplete');
+    const { history } = await channels.ask('history_request', { hist_access_type: 'tail', n: 1 });
+    assert.equal(history[0][2], 'import json\nvalue_of_tests = 1');
+  });
+
+  it('counts cells as the clients ask, and evaluates their expressions', async () => {
+    const { reply } = await channels.execute('x = 20', { user_expressions: { y: 'x + 1' } });
+    assert.deepEqual(reply.user_expressions.y.data, { 'text/plain': '21' });
+    const stored = await channels.execute('1', { store_history: false });
+    assert.equal(stored.reply.execution_count, reply.execution_count);
+  });
+
+  it('reads a line of input, and is interrupted while it waits for one', async () => {
+    const cell = channels.execute('print("Hello", input("Name? "))', { allow_stdin: true });
+    const { content } = await channels.received(({ channel }) => channel === 'stdin');
+    assert.equal(content.prompt, 'Name? ');
+    channels.send('input_reply', { value: 'Ada' }, 'stdin');
+    assert.equal((await cell).stdout, 'Hello Ada\n');
+    const waiting = channels.execute('input("Again? ")', { allow_stdin: true });
+    await channels.received(({ content }) => content.prompt === 'Again? ');
+    await channels.ask('interrupt_request', {}, 'control');
+    assert.equal((await waiting).reply.ename, 'KeyboardInterrupt');
+  });
+
+  it('updates what it has displayed', async () => {
+    const code =
+      'from IPython.display import display, clear_output\nhandle = display(1, display_id="d")\nhandle.update(2)\nclear_output()';
+    const { types } = await channels.execute(code);
+    assert.deepEqual(types.slice(2, -1), ['display_data', 'update_display_data', 'clear_output']);
+  });
+
+  it('restarts and ends by messages', async () => {
+    assert.equal((await channels.ask('shutdown_request', { restart: true }, 'control')).restart, true);
+    assert.equal((await channels.execute('value_of_tests')).reply.ename, 'NameError');
+    assert.equal((await channels.ask('shutdown_request', { restart: false }, 'control')).status, 'ok');
+    assert.equal(await channels.closed(), true);
+    assert.equal((await jupyter.get(`/api/kernels/${kernelId}`)).status, 404);
   });
 });

@@ -14,6 +14,7 @@ import { growth } from './growth.ts';
 import { gvisor } from './gvisor.ts';
 import { hotRuns, throughput } from './hot-runs.ts';
 import { jobs } from './jobs.ts';
+import { jupyter } from './jupyter.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
 import { previews } from './previews.ts';
@@ -34,6 +35,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   deletion,
   commands,
   e2b,
+  jupyter,
   files,
   artifacts,
   jobs,

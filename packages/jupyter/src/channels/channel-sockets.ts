@@ -66,7 +66,7 @@ export class ChannelSockets {
       context,
       kernel,
       send: (message) => send(socket, wire, message),
-      close: () => socket.close(POLICY_VIOLATION),
+      close: () => socket.close(),
     };
     socket.on('error', () => socket.terminate());
     socket.once('close', () => room.leave(connection));

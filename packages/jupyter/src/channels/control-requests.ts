@@ -29,7 +29,7 @@ export async function serveControl(room: Room, request: ControlRequest): Promise
 }
 
 const CONTROL: Readonly<Record<string, (request: ControlRequest, room: Room) => Promise<Fields>>> = {
-  kernel_info_request: async ({ connection }, room) => kernelInfo(connection, await room.knownFacts),
+  kernel_info_request: async ({ connection }, room) => kernelInfo(connection, room.knownFacts),
   interrupt_request: async ({ connection }) => {
     await connection.context.interrupt();
     return { status: 'ok' };

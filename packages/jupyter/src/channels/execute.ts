@@ -21,7 +21,8 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const isEmpty = code.trim() === '';
   if (isEmpty && Object.keys(user_expressions ?? {}).length === 0) return okReply(room.executionCount);
   const isSilent = silent === true;
-  const hasMessages = (await room.factsOf(connection)) !== undefined;
+  // A kernel that cannot be asked gets the cell as code, whose failure the client is then shown as that of a cell.
+  const hasMessages = (await room.factsOf(connection).catch(() => undefined)) !== undefined;
   const isCounted = !hasMessages || !(isSilent || isEmpty || store_history === false);
   const executionCount = room.executionCount + (isCounted ? 1 : 0);
   if (!isSilent) await room.tell(iopub('execute_input', { code, execution_count: executionCount }), message);

@@ -43,6 +43,8 @@ export class Room {
   /** The client whose line of input the current cell waits for. */
   #asked: Connection | undefined;
   #facts: Promise<KernelFacts | undefined> | undefined;
+  /** What is known about the kernel, once it has answered. */
+  knownFacts: KernelFacts | undefined;
   /** Cells that the kernel has executed, as far as this server knows. */
   executionCount = 0;
   lastActivity: string | undefined;
@@ -102,16 +104,12 @@ export class Room {
     const facts = this.#facts ?? askFacts(this, connection);
     this.#facts = facts;
     try {
-      return await facts;
+      this.knownFacts = await facts;
+      return this.knownFacts;
     } catch (error) {
       this.#facts = undefined;
       throw error;
     }
-  }
-
-  /** What is known about the kernel, if it was asked. */
-  get knownFacts(): Promise<KernelFacts | undefined> | undefined {
-    return this.#facts;
   }
 
   /** Passes on what the kernel tells during a request: to all clients, or, if it asks for input, to the one that sent it. */

@@ -154,6 +154,25 @@ describe('the channels of a kernel', () => {
     assert.deepEqual(matches, []);
   });
 
+  it('answer on the control channel while a run of another client keeps the kernel busy', async () => {
+    const { body: kernel } = await jupyter.post('/api/kernels', { name: 'python3' });
+    await using channels = await jupyter.open(kernel.id);
+    const [, sandboxId, contextId] = /(sbx_\w+)-(cctx_\w+)/.exec(kernel.id) ?? [];
+    const path = `/v1/sandboxes/${sandboxId}/code`;
+    const run = tenants.call(tenants.keys.whole, 'POST', `${path}/runs`, {
+      body: { contextId, code: 'hang', language: 'python' },
+      idempotencyKey: 'busy',
+    });
+    await eventually(async () => (await jupyter.get(`/api/kernels/${kernel.id}`)).body.execution_state === 'busy', {
+      because: 'the run has begun',
+    });
+    const asked = channels.ask('kernel_info_request');
+    assert.equal((await channels.ask('kernel_info_request', {}, 'control')).status, 'ok');
+    await jupyter.post(`/api/kernels/${kernel.id}/interrupt`, {});
+    assert.equal((await run).body.run.error.name, 'CanceledError');
+    assert.equal((await asked).status, 'ok');
+  });
+
   it('pass on what a kernel tells, in order with what it prints', async () => {
     await using channels = await jupyter.open(kernelId);
     const open = { channel: 'iopub', type: 'comm_open', content: { comm_id: 'c' } };
