@@ -6,7 +6,6 @@ import _thread
 import itertools
 import os
 import signal
-import sys
 from queue import SimpleQueue
 from typing import Any
 
@@ -213,7 +212,7 @@ class Kernel:
             self._in_cell = True
             if self._interrupted is not None:
                 signal.raise_signal(signal.SIGINT)
-            exception = (run or self._run_in_shell)(code)
+            exception = (run or self._shell.run_counted)(code)
         except BaseException as raised:
             exception = raised
         while self._in_cell:
@@ -228,25 +227,8 @@ class Kernel:
             # Loaded late: most contexts have no client of Jupyter.
             from cloche_kernel.jupyter.session import Session
 
-            self._session = Session(self._shell, self._run_in_shell, self._send_text)
-        exception = self._session.answer(text)
-        self._publish_figures()
-        return exception
-
-    def _run_in_shell(self, code, counts=True, silent=False):
-        shell = self._shell
-        shell.execution_count += counts
-        shell.shown_exception = None
-        result = shell.run(code, silent)
-        raised = (result.error_before_exec, result.error_in_exec, shell.shown_exception)
-        shell.shown_exception = None
-        self._publish_figures()
-        return next((exception for exception in raised if exception is not None), None)
-
-    def _publish_figures(self):
-        backend = sys.modules.get("cloche_kernel.matplotlib_backend")
-        if backend is not None:
-            backend.publish_open_figures()
+            self._session = Session(self._shell, self._send_text)
+        return self._session.answer(text)
 
     def _publish(self, role, bundle, is_last=False):
         """Sends an output of the current run, in order with what the cell prints. Without a run it is dropped."""

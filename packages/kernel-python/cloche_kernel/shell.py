@@ -162,6 +162,16 @@ class Shell(InteractiveShell):
             return self.plain_cells.run(cell)
         return super().run_cell(cell, store_history=False, silent=silent)
 
+    def run_counted(self, cell, counts=True, silent=False):
+        """Runs a cell of a client, and shows the figures that it leaves open. Returns its exception or None."""
+        self.execution_count += counts
+        self.shown_exception = None
+        result = self.run(cell, silent)
+        raised = (result.error_before_exec, result.error_in_exec, self.shown_exception)
+        self.shown_exception = None
+        publish_figures()
+        return next((exception for exception in raised if exception is not None), None)
+
     def run_cell(self, *arguments, **options):
         """Runs a cell for user code, within the cell that calls this."""
         self.cells_within += 1
@@ -263,6 +273,13 @@ class Shell(InteractiveShell):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             raise
+
+
+def publish_figures():
+    """Shows the figures of matplotlib that are open, if user code has imported it."""
+    backend = sys.modules.get("cloche_kernel.matplotlib_backend")
+    if backend is not None:
+        backend.publish_open_figures()
 
 
 def _exit(code=None):

@@ -27,7 +27,7 @@ class Clients:
         self.sent = []
         self.lines = []
         self.error: Any = None
-        self.session = Session(shell, kernel._run_in_shell, self._take)
+        self.session = Session(shell, self._take)
 
     def _take(self, text, is_last):
         message = json.loads(text)

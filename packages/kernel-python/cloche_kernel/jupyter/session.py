@@ -18,6 +18,7 @@ from cloche_kernel.forms import json_safe, left_out, to_forms
 from cloche_kernel.jupyter import code_questions
 from cloche_kernel.jupyter.comms import Comms
 from cloche_kernel.jupyter.history import CellHistory
+from cloche_kernel.shell import publish_figures
 
 # A message is escaped once more in its frame, so this is far below the size of a frame.
 MAX_MESSAGE_CHARACTERS = 8 * 1024 * 1024
@@ -26,9 +27,8 @@ MAX_MESSAGE_CHARACTERS = 8 * 1024 * 1024
 class Session:
     """Serves Jupyter's clients of one context. Code knows it as `get_ipython().kernel`."""
 
-    def __init__(self, shell, run_in_shell, send_text):
+    def __init__(self, shell, send_text):
         self.shell = shell
-        self._run_in_shell = run_in_shell
         self._send_text = send_text
         self._history = CellHistory()
         self._comms = Comms(self.send)
@@ -64,7 +64,9 @@ class Session:
         if kind == "execute_request":
             return self._execute(content)
         if kind in ("comm_open", "comm_msg", "comm_close"):
-            return self._comms.take(request)
+            self._comms.take(request)
+            # Callbacks of widgets draw, too.
+            return publish_figures()
         question = _QUESTIONS.get(kind)
         if question is not None:
             try:
@@ -82,7 +84,7 @@ class Session:
         if not is_empty:
             if is_stored:
                 self._history.add(shell.execution_count + 1, code)
-            exception = self._run_in_shell(code, is_stored, silent)
+            exception = shell.run_counted(code, is_stored, silent)
             if exception is not None:
                 return exception
         values = shell.user_expressions(content.get("user_expressions") or {})
