@@ -249,7 +249,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       }),
       ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
       ...contextRoutes(createContext, changeContext),
-      ...runRoutes(runs),
+      ...runRoutes(runs, isShared ? (request) => resolveRun.lookUp(request) : undefined),
       ...fileRoutes(new AccessFiles(shared)),
     ],
     async start() {

@@ -65,12 +65,14 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
       using _ = abortWithClient(reply, controller);
       received = await receiveBody(route, request, reply, context, deps);
     }
+    const lookedUp = lookAhead(route, execution, credential);
     const opened = await openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps.auditLog);
     request.state.audit = audit;
-    const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory, audit });
+    const own = { claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
+    const context = contextOf(execution, own);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
       return await answer(route, execution, context, { claim, received }, deps);
@@ -134,6 +136,13 @@ function afterAnswer({ raw }: FastifyReply, act: () => void): void {
   else raw.once('close', act);
 }
 
+/** Without a claim there is nothing to wait for, so the handler looks up what it needs itself. */
+function lookAhead(route: Route, { valid }: Execution, credential: Credential): unknown {
+  if (valid.idempotencyKey === undefined || (route.kind !== 'json' && route.kind !== 'stream')) return undefined;
+  // Sound: the validator checked each part against the operation's schemas.
+  return route.lookAhead?.({ credential, params: valid.params as RequestContext['params'], body: valid.body as never });
+}
+
 /** @param body the part of the request that tells requests with the same key apart */
 async function openRecord(
   { operation }: Route,
@@ -183,7 +192,9 @@ function contextOf(
   {
     claim,
     ...own
-  }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory' | 'audit'> & { claim: Claim | undefined },
+  }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
+    claim: Claim | undefined;
+  },
 ): RequestContext {
   return {
     ...own,

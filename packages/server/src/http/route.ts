@@ -22,6 +22,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly idempotencyRecordId: string | undefined;
   /** The record with its claim, for work that a later claim must end. */
   readonly claimedRecord: ClaimedRecord | undefined;
+  /** What `lookAhead` of the route returned; undefined if it was not called. */
+  readonly lookedUp?: unknown;
   /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
@@ -32,6 +34,14 @@ export interface RequestContext<O extends Operation = Operation> {
   /** The audit event of the request; undefined if its operation has none. */
   readonly audit: RequestAudit | undefined;
 }
+
+/**
+ * Begins to read what the handler will need, while the database decides the claim of the request. Has no effect, and must not
+ * throw: the handler may never be called.
+ */
+export type LookAhead<O extends Operation> = (
+  request: Pick<RequestContext<O>, 'credential' | 'params' | 'body'>,
+) => unknown;
 
 export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => Promise<ResponseOf<O>>;
 
@@ -117,19 +127,47 @@ export type Route =
       readonly handle: ReceivedHandler<Operation, ReceivedBody>;
     }
   | { readonly kind: 'download'; readonly operation: Operation; readonly handle: DownloadHandler<Operation> }
-  | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
-  | { readonly kind: 'stream'; readonly operation: Operation; readonly handle: StreamHandler<Operation> };
+  | {
+      readonly kind: 'json';
+      readonly operation: Operation;
+      readonly handle: JsonHandler<Operation>;
+      readonly lookAhead?: LookAhead<Operation> | undefined;
+    }
+  | {
+      readonly kind: 'stream';
+      readonly operation: Operation;
+      readonly handle: StreamHandler<Operation>;
+      readonly lookAhead?: LookAhead<Operation> | undefined;
+    };
 
 /**
  * Binds a handler to its operation. The casts are sound: `http/app.ts` validates each part against the operation's
  * schemas.
  */
-export function route<const O extends Operation>(operation: O, handle: JsonHandler<O>): Route {
-  return { kind: 'json', operation, handle: handle as unknown as JsonHandler<Operation> };
+export function route<const O extends Operation>(
+  operation: O,
+  handle: JsonHandler<O>,
+  lookAhead?: LookAhead<O>,
+): Route {
+  return {
+    kind: 'json',
+    operation,
+    handle: handle as unknown as JsonHandler<Operation>,
+    lookAhead: lookAhead as unknown as LookAhead<Operation> | undefined,
+  };
 }
 
-export function streamRoute<const O extends Operation>(operation: O, handle: StreamHandler<O>): Route {
-  return { kind: 'stream', operation, handle: handle as unknown as StreamHandler<Operation> };
+export function streamRoute<const O extends Operation>(
+  operation: O,
+  handle: StreamHandler<O>,
+  lookAhead?: LookAhead<O>,
+): Route {
+  return {
+    kind: 'stream',
+    operation,
+    handle: handle as unknown as StreamHandler<Operation>,
+    lookAhead: lookAhead as unknown as LookAhead<Operation> | undefined,
+  };
 }
 
 export function socketRoute<const O extends Operation>(operation: O, handle: SocketHandler<O>): Route {

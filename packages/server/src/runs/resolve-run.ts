@@ -23,6 +23,15 @@ export interface RunRequest {
   readonly signal: AbortSignal;
   readonly claimedRecord?: ClaimedRecord | undefined;
   readonly resultMemory: ResultMemory;
+  /** Result of `ResolveRun.lookUp`, if it was called when the request came in. */
+  readonly lookedUp?: LookedUpRun | undefined;
+}
+
+/** What a run needs of the database, as reads that have begun. */
+export interface LookedUpRun {
+  readonly sandbox: Promise<SandboxRecord>;
+  /** Undefined if there is no such context, or no default one yet. */
+  readonly context: Promise<ContextRecord | undefined>;
 }
 
 /** A run with its sandbox and context. */
@@ -53,13 +62,13 @@ export class ResolveRun {
   }
 
   /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
-  async resolve({ credential, params, body, ...request }: RunRequest): Promise<ResolvedRun> {
+  async resolve({ credential, params, body, lookedUp, ...request }: RunRequest): Promise<ResolvedRun> {
     checkCodeSize(body.code);
-    const sandbox = await this.#access.getLive(credential, params.sandboxId);
+    const sandbox = await (lookedUp?.sandbox ?? this.#access.getLive(credential, params.sandboxId));
     const context =
       body.contextId === undefined
-        ? await this.#getDefaultContext(sandbox, body)
-        : await this.#getNamedContext(sandbox, body.contextId, body);
+        ? await this.#getDefaultContext(sandbox, body, lookedUp)
+        : await this.#getNamedContext(sandbox, body.contextId, body, lookedUp);
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
     const isPromoting = body.artifactPolicy === 'promote';
@@ -78,16 +87,39 @@ export class ResolveRun {
     };
   }
 
-  async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {
+  /** Begins to read the sandbox and the context of a run, at once and without a decision about it. */
+  lookUp({ credential, params, body }: Pick<RunRequest, 'credential' | 'params' | 'body'>): LookedUpRun {
+    const sandbox = this.#access.getLive(credential, params.sandboxId);
+    const { contextId, language } = body;
+    const context =
+      contextId === undefined
+        ? this.#contexts.findDefault(params.sandboxId, language)
+        : this.#contexts.find(params.sandboxId, contextId);
+    // A request that is replayed or refused awaits neither.
+    for (const read of [sandbox, context]) read.catch(() => undefined);
+    return { sandbox, context };
+  }
+
+  async #getDefaultContext(
+    sandbox: SandboxRecord,
+    { cwd, language }: RunCodeBody,
+    lookedUp: LookedUpRun | undefined,
+  ): Promise<ContextRecord> {
     if (normalizeCwd(cwd) !== DEFAULT_CWD) {
       const message = `must be ${DEFAULT_CWD} for the default context; create a context with this cwd and name it in body.contextId`;
       throw invalidRequest({ path: 'body.cwd', message });
     }
-    return this.#createContext.getDefault(sandbox, language);
+    const known = lookedUp && (await lookedUp.context);
+    return known ?? this.#createContext.getDefault(sandbox, language);
   }
 
-  async #getNamedContext(sandbox: SandboxRecord, id: string, { cwd, language }: RunCodeBody): Promise<ContextRecord> {
-    const context = await this.#contexts.find(sandbox.id, id);
+  async #getNamedContext(
+    sandbox: SandboxRecord,
+    id: string,
+    { cwd, language }: RunCodeBody,
+    lookedUp: LookedUpRun | undefined,
+  ): Promise<ContextRecord> {
+    const context = await (lookedUp?.context ?? this.#contexts.find(sandbox.id, id));
     if (!context || context.deletedAt !== undefined) throw notFound('code context', id);
     if (context.language !== language) {
       const message = `is "${language}", but the context "${id}" is "${context.language}"`;

@@ -1,13 +1,24 @@
 import { operations, sendKernelMessage } from '@cloche/contract';
 import { type Route, route, streamRoute } from '../http/route.ts';
+import type { LookedUpRun, ResolveRun } from './resolve-run.ts';
 import type { RunCode } from './run-code.ts';
 
-export function runRoutes(runs: RunCode): Route[] {
+/** @param lookUp undefined where look-ups take no time, so that they need not begin before the claim of a request */
+export function runRoutes(runs: RunCode, lookUp: ResolveRun['lookUp'] | undefined): Route[] {
+  // Sound: `lookUp` returned it.
+  const withLookUp = <R extends { readonly lookedUp?: unknown }>(request: R) => ({
+    ...request,
+    lookedUp: request.lookedUp as LookedUpRun | undefined,
+  });
   return [
-    route(operations.runCode, async (request) => ({ run: await runs.run(request) })),
-    streamRoute(operations.streamCode, (request) => runs.stream(request)),
+    route(operations.runCode, async (request) => ({ run: await runs.run(withLookUp(request)) }), lookUp),
+    streamRoute(operations.streamCode, (request) => runs.stream(withLookUp(request)), lookUp),
     streamRoute(sendKernelMessage, ({ body, ...request }) =>
-      runs.converse({ ...request, body: { ...body, contextId: request.params.contextId, code: '' } }),
+      runs.converse({
+        ...request,
+        lookedUp: undefined,
+        body: { ...body, contextId: request.params.contextId, code: '' },
+      }),
     ),
   ];
 }

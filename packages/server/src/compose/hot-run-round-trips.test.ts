@@ -1,0 +1,58 @@
+/** How often a run waits for PostgreSQL, with a whole server on a fake runtime. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
+import { Client } from 'pg';
+import { NEEDS_POSTGRES } from '../../testing/servers.ts';
+import { WholeServers } from '../../testing/whole-servers.ts';
+
+/** Statements of a run, by the begin of their text. */
+const OF_RUNS = {
+  claim: /^insert into "idempotency_records"/,
+  sandbox: /^select \* from "sandboxes" where "id" = /,
+  context: /^select \* from "code_contexts" where/,
+  completion: /^update "idempotency_records" set "state" = /,
+};
+
+let log: string[] = [];
+const original = Client.prototype.query;
+before(() => {
+  const recording = function (this: Client, ...parameters: [{ text?: string } | string]) {
+    const [asked] = parameters;
+    const text = (typeof asked === 'string' ? asked : asked.text) ?? '';
+    const name = Object.entries(OF_RUNS).find(([, begin]) => begin.test(text))?.[0];
+    if (name !== undefined) log.push(name);
+    const answer = original.apply(this, parameters as never) as unknown;
+    if (name !== undefined && answer instanceof Promise) answer.then(() => log.push(`${name} done`)).catch(() => {});
+    return answer;
+  };
+  Client.prototype.query = recording as unknown as typeof original;
+});
+after(() => {
+  Client.prototype.query = original;
+});
+
+describe('a run in a context that exists, with PostgreSQL', { skip: NEEDS_POSTGRES }, () => {
+  it('executes four statements, and waits twice: its look-ups are sent with its claim', async () => {
+    await using servers = await WholeServers.open(1);
+    const path = `/v1/sandboxes/${await servers.readySandbox()}/code/runs`;
+    let runs = 0;
+    const run = async () => {
+      runs += 1;
+      const body = { code: 'print x', language: 'python' };
+      assert.equal((await servers.call(0, 'POST', path, body, `run ${runs}`)).status, 200);
+    };
+    // Opens connections, of which a run uses three at once.
+    await Promise.all(Array.from({ length: 8 }, run));
+    const looksAreSentFirst = async () => {
+      log = [];
+      await run();
+      await eventually(() => log.includes('completion done'), { because: 'the completion is logged' });
+      const isSent = (entry: string) => !entry.endsWith(' done');
+      const sent = log.filter(isSent).toSorted().join();
+      return sent === 'claim,completion,context,sandbox' && log.slice(0, 3).every(isSent);
+    };
+    // Other work of the server may have a connection for a moment, or execute such a statement too.
+    await eventually(looksAreSentFirst, { because: 'the claim and both look-ups are sent before any is answered' });
+  });
+});
