@@ -1,9 +1,10 @@
 import type { CommandUser, SandboxId } from '@cloche/contract';
-import { Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
+import { type Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
+import { loopbackClient } from '../loopback-client.ts';
 
 /** A sandbox as one request reaches it. */
 export interface BoxSession {
@@ -32,8 +33,7 @@ export function openSession(header: HeaderOf, { apiUrl, seal }: E2bDeps): BoxSes
 }
 
 export function sessionWith({ apiKey, sandboxId }: Access, url: string): BoxSession {
-  // Retries are the client's own.
-  const cloche = new Cloche({ url, apiKey, maxRetries: 0 });
+  const cloche = loopbackClient(url, apiKey);
   const id = sandboxId as SandboxId;
   return {
     cloche,

@@ -4,6 +4,7 @@ import { isClocheError } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
+import { joined } from '../joined.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { resultsOf } from './e2b-result.ts';
@@ -57,9 +58,10 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
   app.post<{ Body: ExecuteBody }>('/execute', { schema: EXECUTE_SCHEMA }, async (request, reply) => {
     const session = sessionOf(request, deps);
     const stop = new AbortController();
-    request.raw.socket.once('close', () => stop.abort());
+    // The connection is used again, so its own listeners would add up.
+    reply.raw.once('close', () => stop.abort());
     const events = await begun(execute(session, home, request.body, stop.signal));
-    return reply.type('application/x-ndjson').send(Readable.from(lines(events)));
+    return reply.type('application/x-ndjson').send(Readable.from(joined(lines(events))));
   });
   app.get('/contexts', async (request) =>
     (await sessionOf(request, deps).contexts.list()).map(({ info }) => contextOf(info)),

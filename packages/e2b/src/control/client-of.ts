@@ -1,7 +1,8 @@
-import { Cloche } from '@cloche/sdk';
+import type { Cloche } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
+import { loopbackClient } from '../loopback-client.ts';
 
 /** Returns the key of a request. @throws E2bError 401 */
 export function keyOf({ headers }: Pick<FastifyRequest, 'headers'>): string {
@@ -12,7 +13,7 @@ export function keyOf({ headers }: Pick<FastifyRequest, 'headers'>): string {
   return found;
 }
 
-/** Returns a client of `/v1` with the key of a request. Retries are the client's own. */
+/** Returns a client of `/v1` with the key of a request. */
 export function clientOf(request: Pick<FastifyRequest, 'headers'>, { apiUrl }: E2bDeps): Cloche {
-  return new Cloche({ url: apiUrl(), apiKey: keyOf(request), maxRetries: 0 });
+  return loopbackClient(apiUrl(), keyOf(request));
 }

@@ -1,8 +1,9 @@
 import type { Preview, SandboxId } from '@cloche/contract';
-import { Cloche, isClocheError } from '@cloche/sdk';
+import { type Cloche, isClocheError } from '@cloche/sdk';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
+import { loopbackClient } from '../loopback-client.ts';
 
 /** Previews that are remembered. One that was forgotten lives on, and another one is opened. */
 const REMEMBERED = 10_000;
@@ -73,6 +74,6 @@ export class PortPreviews {
   }
 
   #clientOf({ apiKey }: Access): Cloche {
-    return new Cloche({ url: this.#deps.apiUrl(), apiKey, maxRetries: 0 });
+    return loopbackClient(this.#deps.apiUrl(), apiKey);
   }
 }

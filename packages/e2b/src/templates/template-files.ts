@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
 import { KeyedQueue } from '@cloche/node-support';
-import { Cloche } from '@cloche/sdk';
+import type { Cloche } from '@cloche/sdk';
 import { E2bError } from '../e2b-error.ts';
+import { loopbackClient } from '../loopback-client.ts';
 import type { Upload } from './upload-token.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -33,7 +34,7 @@ export class TemplateFiles {
 
   /** @throws ClocheError as `/v1` refuses the sandbox, the file or the artifact. */
   store({ apiKey, hash }: Upload, body: Readable, sizeBytes: number): Promise<void> {
-    const cloche = new Cloche({ url: this.#apiUrl(), apiKey, maxRetries: 0 });
+    const cloche = loopbackClient(this.#apiUrl(), apiKey);
     return this.#uploads.run(apiKey, async () => {
       if (body.destroyed) throw new E2bError(400, 'The upload was cut off.');
       const diskMb = Math.ceil((sizeBytes * RESERVE) / MEBIBYTE) + 64;

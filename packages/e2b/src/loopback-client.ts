@@ -1,0 +1,51 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { Cloche } from '@cloche/sdk';
+
+/** Connections stay open between requests, which come one after the other for most clients. */
+const agent = new Agent({ keepAlive: true });
+
+/** Returns a client of `/v1` of the own server. Retries are those of E2B's clients. */
+export function loopbackClient(url: string, apiKey: string): Cloche {
+  return new Cloche({ url, apiKey, maxRetries: 0, fetch: loopbackFetch });
+}
+
+/**
+ * Sends a request to `/v1` of the own server as `fetch` does, in less processor time. The answer has what the SDK uses of
+ * one. Requests whose body is a stream are sent by `fetch`.
+ */
+export const loopbackFetch: typeof fetch = (input, init = {}) => {
+  const { body, signal } = init;
+  if (typeof input !== 'string' || (body != null && typeof body !== 'string')) return fetch(input, init);
+  return new Promise((resolve, reject) => {
+    const headers = Object.fromEntries(new Headers(init.headers));
+    const sent = request(input, { agent, method: init.method ?? 'GET', headers, ...(signal && { signal }) });
+    sent.on('error', (error) => reject(signal?.aborted ? signal.reason : error));
+    sent.once('response', (answer) => resolve(responseOf(answer)));
+    sent.end(body ?? undefined);
+  });
+};
+
+function responseOf(answer: IncomingMessage): Response {
+  const status = answer.statusCode ?? 0;
+  const { headers } = answer;
+  let body: ReadableStream | undefined;
+  const response = {
+    status,
+    ok: status >= 200 && status < 300,
+    headers: {
+      get: (name: string) => {
+        const value = headers[name.toLowerCase()];
+        return Array.isArray(value) ? value.join(', ') : (value ?? null);
+      },
+    },
+    get body() {
+      body ??= Readable.toWeb(answer) as ReadableStream;
+      return body;
+    },
+    text: () => text(answer),
+  };
+  // The SDK uses no other part of an answer.
+  return response as unknown as Response;
+}
