@@ -6,7 +6,7 @@ import {
   detectArchive,
   InvalidArchiveError,
   invalidArchive,
-  readCompressedTar,
+  readCompressedTarGroups,
   readZip,
 } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
@@ -58,7 +58,7 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
   const first = await firstBytes(source);
   const kind = detectArchive(first);
   if (kind === 'zip') return unpackZip(source, folder, system);
-  return unpack(readCompressedTar(source, kind), folder, system, LIMITS);
+  return unpack(readCompressedTarGroups(source, kind), folder, system, LIMITS);
 }
 
 /** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
@@ -66,11 +66,15 @@ async function unpackZip(source: IncomingMessage, folder: FilePath, system: File
   const fd = openUnnamedFile(folder, system);
   try {
     await receive(source, fd);
-    return await unpack(readZip(fd), folder, system, LIMITS);
+    return await unpack(eachAlone(readZip(fd)), folder, system, LIMITS);
   } finally {
     // Asynchronous, so that a thread of Node's pool frees the blocks of the file.
     close(fd);
   }
+}
+
+async function* eachAlone<T>(entries: AsyncIterable<T>): AsyncGenerator<readonly T[], void> {
+  for await (const entry of entries) yield [entry];
 }
 
 /** Opens a temporary file without a name. The system deletes it when its descriptor is closed. */

@@ -16,17 +16,17 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Yields an endless series of files, like an archive bomb. */
-async function* bomb(bytesEach: number): AsyncGenerator<ArchiveEntry, void> {
+async function* bomb(bytesEach: number): AsyncGenerator<readonly ArchiveEntry[], void> {
   for (let index = 0; ; index += 1) {
     const content = (async function* () {
       yield Buffer.alloc(bytesEach);
     })();
-    yield { name: `deep/${index}`, type: 'file', mode: 0o644, mtime: 0, target: '', sizeBytes: bytesEach, content };
+    yield [{ name: `deep/${index}`, type: 'file', mode: 0o644, mtime: 0, target: '', sizeBytes: bytesEach, content }];
   }
 }
 
-const into = (entries: AsyncIterable<ArchiveEntry>, limits = {}) =>
-  unpack(entries, folder as FilePath, new FileSystem(ROOT_RIGHTS), { maxEntries: 100, maxBytes: 1000, ...limits });
+const into = (groups: AsyncIterable<readonly ArchiveEntry[]>, limits = {}) =>
+  unpack(groups, folder as FilePath, new FileSystem(ROOT_RIGHTS), { maxEntries: 100, maxBytes: 1000, ...limits });
 
 describe('an archive without measure', () => {
   it('is refused by the number of its entries, and nothing of it stays', async () => {
@@ -54,7 +54,7 @@ describe('an archive without measure', () => {
       })(),
     };
     const one = (async function* () {
-      yield huge;
+      yield [huge];
     })();
     await assert.rejects(into(one, { maxBytes: Number.MAX_SAFE_INTEGER }), { code: 'disk_full' });
     assert.deepEqual(readdirSync(folder), []);

@@ -6,7 +6,7 @@ import { constants, writeSync } from 'node:fs';
 import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
-import { type FilePath, joined } from '../files/file-path.ts';
+import { below, type FilePath, joined } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
 import { removeOwnTree } from '../files/remove-tree.ts';
 import { temporaryIn } from '../files/temporary.ts';
@@ -27,7 +27,6 @@ export interface Unpacked {
 
 /** Permission bits taken from an archive: without set-user-id, set-group-id and sticky, which an attacker could use. */
 const MODE_MASK = 0o777;
-const NO_BYTES = Buffer.alloc(0);
 /** Entries in memory that are made with one switch of rights, because switching takes as long as writing a small file. */
 const AT_ONCE = 32;
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -35,11 +34,11 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | con
 const OWNER_BITS = 0o700;
 
 /**
- * Unpacks `entries` into `folder`, which must exist. Files replace files; folders are merged. Everything belongs to the
+ * Unpacks groups of entries into `folder`, which must exist. Files replace files; folders are merged. Everything belongs to the
  * user whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then changes nothing.
  */
 export async function unpack(
-  entries: AsyncIterable<ArchiveEntry>,
+  groups: AsyncIterable<readonly ArchiveEntry[]>,
   folder: FilePath,
   system: FileSystem,
   limits: UnpackLimits,
@@ -52,11 +51,12 @@ export async function unpack(
   try {
     const unpacking = new Unpacking(stage, system, { ...limits, maxBytes: bounded(folder, limits, system) });
     const timeSlice = new TimeSlice();
-    for await (const entry of entries) {
-      await timeSlice.yieldIfOver();
-      await unpacking.add(entry);
+    for await (const group of groups) {
+      for (let at = 0, entry = group[0]; entry; entry = group[at]) {
+        await timeSlice.yieldIfOver();
+        at += entry.bytes === undefined ? await unpacking.addLarge(entry) : unpacking.addSmall(group, at);
+      }
     }
-    unpacking.addSmall();
     const closed = unpacking.finish();
     await mergeTree(stage, folder, system);
     closeFolders(closed, folder, system);
@@ -93,8 +93,6 @@ class Unpacking {
   readonly #limits: UnpackLimits;
   readonly #tree: ArchiveTree;
   readonly #folders = new Map<string, { mode: number; mtime: number }>();
-  /** Entries that are in memory and not made yet. */
-  #small: ArchiveEntry[] = [];
 
   constructor(stage: FilePath, system: FileSystem, limits: UnpackLimits) {
     this.#stage = stage;
@@ -103,27 +101,24 @@ class Unpacking {
     this.#tree = new ArchiveTree(limits.maxEntries);
   }
 
-  async add(entry: ArchiveEntry): Promise<void> {
-    if (entry.bytes !== undefined) {
-      this.#small.push(entry);
-      if (this.#small.length >= AT_ONCE) this.addSmall();
-      return;
-    }
-    this.addSmall();
-    const at = this.#place(entry);
-    if (at !== undefined) await this.#writeFile(at, entry);
+  /** Makes entries of a group from `from` on that are in memory, at most `AT_ONCE`. Returns how many. */
+  addSmall(group: readonly ArchiveEntry[], from: number): number {
+    return this.#system.run(() => {
+      for (let done = 0; done < AT_ONCE; done += 1) {
+        const entry = group[from + done];
+        if (entry?.bytes === undefined) return done;
+        const at = this.#place(entry);
+        if (at !== undefined) this.#writeSmallFile(at, entry, entry.bytes);
+      }
+      return AT_ONCE;
+    });
   }
 
-  /** Makes the entries that were added and are in memory. */
-  addSmall(): void {
-    const entries = this.#small;
-    this.#small = [];
-    this.#system.run(() => {
-      for (const entry of entries) {
-        const at = this.#place(entry);
-        if (at !== undefined) this.#writeSmallFile(at, entry);
-      }
-    });
+  /** Makes an entry whose content is a stream. Returns 1, the number of entries. */
+  async addLarge(entry: ArchiveEntry): Promise<1> {
+    const at = this.#place(entry);
+    if (at !== undefined) await this.#writeFile(at, entry);
+    return 1;
   }
 
   /** Makes an entry and the folders above it. Returns the path of a file, whose content is to be written. */
@@ -133,10 +128,10 @@ class Unpacking {
     // The target folder exists and keeps its mode.
     if (!placed) return undefined;
     for (const folder of placed.missingFolders) {
-      this.#system.mkdir(joined(this.#stage, folder), OWNER_BITS);
+      this.#system.mkdir(below(this.#stage, folder), OWNER_BITS);
       this.#folders.set(folder, { mode: 0o755, mtime: Date.now() / 1000 });
     }
-    const at = joined(this.#stage, placed.path);
+    const at = below(this.#stage, placed.path);
     if (placed.isThere && entry.type !== 'directory') this.#system.unlink(at);
     if (entry.type === 'file') return at;
     this.#make(at, placed, entry);
@@ -151,7 +146,7 @@ class Unpacking {
     // Root needs no owner bits. It must not change modes by path later either: code could have redirected the path.
     const needed = this.#system.user === 'root' ? 0 : OWNER_BITS;
     for (const [path, { mode, mtime }] of [...this.#folders].reverse()) {
-      const at = joined(this.#stage, path);
+      const at = below(this.#stage, path);
       this.#system.run(() => {
         if ((mode & needed) !== needed) closed.unshift({ path, mode, ino: this.#system.lstat(at).ino });
         this.#system.chmod(at, mode | needed);
@@ -171,7 +166,7 @@ class Unpacking {
         this.#system.symlink(Buffer.from(target, 'latin1'), at);
         return;
       case 'hardlink':
-        this.#system.link(joined(this.#stage, linkedFile ?? ''), at);
+        this.#system.link(below(this.#stage, linkedFile ?? ''), at);
     }
   }
 
@@ -191,7 +186,7 @@ class Unpacking {
     }
   }
 
-  #writeSmallFile(at: FilePath, { bytes = NO_BYTES, mode, mtime }: ArchiveEntry): void {
+  #writeSmallFile(at: FilePath, { mode, mtime }: ArchiveEntry, bytes: Buffer): void {
     this.#count(bytes);
     const fd = this.#system.open(at, NEW_FILE, 0o600);
     try {

@@ -29,6 +29,11 @@ export function joined(folder: FilePath, name: string): FilePath {
   return posix.join(folder, name) as FilePath;
 }
 
+/** Returns the path of an entry of an archive, whose `path` is normalized, in a folder that is not the root. */
+export function below(folder: FilePath, path: string): FilePath {
+  return `${folder}/${path}` as FilePath;
+}
+
 export function folderOf(path: FilePath): FilePath {
   return posix.dirname(path) as FilePath;
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -90,6 +90,8 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
   test('finds its first run warmed up from end to end, and the kernel as it was', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     try {
+      utimesSync(agent.workspace, 0, 0);
+      const names = readdirSync(agent.workspace);
       assert.equal((await kernel.next()).type, 'assign');
       kernel.send({ type: 'ready', protocolVersion: 1 });
       const warmUp = await kernel.next();
@@ -99,6 +101,9 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       await eventually(() => !readdirSync(folder).includes('warm-up.sock'), { because: 'the warm-up ends' });
       assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /warm-up/);
       assert.deepEqual(readdirSync(folder), ['kernels.sock']);
+      // An archive was unpacked ahead, and nothing of it is left.
+      assert.notEqual(statSync(agent.workspace).mtimeMs, 0);
+      assert.deepEqual(readdirSync(agent.workspace), names);
       // A first command was run ahead too.
       await eventually(() => supervisorsOf(agent).length === 1, { because: 'the supervisor of that command ends' });
       assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { RUNS_UPGRADE, type StartCommand } from '@cloche/protocol';
 import { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
@@ -9,10 +10,17 @@ import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
 import { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
+import type { FilePath } from '../files/file-path.ts';
+import { FileSystem } from '../files/file-system.ts';
+import { removeOwnTree } from '../files/remove-tree.ts';
+import { UserRights } from '../files/rights.ts';
+import { temporaryIn } from '../files/temporary.ts';
+import { FileRequests } from '../http/file-requests.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
 import type { ContextKernel, KernelProvisioner, KernelRequest } from '../provisioning/kernel-provisioner.ts';
 import { serveUpgrades } from '../wire/upgrades.ts';
 import { firstRunRequest } from './first-run-request.ts';
+import { smallArchive } from './small-archive.ts';
 
 const CODE = 'print(1)\n1 + 1';
 const COMMAND = ['/bin/echo', '1'];
@@ -22,8 +30,13 @@ const BYTES = 1024;
 /** Time without a request after which a command is run ahead. A forked kernel arrives long before. */
 const IDLE_MS = 250;
 
+/**
+ * Time after the command until an archive is unpacked ahead, so that instances that are claimed at once pay nothing for it.
+ */
+const UNPACK_AFTER_MS = 1000;
+
 /** Steps on one connection. Each is sent when the answer to the previous one contains its `until`. */
-type Conversation = readonly { say: string; until: string }[];
+type Conversation = readonly { say: string | Buffer; until: string }[];
 
 export interface WarmUpOptions {
   config: AgentConfig;
@@ -67,9 +80,26 @@ export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions
       ]);
       commands.forgetEnded();
       rmSync(commandLogDir, { recursive: true, force: true });
+      server.removeAllListeners('request');
+      await delay(UNPACK_AFTER_MS, undefined, { ref: false });
     }
+    if (isWaiting()) await unpackAhead(config, server, path);
     server.close();
   });
+}
+
+/** Unpacks an archive in the workspace and removes what it held. A first archive takes twice as long as the next ones. */
+async function unpackAhead(config: AgentConfig, server: Server, path: string): Promise<void> {
+  const files = new FileRequests(config);
+  server.on('request', (request, response) => {
+    files.answer(request, response).catch(() => response.destroy());
+  });
+  const folder = temporaryIn(config.workspace as FilePath);
+  const archive = smallArchive();
+  const query = new URLSearchParams({ path: folder, user: 'user' });
+  const head = `PUT /files/archive?${query} HTTP/1.1\r\nhost: agent\r\ncontent-length: ${archive.length}\r\n\r\n`;
+  await converse(path, [{ say: Buffer.concat([Buffer.from(head), archive]), until: '"entries"' }]);
+  await removeOwnTree(folder, new FileSystem(new UserRights(config)));
 }
 
 /**

@@ -1,7 +1,7 @@
-import { PassThrough, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type ArchiveEntry, invalidArchive } from './archive-entry.ts';
-import { readTar } from './read-tar.ts';
+import { readTarGroups } from './read-tar.ts';
 
 export type TarCompression = 'none' | 'gzip' | 'zstd';
 
@@ -12,6 +12,9 @@ export function detectArchive(first: Buffer): TarCompression | 'zip' {
   return first.length >= 4 && first.readUInt32LE(0) === 0xfd2fb528 ? 'zstd' : 'none';
 }
 
+/** Decompressed bytes that are parsed at a time. */
+const CHUNK_BYTES = 128 * 1024;
+
 /**
  * Yields the entries of a tar, decompressed. Throws `bad_archive`. Destroys `source` when it ends before the source
  * does.
@@ -20,12 +23,21 @@ export async function* readCompressedTar(
   source: Readable,
   compression: TarCompression,
 ): AsyncGenerator<ArchiveEntry, void> {
+  for await (const group of readCompressedTarGroups(source, compression)) yield* group;
+}
+
+/** Does what `readCompressedTar` does, in groups, as `readTarGroups`. */
+export async function* readCompressedTarGroups(
+  source: Readable,
+  compression: TarCompression,
+): AsyncGenerator<readonly ArchiveEntry[], void> {
+  if (compression === 'none') return yield* readTarGroups(source);
   const plain = decompressor(compression);
   // The decompressor can report corrupt data after the pipeline has removed its listeners.
   plain.on('error', () => undefined);
   const broken = pipeline(source, plain).catch((error: unknown) => error);
   try {
-    yield* readTar(plain);
+    yield* readTarGroups(plain);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? invalidArchive('its compressed data is corrupt') : error;
@@ -35,9 +47,9 @@ export async function* readCompressedTar(
   }
 }
 
-function decompressor(compression: TarCompression) {
+function decompressor(compression: 'gzip' | 'zstd') {
   // Loaded on first use, to save memory in an idle sandbox.
-  if (compression === 'gzip') return process.getBuiltinModule('node:zlib').createGunzip();
-  if (compression === 'zstd') return process.getBuiltinModule('node:zlib').createZstdDecompress();
-  return new PassThrough();
+  const zlib = process.getBuiltinModule('node:zlib');
+  const options = { chunkSize: CHUNK_BYTES };
+  return compression === 'gzip' ? zlib.createGunzip(options) : zlib.createZstdDecompress(options);
 }

@@ -98,9 +98,32 @@ function number(bytes: Buffer, at: number, width: number): number {
     if (bytes.subarray(at + 1, at + width - 6).some((byte) => byte !== 0)) return Number.MAX_SAFE_INTEGER;
     return bytes.readUIntBE(at + width - 6, 6);
   }
+  const value = digitsAt(bytes, at, width);
+  if (value !== undefined) return value;
   const digits = text(bytes, at, width).trim();
   if (!/^[0-7]*$/.test(digits)) throw new InvalidTarError('a header has an invalid number');
   return digits === '' ? 0 : Number.parseInt(digits, 8);
+}
+
+/**
+ * Returns a number in the usual form, of digits up to a space or NUL; undefined for other forms. A string for each of the
+ * six numbers of a header takes a third of the time that an entry takes.
+ */
+function digitsAt(bytes: Buffer, at: number, width: number): number | undefined {
+  let value = 0;
+  for (let index = at; index < at + width; index += 1) {
+    const byte = bytes[index] ?? 0;
+    if (byte === 0 || (byte === 0x20 && isBlank(bytes, index, at + width))) return value;
+    if (byte < 0x30 || byte > 0x37) return undefined;
+    value = value * 8 + byte - 0x30;
+  }
+  return value;
+}
+
+/** Returns whether only spaces are between two positions, up to a NUL. */
+function isBlank(bytes: Buffer, from: number, to: number): boolean {
+  for (let index = from; index < to && bytes[index] !== 0; index += 1) if (bytes[index] !== 0x20) return false;
+  return true;
 }
 
 /** Returns the sum of all bytes, with those of the checksum field counted as spaces. */
@@ -113,7 +136,6 @@ function checksum(bytes: Buffer): number {
 }
 
 function text(bytes: Buffer, at: number, width: number): string {
-  const value = bytes.toString('latin1', at, at + width);
-  const end = value.indexOf('\0');
-  return end === -1 ? value : value.slice(0, end);
+  const end = bytes.indexOf(0, at);
+  return bytes.toString('latin1', at, end === -1 ? at + width : Math.min(end, at + width));
 }

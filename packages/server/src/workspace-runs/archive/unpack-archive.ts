@@ -1,9 +1,10 @@
-import { pipeline } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import type { WorkspaceRunId } from '@cloche/contract';
 import type { AgentUnpacked } from '@cloche/protocol';
 import { fileError } from '../../agent-client/agent-errors.ts';
-import { type ArtifactStore, ContentMissingError } from '../../artifacts/store/artifact-store.ts';
+import { type ArtifactStore, ContentMissingError, type NewContent } from '../../artifacts/store/artifact-store.ts';
 import { DigestCheck } from '../../artifacts/store/digest-check.ts';
+import { openVerified } from '../../artifacts/store/verified-file.ts';
 import { AppError } from '../../base/app-error.ts';
 import { type AgentFiles, FileError } from '../../driver/agent-files.ts';
 import type { ArchiveRepository } from './archive-repository.ts';
@@ -33,15 +34,29 @@ export class UnpackArchive {
     const archive = await this.#archives.findCurrent(runId);
     if (!archive) throw removed(runId);
     const { id, sha256, sizeBytes } = archive;
+    let stored: Readable | undefined;
     try {
-      const stored = await this.#store.read(id, undefined, signal);
-      // Damaged bytes end the stream before its end, so that the agent keeps nothing.
-      const open = () => pipeline(stored, new DigestCheck(sha256, sizeBytes), () => undefined);
-      return await files.unarchive(WORKSPACE, { sizeBytes, open }, signal);
+      const source = await this.#open(id, { sha256, sizeBytes }, signal);
+      stored = source;
+      return await files.unarchive(WORKSPACE, { sizeBytes, open: () => source }, signal);
     } catch (error) {
       if (error instanceof ContentMissingError) throw removed(runId, error);
       throw error instanceof FileError ? fileError(error, 'archive') : rejectUnavailable(error);
+    } finally {
+      stored?.destroy();
     }
+  }
+
+  /** Opens a stored archive. Damaged bytes end it before its end, so that the agent keeps nothing. */
+  async #open(id: string, content: NewContent, signal: AbortSignal): Promise<Readable> {
+    const file = this.#store.fileOf(id);
+    if (file !== undefined) {
+      return openVerified(file, content).catch((error) => {
+        throw new ContentMissingError(id, { cause: error });
+      });
+    }
+    const stored = await this.#store.read(id, undefined, signal);
+    return pipeline(stored, new DigestCheck(content.sha256, content.sizeBytes), () => undefined);
   }
 }
 
