@@ -92,4 +92,5 @@ function directReader(request: IncomingMessage, response: ServerResponse): BodyR
   };
 }
 
+export { type Lender, LentBytes, type TakeBytes } from './lent-bytes.ts';
 export { TransferAgent } from './transfer-agent.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { close, open, read } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { type Lender, LentBytes, type TakeBytes } from '../../bytes/lent-bytes.ts';
+import { type Lender, LentBytes, type TakeBytes } from '../../bytes/byte-transfer.ts';
 import type { NewContent } from './artifact-store.ts';
 
 const openFile = promisify(open);
