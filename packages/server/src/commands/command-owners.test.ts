@@ -113,13 +113,18 @@ describe('a command whose server was cut off before it started it', { skip }, ()
 
 describe('a command that another server is about to start', () => {
   /** Inserts the record of a command that the agent does not know. */
-  async function insertStarting(world: CommandsWorld, sandboxId: SandboxId, server: string): Promise<string> {
+  async function insertStarting(
+    world: CommandsWorld,
+    sandboxId: SandboxId,
+    server: string,
+    recordId: string | null = null,
+  ): Promise<string> {
     const command = { command: '"x"', cwd: '/workspace', user: 'user', background: 1, status: 'running' as const };
     const id = world.ids.next('cmd_');
     const row = { id, sandbox_id: sandboxId, generation: 1, ...command, started_at: world.clock.now() };
     await world.db
       .insertInto('commands')
-      .values({ ...row, watched_by: server })
+      .values({ ...row, watched_by: server, idempotency_record_id: recordId })
       .execute();
     return id;
   }
@@ -173,6 +178,24 @@ describe('a command that another server is about to start', () => {
       assert.equal(agent.started, 0);
       assert.equal((await b.getCommand(sandboxId, id)).status, 'failed');
     }
+  });
+
+  it('is not lost if it is that of a workspace run, whose next server starts it', { skip }, async () => {
+    await using a = await openCommands();
+    const sandboxId = await a.createReady();
+    const id = await insertStarting(a, sandboxId, 'srv_dead', 'wrun_1');
+    const witness = await insertStarting(a, sandboxId, 'srv_dead');
+    const statusOf = async (command: string) =>
+      (await a.db.selectFrom('commands').select('status').where('id', '=', command).executeTakeFirstOrThrow()).status;
+    await eventually(async () => (await statusOf(witness)) === 'failed', { because: 'other commands are lost' });
+    assert.equal(await statusOf(id), 'running');
+    const started = await a.runCommand(
+      sandboxId,
+      { command: 'hang', background: true },
+      { idempotencyRecordId: 'wrun_1' },
+    );
+    assert.deepEqual([started.id, started.status], [id, 'running']);
+    assert.equal(a.agent(sandboxId).started, 1);
   });
 
   it('is followed once it has started', async () => {

@@ -1,4 +1,4 @@
-import type { CommandId, CommandUser, SandboxId } from '@cloche/contract';
+import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Database } from '../db/database.ts';
 import type { CommandTable } from '../db/tables/sandbox-tables.ts';
@@ -15,7 +15,8 @@ export interface CommandRepository {
   list(sandboxId: SandboxId): Promise<CommandRecord[]>;
   /**
    * Returns the commands recorded as running, of all ready sandboxes, for whose end no server waits that lives at `now`.
-   * Those of the server `earlier` count too, which are those of its previous process.
+   * Those of the server `earlier` count too, which are those of its previous process. Those of workspace runs do not: the
+   * server that adopts a run starts its command, which the agent may not know yet.
    */
   listUnwatched(now: number, earlier?: string): Promise<CommandRecord[]>;
   /** Lets a server wait for the end of a running command. Returns false if another server does so since `record` was read. */
@@ -81,6 +82,12 @@ export class SqlCommandRepository implements CommandRepository {
       .where('commands.status', '=', 'running')
       .where('sandboxes.status', '=', 'ready')
       .where((eb) => eb.or([eb('server_leases.id', 'is', null), eb('commands.watched_by', '=', earlier ?? '')]))
+      .where(({ eb, or }) =>
+        or([
+          eb('commands.idempotency_record_id', 'is', null),
+          eb('commands.idempotency_record_id', 'not like', `${ID_PREFIXES.workspaceRun}%`),
+        ]),
+      )
       .selectAll('commands')
       .execute();
     return rows.map(toRecord);

@@ -10,13 +10,18 @@ const CONTROLS: readonly { without: Mechanism; workload: WorkloadName; from: num
   { without: 'transactions', workload: 'code runs', from: 110, violation: /sandboxes live/ },
   { without: 'failing of unheld claims', workload: 'code runs', from: 0, violation: /in progress/ },
   { without: 'lease of a claim', workload: 'code runs', from: 70, violation: /was answered with|twice|again/ },
+  { without: 'answer of a revocation', workload: 'API keys', from: 0, violation: /accepted after the answer/ },
+  { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
+  { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
+  { without: 'first ending of a command', workload: 'commands', from: 200, violation: /and then as/ },
+  { without: 'start in time', workload: 'commands', from: 1_400, violation: /its record is failed/ },
 ];
 /** Seeds in which it is found at the latest. */
 const FOUND_IN = 400;
 
 describe('the simulation', () => {
   for (const { without, workload, from: first, violation } of CONTROLS) {
-    it(`finds what is wrong without the ${without}, and how to repeat it with the fewest faults`, async () => {
+    it(`finds what is wrong without the ${without}, in ${workload}, and how to repeat it with the fewest faults`, async () => {
       const simulate = (seeds: number, from: string | number, ...more: string[]) =>
         runSimulation(
           'simulate.ts',

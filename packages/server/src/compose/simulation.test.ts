@@ -3,8 +3,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { KEPT_SEEDS } from '../../testing/simulation/kept-seeds.ts';
 import { runSimulation } from '../../testing/simulation/run-simulation.ts';
+import type { WorkloadName } from '../../testing/simulation/workloads/index.ts';
 
 const SEEDS = 1_000;
+/** Seeds of each workload that seeds do not take in turns. */
+const SEEDS_BY_NAME = 60;
 
 describe('several servers of one database, of which each may end, stand still or be cut off at any moment', () => {
   it(`keep every promise with ${SEEDS} seeds`, async () => {
@@ -15,6 +18,13 @@ describe('several servers of one database, of which each may end, stand still or
       assert.match(output, /500 of 500 seeds, .* no violation/);
     }
   });
+
+  for (const workload of ['workspace runs', 'template builds', 'webhooks', 'API keys'] satisfies WorkloadName[]) {
+    it(`keep every promise of ${workload} with ${SEEDS_BY_NAME} seeds`, async () => {
+      const { code, output } = await runSimulation('simulate.ts', '--seeds', SEEDS_BY_NAME, '--workload', workload);
+      assert.equal(code, 0, output);
+    });
+  }
 
   for (const { seed, workload, fault } of KEPT_SEEDS) {
     it(`keep every promise with seed ${seed} of ${workload}, which found that ${fault}`, async () => {

@@ -102,7 +102,7 @@ export class Clients {
   async #repeat(call: Call): Promise<Answer> {
     const { time, invariants } = this.#world;
     for (;;) {
-      const answer = await this.#attempt(call);
+      const answer = await this.attempt(call);
       if (call.key !== undefined) invariants.answered(call.key, answer.status, answer.body);
       time.note(`client: ${call.operation.id} ${call.key ?? ''} ${answer.status} ${answer.code ?? ''} ${answer.body}`);
       if (answer.code === undefined || !PASSING.has(answer.code)) return answer;
@@ -110,7 +110,8 @@ export class Clients {
     }
   }
 
-  async #attempt(call: Call): Promise<Answer> {
+  /** Sends a request once, to any server. */
+  async attempt(call: Call): Promise<Answer> {
     const { time, servers } = this.#world;
     await time.pause(0.5 + time.random.next() * 5, 'request arrives');
     const [first, ...others] = servers();

@@ -3,7 +3,7 @@ import { Random } from '@cloche/testkit/random';
 import type { Owner } from './virtual-time.ts';
 
 /** The parts that a server speaks to. Each of them can be cut off. */
-export type Link = 'database' | 'host' | 'agent';
+export type Link = 'database' | 'host' | 'agent' | 'receiver';
 
 export type FaultKind = 'crash' | 'pause' | 'lost request' | 'lost answer' | 'partition' | 'power loss';
 

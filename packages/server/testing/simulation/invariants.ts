@@ -7,6 +7,8 @@ import type { Workload } from './workload.ts';
 
 /** Most live sandboxes of the organization. */
 export const MOST_SANDBOXES = 2;
+/** Most running workspace runs of the organization. */
+export const MOST_WORKSPACE_RUNS = 2;
 /** How far the clock of a server may be from that of the database. */
 const CLOCK_MS = 600;
 /** Time between the last look of a server at the activity and the end that it writes: a few slow statements. */
@@ -84,14 +86,15 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
 
   const judgeEnds = () => {
     const ends = database.read(
-      "select id, generation, ending_reason, expires_at from sandboxes where status = 'expiring' and ending_reason is not null",
+      "select id, generation, ending_reason, expires_at, metadata from sandboxes where status = 'expiring' and ending_reason is not null",
     );
-    for (const { id, generation, ending_reason: reason, expires_at: expiresAt } of ends) {
+    for (const { id, generation, ending_reason: reason, expires_at: expiresAt, metadata } of ends) {
       if (judged.has(String(id))) continue;
       judged.add(String(id));
       if (reason === 'ttl_expired' && Number(expiresAt) > time.now() + CLOCK_MS) violate(`${id} expires too early`);
       if (!holds(id, generation)) continue;
-      if (reason === 'platform_cleanup') violate(`${id} is ended as lost, and lives`);
+      // The service itself ends those that it has created for runs and builds, which their metadata name.
+      if (reason === 'platform_cleanup' && metadata === '{}') violate(`${id} is ended as lost, and lives`);
       const used = usesOf(String(id)).find((use) => time.now() - use.began > LOOKS_MS);
       if (reason === 'idle_expired' && used) violate(`${id} is ended as idle, and executes ${used.id}`);
     }

@@ -1,4 +1,5 @@
 /** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
+import { KeyCaches } from '../../src/api-keys/key-caches.ts';
 import { StartingCommands } from '../../src/commands/starting-commands.ts';
 import type { RunCell } from '../../src/driver/runtime-driver.ts';
 import { replace } from './replace.ts';
@@ -22,6 +23,14 @@ export const MECHANISMS = [
   'status of a transition',
   /** A server starts a command only while no other one may count it as lost. */
   'start in time',
+  /** A revocation is answered when no server uses what it remembers of the key. */
+  'answer of a revocation',
+  /** A server works on a workspace run, a build or a webhook only while it has claimed the row. */
+  'claim of a row',
+  /** A server that has lost its claim of a row writes nothing to it. */
+  'owner of a row',
+  /** The first ending of a command stays. */
+  'first ending of a command',
 ] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
@@ -35,6 +44,9 @@ const REWRITES: Partial<Record<Mechanism, readonly [RegExp, string]>> = {
     /not exists \(select "id" from "server_leases"/,
     '1 or not exists (select "id" from "server_leases"',
   ],
+  'claim of a row': [/\("claimed_by" is null or "claimed_until" <= \?\)/, '("claimed_by" is null or ? or 1)'],
+  'owner of a row': [/"claimed_by" = \?$/, '("claimed_by" = ? or 1)'],
+  'first ending of a command': [/^(update "commands" set "status" = .*)"status" = \?/, '$1("status" = ? or 1)'],
   'status of a transition': [
     /^(update "sandboxes" set "status" = .*"generation" = \? and )"status" = \?/,
     '$1("status" = ? or 1)',
@@ -58,8 +70,13 @@ export function runRequest(cell: RunCell, without: ReadonlySet<Mechanism>): RunC
 
 /** Replaces checks of the product, until the result is disposed of. */
 export function withoutChecks(without: ReadonlySet<Mechanism>): Disposable {
-  const undo = without.has('start in time')
-    ? replace(StartingCommands.prototype, { requireOwn: () => undefined })
-    : () => undefined;
-  return { [Symbol.dispose]: undo };
+  const undo: (() => void)[] = [];
+  if (without.has('start in time')) undo.push(replace(StartingCommands.prototype, { requireOwn: () => undefined }));
+  if (without.has('answer of a revocation'))
+    undo.push(replace(KeyCaches.prototype, { outdate: async () => undefined }));
+  return {
+    [Symbol.dispose]() {
+      for (const each of undo) each();
+    },
+  };
 }

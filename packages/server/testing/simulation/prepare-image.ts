@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { sql } from 'kysely';
 import { ORG, seed } from '../sandboxes.ts';
 import { openTestDatabase } from '../test-database.ts';
-import { MOST_SANDBOXES } from './invariants.ts';
+import { MOST_SANDBOXES, MOST_WORKSPACE_RUNS } from './invariants.ts';
 
 /** Returns the contents of a database with all tables, one organization and its limit of live sandboxes. */
 export async function prepareImage(): Promise<Uint8Array> {
@@ -27,7 +27,9 @@ export async function prepareImage(): Promise<Uint8Array> {
       copy.prepare(insert).run(...Object.values(row));
     }
   }
-  copy.prepare('update orgs set quotas = ? where id = ?').run(JSON.stringify({ liveSandboxes: MOST_SANDBOXES }), ORG);
+  copy
+    .prepare('update orgs set quotas = ? where id = ?')
+    .run(JSON.stringify({ liveSandboxes: MOST_SANDBOXES, concurrentWorkspaceRuns: MOST_WORKSPACE_RUNS }), ORG);
   copy.prepare('update projects set limited = 1 where org_id = ?').run(ORG);
   const image = copy.serialize();
   copy.close();

@@ -72,6 +72,10 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
     list: (): Promise<readonly PlaceListing[]> =>
       ask('list', () => runtime.list()).catch((unknown: Error) => [{ place: 'fake', unknown }]),
     uses: () => ask('uses', () => runtime.uses()),
+    capture: (name, request, signal) =>
+      ask(`capture ${name.sandboxId}/${name.generation}`, () => runtime.capture(name, request, signal), signal),
+    deriveVersion: (request) => ask('derive', () => runtime.deriveVersion(request)),
+    measure: (instances) => ask('measure', () => runtime.measure(instances)),
     templateVersions: () => ask('versions', () => runtime.templateVersions()),
     check: () => ask('check', () => runtime.check()),
     connect: async (instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> => {

@@ -1,13 +1,18 @@
 /** Replaces the timers and clocks of Node.js, so that code of the product runs in simulated time without a change. */
+import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
+import { Random } from '@cloche/testkit/random';
 import { replace } from './replace.ts';
 import type { SimulatedEvent, VirtualTime } from './virtual-time.ts';
 
 interface TimerOptions {
   readonly signal?: AbortSignal;
 }
+
+/** Secrets are the same in every simulation; nothing depends on them. */
+const SECRETS_SEED = 1;
 
 /** The object that `setTimeout` returns. */
 class Timer {
@@ -90,6 +95,9 @@ export function useVirtualTimers(time: VirtualTime): Disposable {
     }
   }
 
+  const bytes = new Random(SECRETS_SEED);
+  const randomBytes = (size: number) => Buffer.from(Array.from({ length: size }, () => bytes.below(256)));
+
   const own = {
     setTimeout,
     clearTimeout: clear,
@@ -107,6 +115,7 @@ export function useVirtualTimers(time: VirtualTime): Disposable {
       setImmediate: (value?: unknown, options?: TimerOptions) => promised((act) => setImmediate(act), value, options),
     }),
     replace(performance, { now: () => time.elapsed() }),
+    replace(crypto, { randomBytes }),
     replace(math, { random: () => time.random.next() }),
     replace(AbortSignal, {
       timeout: () => {

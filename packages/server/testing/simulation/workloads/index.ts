@@ -1,11 +1,19 @@
 /** The workloads, and which of them a seed has. */
 import type { OpenWorkload } from '../workload.ts';
+import { openApiKeys } from './api-keys.ts';
 import { openCodeRuns } from './code-runs.ts';
 import { openCommands } from './commands.ts';
+import { openTemplateBuilds } from './template-builds.ts';
+import { openWebhooks } from './webhooks.ts';
+import { openWorkspaceRuns } from './workspace-runs.ts';
 
 export const WORKLOADS = {
   'code runs': openCodeRuns,
   commands: openCommands,
+  'workspace runs': openWorkspaceRuns,
+  'template builds': openTemplateBuilds,
+  webhooks: openWebhooks,
+  'API keys': openApiKeys,
 } as const satisfies Record<string, OpenWorkload>;
 
 export type WorkloadName = keyof typeof WORKLOADS;
@@ -14,9 +22,9 @@ export function isWorkload(name: string): name is WorkloadName {
   return Object.hasOwn(WORKLOADS, name);
 }
 
-/** Gives every workload as many seeds as the others, of any range. */
+/** Workloads that seeds take in turns; the others run by their names. */
+const IN_TURNS = ['code runs', 'commands'] as const satisfies readonly WorkloadName[];
+
 export function workloadOf(seed: number): WorkloadName {
-  // Sound: the keys of an object whose type names them all.
-  const names = Object.keys(WORKLOADS) as [WorkloadName, ...WorkloadName[]];
-  return names[seed % names.length] ?? names[0];
+  return IN_TURNS[seed % IN_TURNS.length] ?? IN_TURNS[0];
 }

@@ -1,0 +1,83 @@
+/** Clients that use sandboxes, whose events are sent to webhooks. */
+import { operations } from '@cloche/contract';
+import { Registry } from 'prom-client';
+import { ClaimedRows } from '../../../src/db/claimed-rows.ts';
+import { EventFeed } from '../../../src/events/event-feed.ts';
+import { Deliverer } from '../../../src/webhooks/deliverer.ts';
+import type { SendResult } from '../../../src/webhooks/delivery.ts';
+import { DeliveryRepository } from '../../../src/webhooks/delivery-repository.ts';
+import { SendEvents } from '../../../src/webhooks/send-events.ts';
+import { TargetGuard } from '../../../src/webhooks/target-guard.ts';
+import { WebhookMetrics } from '../../../src/webhooks/webhook-metrics.ts';
+import { WebhookProgress } from '../../../src/webhooks/webhook-progress.ts';
+import { WebhookRepository } from '../../../src/webhooks/webhook-repository.ts';
+import { webhookRoutes } from '../../../src/webhooks/webhook-routes.ts';
+import { WebhookSecrets } from '../../../src/webhooks/webhook-secrets.ts';
+import type { WebhookSender } from '../../../src/webhooks/webhook-sender.ts';
+import { WebhookService } from '../../../src/webhooks/webhook-service.ts';
+import type { Peer } from '../faults.ts';
+import type { ServerParts } from '../server-parts.ts';
+import { type WebhookInvariants, watchWebhooks } from '../webhook-invariants.ts';
+import type { Workload, WorkloadWorld } from '../workload.ts';
+import { useSandboxes } from './code-runs.ts';
+
+const CLAIM_MS = 60_000;
+/** Time in which a receiver refuses some of its messages. */
+const REFUSES_MS = 20_000;
+const NO_ANSWER: SendResult = { kind: 'failed', error: 'no answer: the connection failed' };
+
+export function openWebhooks(world: WorkloadWorld): Workload {
+  const invariants = watchWebhooks(world);
+  return {
+    committed: invariants.committed,
+    unrest: invariants.unrest,
+    compose: (parts, peer) => composeDelivery(parts, senderFor(peer, world, invariants)),
+    async work(clients) {
+      const body = { url: `http://127.0.0.1/${clients.nextKey()}`, events: ['*'] };
+      await clients.insist({ operation: operations.createWebhook, body, key: clients.nextKey() });
+      await useSandboxes(clients);
+    },
+  };
+}
+
+async function composeDelivery(parts: ServerParts, sender: WebhookSender) {
+  const { db, transactions, outbox, ids, clock } = parts;
+  const secrets = await WebhookSecrets.open(db);
+  const claims = new ClaimedRows(db, 'webhooks', CLAIM_MS);
+  const deliveries = new DeliveryRepository(db, transactions, ids);
+  const progress = new WebhookProgress({ ...parts, claims, deliveries, random: Math.random });
+  const metrics = new WebhookMetrics({ metrics: new Registry(), db, clock });
+  const sending = new SendEvents({
+    ...{ progress, deliveries, secrets, sender, metrics, clock },
+    feed: new EventFeed(db, outbox),
+  });
+  const deliverer = new Deliverer({ ...parts, progress, sending, claims });
+  const guard = new TargetGuard({ allowHttp: true, allowCidrs: ['127.0.0.1/32'], denyCidrs: [] });
+  const webhooks = new WebhookRepository(db, transactions);
+  const wake = () => deliverer.wake();
+  const service = new WebhookService({ ...parts, webhooks, deliveries, secrets, guard, sender, wake });
+  return { routes: webhookRoutes(service, clock), start: () => deliverer.start() };
+}
+
+/** Returns the sender of a server. Receivers refuse some messages at first, and the answers to others are lost. */
+function senderFor(peer: Peer, { seams, time }: WorkloadWorld, { received }: WebhookInvariants): WebhookSender {
+  const accept = (url: string, body: string): SendResult => {
+    if (time.elapsed() < REFUSES_MS && time.random.chance(0.1)) return { kind: 'answered', status: 500, body: '' };
+    received(url, JSON.parse(body));
+    return { kind: 'answered', status: 204, body: '' };
+  };
+  const open = (url: string) => ({
+    async post(_headers: unknown, body: string, signal: AbortSignal): Promise<SendResult> {
+      const lost = () => new Error('the connection broke');
+      try {
+        return await seams.call(peer, 'receiver', `post ${url}`, () => accept(url, body), { lost, signal });
+      } catch {
+        signal.throwIfAborted();
+        return NO_ANSWER;
+      }
+    },
+    async [Symbol.asyncDispose]() {},
+  });
+  // Sound: nothing else of a sender is used.
+  return { open } as unknown as WebhookSender;
+}
