@@ -4,7 +4,8 @@ import { CutOffError } from '../idempotency/held-claims.ts';
 
 /**
  * Time after which a server no longer starts a command that it has taken. A server that has not renewed its lease for 20
- * seconds takes none, and 10 seconds later others may count its commands as lost: those must not start any more.
+ * seconds takes none, and 10 seconds later others may count its commands as lost: those must not start any more. Agents
+ * of this version also refuse them (`prevent`); those of the version before do not know that request.
  */
 const START_WITHIN_MS = 8_000;
 

@@ -14,7 +14,6 @@ const CONTROLS: readonly { without: Mechanism; workload: WorkloadName; from: num
   { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
   { without: 'first ending of a command', workload: 'commands', from: 200, violation: /and then as/ },
-  { without: 'start in time', workload: 'commands', from: 1_400, violation: /its record is failed/ },
 ];
 /** Seeds in which it is found at the latest. */
 const FOUND_IN = 400;

@@ -1,6 +1,5 @@
 /** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
 import { KeyCaches } from '../../src/api-keys/key-caches.ts';
-import { StartingCommands } from '../../src/commands/starting-commands.ts';
 import type { RunCell } from '../../src/driver/runtime-driver.ts';
 import { replace } from './replace.ts';
 
@@ -21,8 +20,6 @@ export const MECHANISMS = [
   'transactions',
   /** The end of an idle sandbox is written only if the sandbox is as it was read. */
   'status of a transition',
-  /** A server starts a command only while no other one may count it as lost. */
-  'start in time',
   /** A revocation is answered when no server uses what it remembers of the key. */
   'answer of a revocation',
   /** A server works on a workspace run, a build or a webhook only while it has claimed the row. */
@@ -71,7 +68,6 @@ export function runRequest(cell: RunCell, without: ReadonlySet<Mechanism>): RunC
 /** Replaces checks of the product, until the result is disposed of. */
 export function withoutChecks(without: ReadonlySet<Mechanism>): Disposable {
   const undo: (() => void)[] = [];
-  if (without.has('start in time')) undo.push(replace(StartingCommands.prototype, { requireOwn: () => undefined }));
   if (without.has('answer of a revocation'))
     undo.push(replace(KeyCaches.prototype, { outdate: async () => undefined }));
   return {
