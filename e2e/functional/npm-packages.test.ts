@@ -5,6 +5,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { build, transform } from 'esbuild';
 import { execa } from 'execa';
+import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { launchChromium } from '../support/chromium.ts';
 import { programsOf, stepsOf } from '../support/guide.ts';
 import { cleanEnvironment, machineNode, otherRuntimes } from '../support/js-runtimes.ts';
@@ -13,6 +14,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 
 const NODE = resolve('node_modules/.bin/node');
 const [README_PROGRAM = ''] = programsOf(readFileSync('README.md', 'utf8'));
+const JUPYTER_RUN = `echo 'print("hello from a kernel")' | jupyter-client/bin/jupyter run --kernel cloche-python3`;
 const README_PRINTS = /mean +2\.0.*0\n1\n2$/s;
 /** Processor time, in seconds, by which `cloche --version` may exceed `node -e 0`. */
 const MAX_START_SECONDS = 0.08;
@@ -215,12 +217,21 @@ describe('the packages for npm', () => {
     const end = `curl -s -X DELETE ${service.url}/v1/sandboxes/$ID -H "Authorization: Bearer $CLOCHE_API_KEY" > /dev/null`;
     const script = ['set -e', ...lines, end].join('\n');
     assert.equal(JSON.parse(readFileSync('package.json', 'utf8')).scripts.pack, 'node scripts/pack.ts');
-    const environment = pinnedEnvironment(join(dirname(app), 'e2b-client'), 'requirements-e2b.txt');
+    const e2bClient = pinnedEnvironment(join(dirname(app), 'e2b-client'), ['requirements-e2b.txt']);
+    const jupyterClient = pinnedEnvironment(
+      join(dirname(app), 'jupyter-client'),
+      ['requirements-dev.txt', 'requirements-jupyter.txt'],
+      [join(SDK_PYTHON, 'src')],
+    );
     const prepared = [
       // It has run already, for all tests of this file.
       ['npm run pack\n', 'mkdir dist && cp ../*.tgz dist\n'],
-      ['python3 -m venv e2b-client\n', `ln -s ${environment} e2b-client\n`],
+      ['python3 -m venv e2b-client\n', `ln -s ${e2bClient} e2b-client\n`],
       ['e2b-client/bin/pip install e2b-code-interpreter\n', ''],
+      ['python3 -m venv jupyter-client\n', `ln -s ${jupyterClient} jupyter-client\n`],
+      ['jupyter-client/bin/pip install "$(ls "$OLDPWD"/dist/cloche-*.whl)[jupyter]"\n', ''],
+      // The program `jupyter` comes with an installation by pip.
+      [JUPYTER_RUN, JUPYTER_RUN.replace('jupyter run', 'python -m jupyter_client.runapp')],
     ].reduce((rest, [line = '', instead = '']) => {
       assert.equal(rest.split(`\n${line}`).length, 2, line);
       return rest.replace(line, instead);
@@ -236,8 +247,11 @@ describe('the packages for npm', () => {
       },
       extendEnv: false,
     });
-    // Of curl, TypeScript, the command line and E2B's client, in this order.
-    assert.match(stdout, /"value":"2".*mean +2\.0.*^0\n1\n2\nhello from a sandbox\n2$/ms);
+    // Of curl, TypeScript, the command line, E2B's client and Jupyter, in this order.
+    assert.match(
+      stdout,
+      /"value":"2".*mean +2\.0.*^0\n1\n2\nhello from a sandbox\n2\n(Installed .*\n)+hello from a kernel$/ms,
+    );
   });
 
   it('start the command line in little more processor time than Node itself', async () => {

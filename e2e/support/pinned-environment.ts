@@ -5,16 +5,21 @@ import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 
 /**
- * Makes a virtual environment that has the packages of a file of requirements, and nothing of the machine's Python.
+ * Makes a virtual environment that has the packages of files of requirements, and nothing of the machine's Python.
  *
+ * @param sources folders of further packages
  * @returns the folder
  */
-export function pinnedEnvironment(folder: string, requirements: string): string {
+export function pinnedEnvironment(
+  folder: string,
+  requirements: readonly string[],
+  sources: readonly string[] = [],
+): string {
   const packages = findPythonPackages();
   if (packages === undefined) throw new Error('No python-node template is built.');
   execFileSync(PYTHON, ['-m', 'venv', '--without-pip', folder]);
   const [libraries = ''] = globSync(join(folder, 'lib/python3*/site-packages'));
-  const tools = ensurePythonTools(CACHE_DIR, packages, resolve(requirements));
-  writeFileSync(join(libraries, 'pinned.pth'), `${tools}\n`);
+  const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, packages, resolve(file)));
+  writeFileSync(join(libraries, 'pinned.pth'), [...sources, ...tools, ''].join('\n'));
   return folder;
 }

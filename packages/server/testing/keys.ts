@@ -9,6 +9,7 @@ import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
+import { SERVER_SETTINGS } from './server-settings.ts';
 import { StoredRows } from './stored-rows.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
@@ -23,7 +24,7 @@ export async function openKeyWorld(bootstrapKey = BOOTSTRAP_KEY, settings: Reado
   const configWith = (changed: Readonly<Record<string, string>>) =>
     readConfig({
       ...database,
-      CLOCHE_PORT: '0',
+      ...SERVER_SETTINGS,
       CLOCHE_DATA_DIR: join(folder, 'data'),
       CLOCHE_RUN_DIR: join(folder, 'run'),
       CLOCHE_BOOTSTRAP_API_KEY: bootstrapKey,

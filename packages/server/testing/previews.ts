@@ -13,6 +13,7 @@ import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { callApi } from './call-api.ts';
+import { SERVER_SETTINGS } from './server-settings.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
 export const APP_PORT = 8000;
@@ -37,7 +38,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}, driver 
   const database = await testDatabaseSettings(join(folder, 'data'));
   const config = readConfig({
     ...database,
-    CLOCHE_PORT: '0',
+    ...SERVER_SETTINGS,
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
     CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,

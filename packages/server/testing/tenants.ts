@@ -12,6 +12,7 @@ import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
+import { SERVER_SETTINGS } from './server-settings.ts';
 import { StoredRows } from './stored-rows.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
@@ -32,7 +33,7 @@ export async function openTenants(settings: Readonly<Record<string, string>> = {
   const database = await testDatabaseSettings(join(folder, 'data'));
   const config = readConfig({
     ...database,
-    CLOCHE_PORT: '0',
+    ...SERVER_SETTINGS,
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
     ...settings,

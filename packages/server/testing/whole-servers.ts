@@ -8,6 +8,7 @@ import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
 import { BOOTSTRAP_KEY } from './bootstrap-key.ts';
 import { type ApiAnswer, callApi } from './call-api.ts';
+import { SERVER_SETTINGS } from './server-settings.ts';
 import { testDatabaseSettings } from './test-database.ts';
 
 export class WholeServers implements AsyncDisposable {
@@ -45,7 +46,7 @@ export class WholeServers implements AsyncDisposable {
     const own = mkdtempSync(join(this.folder, 'server-'));
     const config = readConfig({
       CLOCHE_DATABASE_URL: databaseUrl,
-      CLOCHE_PORT: '0',
+      ...SERVER_SETTINGS,
       CLOCHE_DATA_DIR: join(own, 'data'),
       CLOCHE_RUN_DIR: join(own, 'run'),
       CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,

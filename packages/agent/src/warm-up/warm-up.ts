@@ -88,7 +88,7 @@ export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions
   });
 }
 
-/** Unpacks an archive in the workspace and removes what it held. A first archive takes twice as long as the next ones. */
+/** Unpacks an archive in the workspace and removes what it held. The code that unpacks is compiled by then. */
 async function unpackAhead(config: AgentConfig, server: Server, path: string): Promise<void> {
   const files = new FileRequests(config);
   server.on('request', (request, response) => {

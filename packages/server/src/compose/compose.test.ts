@@ -12,6 +12,7 @@ import { Client } from 'pg';
 import { pino } from 'pino';
 import { BOOTSTRAP_KEY } from '../../testing/bootstrap-key.ts';
 import { callApi } from '../../testing/call-api.ts';
+import { SERVER_SETTINGS } from '../../testing/server-settings.ts';
 import { testDatabaseSettings } from '../../testing/test-database.ts';
 import { type Server, startServer } from './compose.ts';
 import { readConfig } from './config.ts';
@@ -35,7 +36,7 @@ afterEach(async () => {
 function start(env: Record<string, string> = {}): Promise<Server> {
   const config = readConfig({
     ...database,
-    CLOCHE_PORT: '0',
+    ...SERVER_SETTINGS,
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
     CLOCHE_BOOTSTRAP_API_KEY: BOOTSTRAP_KEY,
@@ -144,6 +145,8 @@ describe('a server', () => {
   });
 
   it('answers a protocol without WebSockets as if no upgrade were asked for', async () => {
+    await server.stop();
+    server = await start({ CLOCHE_MCP: 'on' });
     const headers = { connection: 'upgrade', upgrade: 'websocket' };
     const [response] = await once(request(`${server.url}/mcp`, { headers }).end(), 'response');
     response.resume();

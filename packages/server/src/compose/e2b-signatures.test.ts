@@ -6,7 +6,7 @@ import { openTenants, type Tenants } from '../../testing/tenants.ts';
 
 let tenants: Tenants;
 before(async () => {
-  tenants = await openTenants();
+  tenants = await openTenants({ CLOCHE_E2B: 'on' });
 });
 after(() => tenants?.close());
 
@@ -24,7 +24,7 @@ it('wrong signatures are refused for a while after some, and then right ones too
     return fetch(`${server.url}/files?${query}`);
   };
   const right = `v1_${hash('sha256', `/tmp/none:read::${envdAccessToken}`, 'base64').replace(/=+$/, '')}`;
-  assert.equal((await download(right)).status, 404);
+  await eventually(async () => (await download(right)).status === 404, { because: 'the sandbox is ready' });
   let answer: Response | undefined;
   let wrong = 0;
   while (answer?.status !== 429 && wrong < 1000) {

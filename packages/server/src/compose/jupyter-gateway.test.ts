@@ -11,7 +11,7 @@ let tenants: Tenants;
 let jupyter: JupyterClient;
 let kernelId: string;
 before(async () => {
-  tenants = await openTenants();
+  tenants = await openTenants({ CLOCHE_JUPYTER: 'on' });
   jupyter = new JupyterClient(tenants.server.url, tenants.keys.whole);
   kernelId = (await jupyter.post('/api/kernels', { name: 'python3' })).body.id;
 });
