@@ -84,7 +84,7 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
 /**
- * Suites that run one at a time, each with the reason. The others run two at a time: each file has an organization or an
+ * Suites that run one at a time, each with the reason. The others run three at a time, two with gVisor: each file has an organization or an
  * installation of its own.
  */
 const ALONE: Readonly<Record<string, string>> = {

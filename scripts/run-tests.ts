@@ -86,7 +86,7 @@ const stages: Stage[] = [
   },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
-  { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E },
+  { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E, concurrency: 2 },
 ];
 
 const NOTHING: StageReport = { passed: 0, failed: 0, skipped: 0, failures: '', failedFiles: [], seconds: {} };
