@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { sql } from 'kysely';
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely';
 import { DATABASE_KIND, openTestDatabase } from '../../testing/test-database.ts';
 import { systemClock } from '../base/clock.ts';
-import type { Database } from './database.ts';
+import type { Database, Tables } from './database.ts';
 import { DatabaseClock, openClock } from './database-clock.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
@@ -23,6 +23,38 @@ async function agrees(clock: DatabaseClock, db: Database, error: number): Promis
   assert.ok(now >= before - error - 1 && now <= after + error + 1, `${before} ≤ ${now} ≤ ${after}, ± ${error}`);
 }
 
+/** A PostgreSQL database whose time passes only while it is asked: how long each request and each answer takes. */
+class SlowDatabase {
+  now = 1_000_000;
+  asked = 0;
+  readonly db: Database;
+
+  constructor(...latencies: readonly (readonly [request: number, answer: number])[]) {
+    const executeQuery = async () => {
+      const [request, answer] = latencies[this.asked++] ?? assert.fail('one comparison too many');
+      this.now += request;
+      const rows = [{ at: this.now }];
+      this.now += answer;
+      return { rows };
+    };
+    class Driver extends DummyDriver {
+      override async acquireConnection() {
+        return { ...(await super.acquireConnection()), executeQuery } as never;
+      }
+    }
+    this.db = new Kysely<Tables>({
+      dialect: {
+        createDriver: () => new Driver(),
+        createAdapter: () => new PostgresAdapter(),
+        createIntrospector: (db) => new PostgresIntrospector(db),
+        createQueryCompiler: () => new PostgresQueryCompiler(),
+      },
+    });
+  }
+
+  readonly elapsed = () => this.now - 900_000;
+}
+
 describe('the clock of servers', () => {
   it('is that of the host for SQLite', async () => {
     await using db = await openTestDatabase('sqlite');
@@ -39,6 +71,28 @@ describe('the clock of servers', () => {
       const begun = elapsed();
       await clock.sync();
       await agrees(clock, db, elapsed() - begun);
+    }
+  });
+
+  it('is compared again by a starting server, as long as the database answers too slowly', async () => {
+    const database = new SlowDatabase([200, 1_600], [1_200, 100], [2, 1]);
+    const clock = await openClock(database.db, database.elapsed);
+    assert.equal(database.asked, 3);
+    assert.ok(Math.abs(clock.now() - database.now) <= 2, `${clock.now()} is not ${database.now}`);
+  });
+
+  it('lets a server start although the database never answers quickly', async () => {
+    const slow = [400, 400] as const;
+    const database = new SlowDatabase(slow, slow, slow, slow);
+    await openClock(database.db, database.elapsed);
+  });
+
+  it('stays as right as it was after a slow comparison', async () => {
+    const database = new SlowDatabase([1, 1], [0, 900], [900, 0]);
+    const clock = new DatabaseClock(database.db, database.elapsed);
+    for (let left = 3; left > 0; left -= 1) {
+      await clock.sync();
+      assert.ok(Math.abs(clock.now() - database.now) <= 1, `${clock.now()} is not ${database.now}`);
     }
   });
 

@@ -14,4 +14,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'commands',
       fault: 'a server that had stood still started a command that another one had counted as lost',
     },
+    {
+      seed: 150_980,
+      workload: 'code runs',
+      fault: 'a server that had started while the database was slow ended a sandbox before its time',
+    },
   ];

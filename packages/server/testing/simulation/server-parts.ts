@@ -10,7 +10,7 @@ import { ServerLease } from '../../src/cluster/server-lease.ts';
 import { composeSandboxes, type Sandboxes } from '../../src/compose/compose-sandboxes.ts';
 import { composeUsage } from '../../src/compose/compose-usage.ts';
 import type { Database } from '../../src/db/database.ts';
-import { DatabaseClock } from '../../src/db/database-clock.ts';
+import { openClock, type SharedClock } from '../../src/db/database-clock.ts';
 import { LiveServers } from '../../src/db/live-servers.ts';
 import type { Notifications } from '../../src/db/notifications.ts';
 import { Transactions } from '../../src/db/transactions.ts';
@@ -40,7 +40,7 @@ export interface ServerWorld extends DatabaseWorld, RuntimeWorld {
 /** What a workload composes its features of. */
 export interface ServerParts {
   readonly db: Database;
-  readonly clock: DatabaseClock;
+  readonly clock: SharedClock;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly transactions: Transactions;
@@ -58,7 +58,7 @@ export interface ServerParts {
 
 /** What a running server answers requests with. */
 export interface ComposedServer {
-  readonly clock: DatabaseClock;
+  readonly clock: SharedClock;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly resultMemoryLimit: ResultMemoryLimit;
@@ -79,8 +79,7 @@ export async function composeServer(
   // Each process counts from its own beginning.
   const startedAt = time.now();
   const elapsed = () => time.now() - startedAt;
-  const clock = new DatabaseClock(db, elapsed);
-  await clock.sync();
+  const clock = await openClock(db, elapsed);
   const log = SILENT;
   const transactions = new Transactions(db);
   const outbox = new EventOutbox(db, clock, ids);
