@@ -1,10 +1,20 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { lchownSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 
@@ -36,6 +46,25 @@ async function watch(recursive = true, path = '.') {
     },
     close: () => response.destroy(),
   };
+}
+
+/** So many directories that it takes a while to look at them all. */
+const MANY = 1500;
+
+function makeMany(folder: string): void {
+  for (let index = 0; index < MANY; index += 1) mkdirSync(inside(`${folder}/${index}`), { recursive: true });
+}
+
+/** Directories that this process watches, where the agent's server is too. */
+function directoriesWatched(): number {
+  const descriptors = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8');
+    } catch {
+      return '';
+    }
+  });
+  return descriptors.join('').match(/^inotify wd/gm)?.length ?? 0;
 }
 
 describe('watching', { skip: needsRoot }, () => {
@@ -91,6 +120,30 @@ describe('watching', { skip: needsRoot }, () => {
     mkdirSync(inside('watched/sub'), { recursive: true });
     const changes = await watch(true, 'watched');
     rmSync(inside('watched'), { recursive: true });
+    await changes.until('ended');
+  });
+
+  it('tells what changes while it still looks at the directories', async () => {
+    makeMany('watched');
+    const before = directoriesWatched();
+    let count = 0;
+    const writing = setInterval(() => writeFileSync(inside(`watched/file-${count++}`), ''), 5);
+    const changes = await watch(true, 'watched').finally(() => clearInterval(writing));
+    await eventually(() => directoriesWatched() > before + MANY, { because: 'all directories are watched' });
+    writeFileSync(inside('watched/last'), '');
+    await changes.until('created watched/last');
+    changes.close();
+  });
+
+  it('ends with what it watches, even while it still looks at the directories', async () => {
+    makeMany('watched');
+    const before = directoriesWatched();
+    const moving = setInterval(() => {
+      if (directoriesWatched() < before + 10) return;
+      clearInterval(moving);
+      renameSync(inside('watched'), inside('elsewhere'));
+    });
+    const changes = await watch(true, 'watched').finally(() => clearInterval(moving));
     await changes.until('ended');
   });
 

@@ -37,6 +37,7 @@ export async function sendChanges(
   });
   response.setHeader('content-type', 'application/x-ndjson');
   response.flushHeaders();
+  watching.report();
 }
 
 class Watching {
@@ -50,6 +51,8 @@ class Watching {
   readonly #pending = new Map<FilePath, Change>();
   #missed = false;
   #timer: NodeJS.Timeout | undefined;
+  /** Events wait until all folders are watched, because a folder that cannot be watched makes the response an error. */
+  #isReporting = false;
   #isClosed = false;
 
   constructor(root: FilePath, recursive: boolean, system: FileSystem, response: ServerResponse) {
@@ -61,6 +64,13 @@ class Watching {
 
   async begin(): Promise<void> {
     await this.#watch(this.#root, false);
+  }
+
+  /** Sends the changes since the watch began, and from now on. */
+  report(): void {
+    this.#isReporting = true;
+    if (this.#kindOf(this.#root) !== 'directory') this.#end();
+    else this.#flush();
   }
 
   close(): void {
@@ -160,7 +170,7 @@ class Watching {
 
   #flush(): void {
     this.#timer = undefined;
-    if (this.#isClosed) return;
+    if (this.#isClosed || !this.#isReporting) return;
     if (this.#response.writableLength > CONGESTED_BYTES) {
       this.#response.once('drain', () => this.#flush());
       return;
@@ -184,7 +194,7 @@ class Watching {
   }
 
   #end(): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed || !this.#isReporting) return;
     clearTimeout(this.#timer);
     this.#flush();
     this.#response.end(`${JSON.stringify({ type: 'ended' } satisfies AgentFileEvent)}\n`);

@@ -142,11 +142,15 @@ class Files(unittest.TestCase):
         self.files.make_directory("watched/inner")
         events: list[tuple[str, str]] = []
         created = threading.Event()
+        failures: list[Exception] = []
 
         def watch() -> None:
-            for event in self.files.watch("watched", recursive=True):
-                events.append((event.type, getattr(event.data, "path", "")))
-                created.set()
+            try:
+                for event in self.files.watch("watched", recursive=True):
+                    events.append((event.type, getattr(event.data, "path", "")))
+                    created.set()
+            except Exception as error:  # An exception of a thread fails no test.
+                failures.append(error)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -156,7 +160,8 @@ class Files(unittest.TestCase):
             lambda: created.is_set() or (self.files.write(f"watched/inner/{next(numbers)}", "") and created.wait(0.2))
         )
         self.files.remove("watched", recursive=True)
-        watcher.join(60)
+        watcher.join(120)
+        self.assertEqual((watcher.is_alive(), failures), (False, []), events)
         self.assertEqual(events[0][0], "created")
         self.assertRegex(events[0][1], "^/workspace/watched/inner/")
         self.assertEqual(events[-1][0], "complete")
