@@ -34,6 +34,8 @@ const IDLE_MS = 250;
  * Time after the command until an archive is unpacked ahead, so that instances that are claimed at once pay nothing for it.
  */
 const UNPACK_AFTER_MS = 1000;
+/** Where the user may write. Not in the workspace, which a program may list at the moment at which the folder is there. */
+const UNPACK_IN = '/var/tmp' as FilePath;
 
 /** Steps on one connection. Each is sent when the answer to the previous one contains its `until`. */
 type Conversation = readonly { say: string | Buffer; until: string }[];
@@ -88,13 +90,13 @@ export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions
   });
 }
 
-/** Unpacks an archive in the workspace and removes what it held. The code that unpacks is compiled by then. */
+/** Unpacks an archive and removes what it held. The code that unpacks is compiled by then. */
 async function unpackAhead(config: AgentConfig, server: Server, path: string): Promise<void> {
   const files = new FileRequests(config);
   server.on('request', (request, response) => {
     files.answer(request, response).catch(() => response.destroy());
   });
-  const folder = temporaryIn(config.workspace as FilePath);
+  const folder = temporaryIn(UNPACK_IN);
   const archive = smallArchive();
   const query = new URLSearchParams({ path: folder, user: 'user' });
   const head = `PUT /files/archive?${query} HTTP/1.1\r\nhost: agent\r\ncontent-length: ${archive.length}\r\n\r\n`;
