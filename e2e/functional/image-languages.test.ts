@@ -1,15 +1,13 @@
 /** Sandboxes of an imported image of Debian packages, with a Python and a Node of its own, and the user 0. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche, type Sandbox } from '@cloche/sdk';
 import { findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
-import { writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
 import { debianRoot } from '../support/image-root.ts';
+import { buildTemplateOf } from '../support/image-template.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 /** IPython, and what it imports. */
@@ -24,29 +22,13 @@ before(async () => {
 });
 after(() => service?.close());
 
-async function importImage(
+function importImage(
   slug: string,
   recipe: Omit<TemplateRecipe, 'from'>,
   config: Record<string, unknown>,
 ): Promise<TemplateBuild> {
-  const folder = mkdtempSync(join(tmpdir(), 'cloche-image-'));
-  try {
-    const archive = join(folder, 'image.tar');
-    writeLayout(archive, { layers: [debianRoot('python3', 'nodejs'), newIpython()], config, compression: 'gzip' });
-    const builder = await cloche.sandboxes.create({ template: 'node', ttlMs: 600_000 });
-    await builder.files.write('/tmp/image.tar', readFileSync(archive));
-    const { id: artifactId } = await builder.artifacts.export('/tmp/image.tar');
-    await builder.kill();
-    const created = await service.api.post('/v1/templates', { slug, from: { artifactId }, ...recipe });
-    assert.equal(created.status, 201, JSON.stringify(created.body));
-    for (let { build } = created.body; ; ) {
-      if (build.finishedAt !== undefined) return build;
-      const path = `/v1/templates/${slug}/builds/${build.id}?waitMs=60000`;
-      ({ build } = (await service.api.get(path)).body);
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const layers = [debianRoot('python3', 'nodejs'), newIpython()];
+  return buildTemplateOf({ layers, config }, slug, recipe, service);
 }
 
 /** Returns a layer with IPython and what it needs, of the curated template: that of Debian is too old. */
