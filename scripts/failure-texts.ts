@@ -24,7 +24,8 @@ export class FailureTexts {
     if (event.type !== 'test:fail' || event.data.todo) return '';
     const error: TestError = event.data.details.error;
     if (error.failureType === 'subtestsFailed' || error.failureType === 'cancelledByParent') return '';
-    const text = error.exitCode === undefined ? inspect(error.cause ?? error) : this.#describeEnd(event.data, error);
+    const text =
+      error.exitCode === undefined ? inspectWhole(error.cause ?? error) : this.#describeEnd(event.data, error);
     return `✖ ${place(event.data)}: ${event.data.name}\n${indent(text)}\n`;
   }
 
@@ -59,6 +60,13 @@ export function isOfProcess(event: TestEvent): boolean {
 
 export function place(data: { file?: string; line?: number }): string {
   return data.file ? `${relative(process.cwd(), data.file)}:${data.line ?? 0}` : 'test';
+}
+
+/** `inspect` shows neither of the errors of a `SuppressedError`, the way in which a failed disposal hides a failed test. */
+function inspectWhole(error: unknown): string {
+  if (!(error instanceof Error) || error.name !== 'SuppressedError') return inspect(error);
+  const { error: last, suppressed } = error as SuppressedError;
+  return `${inspectWhole(suppressed)}\nAt the disposal:\n${inspectWhole(last)}`;
 }
 
 function indent(text: string): string {

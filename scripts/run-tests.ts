@@ -222,6 +222,7 @@ async function runFiles(
     const file = join(folder, 'report.json');
     const command = [
       process.execPath,
+      '--import=./scripts/end-after-tests.ts',
       '--test',
       `--test-concurrency=${again ? 1 : concurrency}`,
       '--test-timeout=300000',

@@ -1,7 +1,7 @@
 import type { StageReport } from './stage-report.ts';
 
 /** Files of a whole run that may fail at first. More mean that something is broken. */
-const MOST_FILES = 3;
+const MOST_FILES = 5;
 
 /**
  * Runs failed test files once more. A test that is disturbed by other work on the machine then passes. It is not hidden:

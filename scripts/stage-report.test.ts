@@ -21,6 +21,14 @@ const FAILURES: Record<string, [code: string, text: RegExp]> = {
     'process.on("exit", () => { process.exitCode = 3; });',
     /exit code 3 and said nothing/,
   ],
+  'a failed disposal after a failed test': [
+    'test("fails", async () => { await using open = { [Symbol.asyncDispose]: async () => { throw new Error("at the end"); } }; throw new Error("first"); });',
+    /: fails\n {4}Error: first\n[\s\S]* {4}At the disposal:\n {4}Error: at the end/,
+  ],
+  'a process that keeps something open after its tests': [
+    'test("opens", () => void setInterval(() => 0, 1000));',
+    /exit code 1\. It said last:\n {4}Still open after all tests: .*Timeout/,
+  ],
   'a hook after all tests': ['after(() => { throw new Error("in a hook"); });', /Error: in a hook/],
   'a hook of a suite': [
     'describe("suite", () => { after(() => { throw new Error("in a hook"); }); test("passes", () => 0); });',
@@ -45,8 +53,10 @@ before(() => {
   const json = join(folder, 'report.json');
   const reporters = ['./scripts/terse-reporter.ts', 'stdout', './scripts/stage-report.ts', json];
   const options = reporters.map((value, index) => `--test-reporter${index % 2 ? '-destination' : ''}=${value}`);
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  ({ stdout: printed } = spawnSync(process.execPath, ['--test', ...options, ...files], { encoding: 'utf8', env }));
+  const { NODE_TEST_CONTEXT: _, ...env }: NodeJS.ProcessEnv = process.env;
+  const args = ['--import', './scripts/end-after-tests.ts', '--test', ...options, ...files];
+  env.CLOCHE_TEST_END_AFTER_MS = '100';
+  ({ stdout: printed } = spawnSync(process.execPath, args, { encoding: 'utf8', env }));
   report = JSON.parse(readFileSync(json, 'utf8'));
 });
 after(() => rmSync(folder, { recursive: true }));

@@ -272,7 +272,7 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   async waitFor(sandboxId: SandboxId, waitFor: SandboxStatus): Promise<Sandbox> {
-    const query = { waitFor, waitMs: 10_000 };
+    const query = { waitFor, waitMs: 60_000 };
     return (await this.call(operations.getSandbox, { params: { sandboxId }, query })).sandbox;
   }
 
@@ -287,7 +287,7 @@ export class SandboxesWorld implements AsyncDisposable {
 
   /** Looks again on every turn of the event loop, and after some turns seldom, as each look takes processor time. */
   async until(holds: () => Promise<boolean> | boolean): Promise<void> {
-    const giveUpAt = Date.now() + 10_000;
+    const giveUpAt = Date.now() + 60_000;
     for (let looks = 1; !(await holds()); looks++) {
       if (Date.now() > giveUpAt) throw new Error('the condition never held');
       await (looks < 50 ? nextTurn() : delay(2));

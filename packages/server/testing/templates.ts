@@ -14,7 +14,7 @@ export interface Building {
   readonly build: TemplateBuild;
 }
 
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 
 /** A recipe of the toy language, whose lines the fake runtime runs. */
 export function recipe(...lines: string[]): TemplateRecipe {

@@ -145,7 +145,7 @@ export class RunsWorld extends CommandsWorld {
   }
 
   async finished(workspaceRunId: string): Promise<WorkspaceRun> {
-    const query = { waitFor: 'finished', waitMs: 10_000 };
+    const query = { waitFor: 'finished', waitMs: 60_000 };
     return (await this.call(operations.getWorkspaceRun, { params: { workspaceRunId }, query })).workspaceRun;
   }
 
@@ -170,6 +170,7 @@ export class RunsWorld extends CommandsWorld {
 
   override async [Symbol.asyncDispose](): Promise<void> {
     this.driver.isDown = false;
+    this.driver.stuck.clear();
     await Promise.all(this.servers.map((server) => server.stop()));
     // Ends commands that still run, with their timers.
     for (const { sandboxId, generation } of this.driver.instances()) await this.driver.stop(sandboxId, generation);

@@ -9,7 +9,7 @@ import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 import { type ArrivingKernel, arriveAt } from '../testing/arriving-kernel.ts';
 import { KernelArrivals } from './kernel-arrivals.ts';
 
-const SOON_MS = 10_000;
+const SOON_MS = 60_000;
 
 let folder: string;
 let kernels: KernelArrivals;

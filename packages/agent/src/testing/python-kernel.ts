@@ -42,7 +42,7 @@ export class PythonKernel implements AsyncDisposable {
     for (;;) {
       const frame = this.#frames.take();
       if (frame === undefined) {
-        await once(this.#socket, 'data', { signal: AbortSignal.timeout(10_000) });
+        await once(this.#socket, 'data', { signal: AbortSignal.timeout(60_000) });
         continue;
       }
       const message = readKernelMessage(frame.message);

@@ -15,7 +15,7 @@ before(async () => {
 after(() => world.close());
 
 async function write(path: string, content: string | Buffer): Promise<void> {
-  const signal = AbortSignal.timeout(10_000);
+  const signal = AbortSignal.timeout(60_000);
   await world.agent.client().files.write(path, { open: () => Readable.from([Buffer.from(content)]) }, {}, signal);
 }
 
@@ -224,7 +224,7 @@ describe('artifacts', () => {
     const other = await openPreviewWorld({ CLOCHE_ARTIFACT_RETENTION_MS: '3600000', CLOCHE_ARTIFACT_MAX_MB: '1' });
     const files = other.agent.client().files;
     const put = (path: string, bytes: Buffer) =>
-      files.write(path, { open: () => Readable.from([bytes]) }, {}, AbortSignal.timeout(10_000));
+      files.write(path, { open: () => Readable.from([bytes]) }, {}, AbortSignal.timeout(60_000));
     await put('kept', Buffer.from('kept'));
     await put('large', Buffer.alloc(2 ** 20 + 1));
     const post = (path: string) =>
@@ -248,7 +248,7 @@ describe('the artifacts of an organization', () => {
     const files = other.agent.client().files;
     const post = async (path: string, bytes: number) => {
       const content = { open: () => Readable.from([Buffer.alloc(bytes, path)]) };
-      await files.write(path, content, {}, AbortSignal.timeout(10_000));
+      await files.write(path, content, {}, AbortSignal.timeout(60_000));
       return other.call('POST', `/v1/sandboxes/${other.sandboxId}/artifacts`, { path }, `key-${path}`);
     };
     const { artifact } = (await post('first', 700_000)).body;

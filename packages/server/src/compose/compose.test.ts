@@ -135,7 +135,7 @@ describe('a server', () => {
       await eventually(() => agent.contexts.get(contextId)?.runs.size === 1, {
         because: 'the second run is in the agent',
       });
-      await agent.client().interrupt(contextId, AbortSignal.timeout(10_000));
+      await agent.client().interrupt(contextId, AbortSignal.timeout(60_000));
       const again = await repeated;
       assert.deepEqual([again.status, again.body.run.sandboxId], [200, id], JSON.stringify(again.body));
       assert.deepEqual((await call('POST', runs, body, 'crash')).body, again.body);

@@ -153,7 +153,7 @@ describe('a run whose context or sandbox ends', () => {
     const id = await world.createReady();
     const { contextId } = await world.run(id, 'print x');
     const agent = world.driver.agentOf(id);
-    await agent.client().closeContext(contextId, AbortSignal.timeout(10_000));
+    await agent.client().closeContext(contextId, AbortSignal.timeout(60_000));
     assert.equal((await world.run(id, 'print late')).error?.name, 'CanceledError');
     assert.equal(agent.contexts.size, 0);
   });

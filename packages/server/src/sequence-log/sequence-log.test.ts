@@ -13,7 +13,7 @@ async function openLog(keptBytes = 1000) {
 
 async function all(log: SequenceLog, id: string, afterSeq = 0): Promise<LogEntry[]> {
   const entries: LogEntry[] = [];
-  for await (const entry of log.follow(id, afterSeq, AbortSignal.timeout(10_000))) entries.push(entry);
+  for await (const entry of log.follow(id, afterSeq, AbortSignal.timeout(60_000))) entries.push(entry);
   return entries;
 }
 

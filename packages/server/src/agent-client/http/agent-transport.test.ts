@@ -29,7 +29,7 @@ async function withAgent(bytes: string, ends: boolean, act: (socketPath: string)
 
 const open = (socketPath: string, signal: AbortSignal) =>
   new AgentTransport(dialer({ unix: socketPath })).upgrade('/ports/80', PORT_TUNNEL_PROTOCOL, signal);
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(60_000);
 const json = (status: number, body: object) => {
   const text = JSON.stringify(body);
   return `HTTP/1.1 ${status} X\r\nContent-Length: ${text.length}\r\n\r\n${text}`;

@@ -50,7 +50,7 @@ if (hasS3) {
     it('is put in parts, and given back whole', async () => {
       const sha256 = createHash('sha256').update(bytes).digest('hex');
       await store.put(file, { sha256, sizeBytes: bytes.length });
-      const content = await buffer(await store.read(sha256, undefined, AbortSignal.timeout(10_000)));
+      const content = await buffer(await store.read(sha256, undefined, AbortSignal.timeout(60_000)));
       assert.ok(content.equals(bytes));
     });
 

@@ -16,7 +16,7 @@ const becomes = (world: SandboxesWorld, id: SandboxId, wanted: string) =>
 async function interrupt({ driver }: SandboxesWorld, id: SandboxId): Promise<void> {
   const agent = driver.agentOf(id);
   const [contextId = ''] = agent.contexts.keys();
-  await agent.client().interrupt(contextId, AbortSignal.timeout(10_000));
+  await agent.client().interrupt(contextId, AbortSignal.timeout(60_000));
 }
 
 describe('the activity in a sandbox, with several servers', { skip }, () => {
