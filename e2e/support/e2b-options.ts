@@ -7,8 +7,13 @@ export interface E2bOptions {
   readonly sandboxUrl: string;
   /** Older clients accept keys of E2B alone, unless this is false. */
   readonly validateApiKey: false;
+  /**
+   * None, because `runCode` leaves the timer of a request that was refused: it would keep the process of a test file for a
+   * minute after its tests. The runner limits the time of each test.
+   */
+  readonly requestTimeoutMs: 0;
 }
 
 export function e2bOptions({ url, apiKey }: Pick<TestService, 'url' | 'apiKey'>): E2bOptions {
-  return { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false };
+  return { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false, requestTimeoutMs: 0 };
 }
