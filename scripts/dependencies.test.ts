@@ -26,16 +26,18 @@ function importsOf(files: readonly string[]): Set<string> {
   return new Set(specifiers.map((specifier = '') => packageOf(specifier)));
 }
 
-const packages = globSync(['packages/*/package.json', 'bench/package.json', 'e2e/package.json']).map((file) => {
-  const folder = dirname(file);
-  const sources = globSync(join(folder, '**/*.{ts,mts,mjs,js,cjs}'), { exclude: ['**/node_modules/**'] });
-  return {
-    folder,
-    manifest: JSON.parse(readFileSync(file, 'utf8')) as Manifest,
-    imports: importsOf(sources),
-    importsOfProduction: importsOf(sources.filter((source) => !TEST.test(source))),
-  };
-});
+const packages = globSync(['{packages,adapters}/*/package.json', 'bench/package.json', 'e2e/package.json']).map(
+  (file) => {
+    const folder = dirname(file);
+    const sources = globSync(join(folder, '**/*.{ts,mts,mjs,js,cjs}'), { exclude: ['**/node_modules/**'] });
+    return {
+      folder,
+      manifest: JSON.parse(readFileSync(file, 'utf8')) as Manifest,
+      imports: importsOf(sources),
+      importsOfProduction: importsOf(sources.filter((source) => !TEST.test(source))),
+    };
+  },
+);
 
 describe('a package', () => {
   it('imports each package that it declares', () => {
@@ -51,7 +53,7 @@ describe('a package', () => {
 
   it('declares as a dependency of its users only what its production code imports', () => {
     const onlyInTests = packages
-      .filter(({ folder }) => folder.startsWith('packages/'))
+      .filter(({ folder }) => /^(packages|adapters)\//.test(folder))
       .flatMap(({ folder, manifest, importsOfProduction }) =>
         Object.keys(manifest.dependencies ?? {})
           .filter((name) => !importsOfProduction.has(name))

@@ -2,9 +2,10 @@
  * `npm run pack`: builds the packages that strangers install, checks them, and packs them into `dist`. Publishes
  * nothing. `--out` names another folder.
  */
-import { mkdirSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { globSync, mkdirSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { buildAdapterPackage } from './release/adapter-package.ts';
 import { checkPackage, minifiedBytes } from './release/check-package.ts';
 import { buildCliPackage } from './release/cli-package.ts';
 import { buildPythonPackages } from './release/python-package.ts';
@@ -20,7 +21,9 @@ mkdirSync(out, { recursive: true });
 
 const sdk = await buildSdkPackage(join(out, 'packages/sdk'));
 const cli = await buildCliPackage(join(out, 'packages/cloche'));
-for (const built of [sdk, cli]) {
+const adapters = globSync('adapters/*/package.json').sort().map(dirname);
+const ofAdapters = adapters.map((source) => buildAdapterPackage(source, join(out, 'packages', basename(source))));
+for (const built of [sdk, cli, ...(await Promise.all(ofAdapters))]) {
   const tarball = packTarball(built, out);
   await checkPackage(built, tarball);
   console.log(`${tarball.file}: ${tarball.files.length} files, ${(tarball.bytes / 1000).toFixed(1)} kB`);

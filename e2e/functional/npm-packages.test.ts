@@ -128,6 +128,58 @@ const run = await cloche.workspaceRuns.run({ directory: 'site', command: 'cat pa
 console.log(run.info.status, (await run.output()).stdout);
 `;
 
+/** Packages that each host installs, which are linked from this repository, so that npm needs no registry. */
+const HOSTS: Readonly<Record<string, { readonly packages: readonly string[]; readonly prints: RegExp }>> = {
+  'computesdk-cloche': {
+    packages: ['@computesdk/provider', '@computesdk/cmd', 'computesdk', 'daemond'],
+    prints: /^15\s*$/,
+  },
+};
+
+for (const [adapter, { packages, prints }] of Object.entries(HOSTS)) {
+  it(`${adapter} is installed beside its host, and does what its README says`, async () => {
+    const folder = join(dirname(app), adapter);
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+    const hosts = packages.map((name) => resolve('node_modules', name));
+    const tarballs = ['../cloche-sdk-0.1.0.tgz', `../${adapter}-0.1.0.tgz`];
+    const install = ['install', '--offline', '--no-audit', '--no-fund', ...tarballs, ...hosts];
+    await execa('npm', install, { cwd: folder, env: cleanEnvironment() });
+    const readme = readFileSync(join(folder, 'node_modules', adapter, 'README.md'), 'utf8');
+    const [program = ''] = programsOf(readme);
+    const { code } = await transform(program, { loader: 'ts', target: 'node20.11', format: 'esm' });
+    writeFileSync(join(folder, 'first.js'), code);
+    const { stdout } = await execa(NODE, ['first.js'], { cwd: folder, env, extendEnv: false });
+    assert.match(stdout, prints);
+    const wrong = `${program}\nconst none: number = sandbox;\n`;
+    assert.deepEqual(await problemsOf(folder, { 'first.ts': program, 'wrong.ts': wrong }), [
+      `wrong.ts(${wrong.split('\n').length - 1}`,
+    ]);
+  });
+}
+
+/** Returns the places that the compiler refuses in programs of Node that use the installed packages. */
+async function problemsOf(folder: string, programs: Readonly<Record<string, string>>): Promise<string[]> {
+  for (const [name, program] of Object.entries(programs)) writeFileSync(join(folder, name), program);
+  const compilerOptions = {
+    target: 'es2022',
+    lib: ['es2022', 'dom', 'dom.asynciterable'],
+    module: 'nodenext',
+    strict: true,
+    noEmit: true,
+    typeRoots: [resolve('node_modules/@types')],
+    types: ['node'],
+    // The declarations of hosts are not ours.
+    skipLibCheck: true,
+  };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: Object.keys(programs) }));
+  const { stdout } = await execa(resolve('node_modules/.bin/tsc'), ['-p', '.', '--pretty', 'false'], {
+    cwd: folder,
+    reject: false,
+  });
+  return stdout.split('\n').flatMap((line) => /^(\S+?\.ts\(\d+)\S*: error/.exec(line)?.[1] ?? []);
+}
+
 describe('the packages for npm', () => {
   const others = otherRuntimes();
   for (const name of ['bun', 'deno'] as const) {

@@ -29,14 +29,18 @@ describe('checkPackage', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  function check(changes: Readonly<Record<string, string | undefined>>, manifest: object = {}): Promise<void> {
+  function check(
+    changes: Readonly<Record<string, string | undefined>>,
+    manifest: object = {},
+    imports: readonly string[] = [],
+  ): Promise<void> {
     const files = { ...WHOLE, ...changes, 'package.json': JSON.stringify({ ...MANIFEST, ...manifest }) };
     for (const [name, text] of Object.entries(files)) {
       if (text === undefined) continue;
       mkdirSync(dirname(join(folder, 'package', name)), { recursive: true });
       writeFileSync(join(folder, 'package', name), text);
     }
-    const built = { name: MANIFEST.name, version: MANIFEST.version, folder: join(folder, 'package') };
+    const built = { name: MANIFEST.name, version: MANIFEST.version, folder: join(folder, 'package'), imports };
     return checkPackage(built, packTarball(built, folder));
   }
 
@@ -61,6 +65,18 @@ describe('checkPackage', () => {
       assert.match(message, /package\.json has dependencies/);
       return true;
     });
+  });
+
+  it('accepts imports of a host that the manifest declares', () => {
+    const code = `export { part } from '@host/core/part';\n`;
+    return check({ 'dist/index.js': code }, { peerDependencies: { '@host/core': '^2.0.0' } }, ['@host/core']);
+  });
+
+  it('refuses a host that is not declared, or is declared and bundled', async () => {
+    const code = `import { host } from 'host';\nhost();\n`;
+    await assert.rejects(check({ 'dist/index.js': code }, {}, ['host']), /package\.json does not declare host/);
+    await assert.rejects(check({}, { peerDependencies: { host: '1' } }, ['host']), /no file imports host/);
+    await assert.rejects(check({}, { peerDependencies: { host: '1' } }), /package\.json has peerDependencies: host/);
   });
 
   it('refuses a manifest that names files which are not there', async () => {

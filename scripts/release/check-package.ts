@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
-import { type BuiltPackage, isOfWorkspace } from './package-folder.ts';
+import type { BuiltPackage } from './package-folder.ts';
 import type { Tarball } from './tarball.ts';
 
 const run = promisify(execFile);
@@ -22,32 +22,62 @@ export async function checkPackage(built: BuiltPackage, { file, files }: Tarball
       .filter((name) => !NEEDED.includes(name) && !BUILT.test(name))
       .map((name) => `${name} does not belong in it`),
     ...files.flatMap((name) => foreignText(built, name)),
-    ...['dependencies', 'peerDependencies', 'devDependencies', 'scripts', 'private']
+    ...['devDependencies', 'scripts', 'private']
       .filter((field) => field in manifest)
       .map((field) => `package.json has ${field}`),
+    ...problemsOfImports(built, files, manifest),
     ...(await problemsOfManifest(file)),
     ...(manifest.exports?.['.'] ? await problemsOfTypes(file) : []),
   ];
   if (problems.length > 0) throw new Error(`${built.name} must not be released:\n  ${problems.join('\n  ')}`);
 }
 
-/** Returns what a file imports that its package does not contain, and where it names a folder of this machine. */
-function foreignText({ name: own, folder }: BuiltPackage, name: string): string[] {
+/** Returns what a file imports that its package neither contains nor may import, and where it names a folder of this machine. */
+function foreignText({ name: own, folder, imports = [] }: BuiltPackage, name: string): string[] {
+  const found = readFileSync(join(folder, name), 'utf8').includes(resolve('.'))
+    ? [`${name} names the folder it was built in`]
+    : [];
+  const foreign = importsOf(folder, name).filter((path) => path !== own && !imports.includes(packageOf(path)));
+  return [...found, ...foreign.map((path) => `${name} imports ${path}`)];
+}
+
+/** Returns where the manifest and the files disagree about the packages that npm installs beside this one. */
+function problemsOfImports(
+  { folder, imports = [] }: BuiltPackage,
+  files: readonly string[],
+  manifest: Readonly<Record<string, Readonly<Record<string, string>> | undefined>>,
+): string[] {
+  const fields = ['dependencies', 'peerDependencies'];
+  const declared = fields.flatMap((field) => Object.keys(manifest[field] ?? {}).map((name) => ({ field, name })));
+  const built = files.filter((name) => name.endsWith('.js'));
+  const imported = built.flatMap((name) => importsOf(folder, name).map(packageOf));
+  return [
+    ...declared
+      .filter(({ name }) => !imports.includes(name))
+      .map(({ field, name }) => `package.json has ${field}: ${name}`),
+    ...imports
+      .filter((name) => !declared.some((each) => each.name === name))
+      .map((name) => `package.json does not declare ${name}`),
+    // A package that was bundled is not imported.
+    ...imports.filter((name) => !imported.includes(name)).map((name) => `no file imports ${name}`),
+  ];
+}
+
+/** Returns the specifiers of other packages in a JavaScript file or its types. */
+function importsOf(folder: string, name: string): string[] {
+  if (!/\.(?:js|ts)$/.test(name)) return [];
   const text = readFileSync(join(folder, name), 'utf8');
-  const found = text.includes(resolve('.')) ? [`${name} names the folder it was built in`] : [];
-  if (!/\.(?:js|ts)$/.test(name)) return found;
   const imported = [
     ...text.matchAll(/^(?:import|export)\b[^'"]*?from\s*["']([^'"]+)["']|\bimport\(["']([^'"]+)["']\)/gm),
   ];
-  const foreign = imported
+  return imported
     .map(([, fixed, lazy]) => fixed ?? lazy ?? '')
-    .filter(
-      (path) =>
-        !/^(?:\.|#|node:)/.test(path) &&
-        path !== own &&
-        (isOfWorkspace(path) || path === 'typebox' || /^[@\w]/.test(path)),
-    );
-  return [...found, ...foreign.map((path) => `${name} imports ${path}`)];
+    .filter((path) => !/^(?:\.|#|node:)/.test(path) && /^[@\w]/.test(path));
+}
+
+/** Returns the package that a specifier names: `@scope/name` for `@scope/name/part`. */
+function packageOf(specifier: string): string {
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
 }
 
 async function problemsOfManifest(tarball: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-/** Builds the type declarations of the SDK: one file for each module that its entries reach, and the contract's types. */
+/** Builds type declarations, one file for each module that is reached: of adapters, and of the SDK with the contract's types. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,10 +13,7 @@ const LIB = '/// <reference lib="esnext.disposable" />\n';
 export function buildDeclarations(entries: readonly string[], target: string): string[] {
   const emitted = mkdtempSync(join(tmpdir(), 'cloche-declarations-'));
   try {
-    emit(
-      entries.map((entry) => join(SDK, entry)),
-      emitted,
-    );
+    emit(SDK, entries, emitted);
     const names = new Set<string>();
     for (const file of reachable(entries.map((entry) => join(emitted, declarationOf(entry))))) {
       const isEntry = entries.map(declarationOf).includes(relative(emitted, file));
@@ -25,7 +22,7 @@ export function buildDeclarations(entries: readonly string[], target: string): s
       const text = readFileSync(file, 'utf8');
       for (const name of namesOfContract(text)) names.add(name);
       mkdirSync(dirname(output), { recursive: true });
-      const rewritten = text.replaceAll('@cloche/contract', contract).replace(/(['"])(\.[^'"]*)\.ts\1/g, "'$2.js'");
+      const rewritten = asBuilt(text.replaceAll('@cloche/contract', contract));
       writeFileSync(output, isEntry ? `${LIB}${rewritten}` : rewritten);
     }
     writeFileSync(join(target, 'contract.d.ts'), formatted(contractTypes([...names])));
@@ -35,15 +32,34 @@ export function buildDeclarations(entries: readonly string[], target: string): s
   }
 }
 
+/** Writes the declarations of a module and of all that it imports in its folder. */
+export function buildPlainDeclarations(folder: string, entry: string, target: string): void {
+  const emitted = mkdtempSync(join(tmpdir(), 'cloche-declarations-'));
+  try {
+    emit(folder, [entry], emitted);
+    mkdirSync(target, { recursive: true });
+    for (const file of reachable([join(emitted, declarationOf(entry))]))
+      writeFileSync(join(target, relative(emitted, file)), asBuilt(readFileSync(file, 'utf8')));
+  } finally {
+    rmSync(emitted, { recursive: true });
+  }
+}
+
+/** Imports of TypeScript files become those of the files that are built of them. */
+function asBuilt(text: string): string {
+  return text.replace(/(['"])(\.[^'"]*)\.ts\1/g, "'$2.js'");
+}
+
 function declarationOf(entry: string): string {
   return entry.replace(/\.ts$/, '.d.ts');
 }
 
 /** Emits declarations without checking the sources, which `npm test` does; checking takes half of the time. */
-function emit(files: readonly string[], outDir: string): void {
+function emit(rootDir: string, entries: readonly string[], outDir: string): void {
   const options = { noEmit: false, declaration: true, emitDeclarationOnly: true, noCheck: true, stripInternal: true };
   const typeRoots = [resolve('node_modules/@types')];
-  compile({ ...options, typeRoots, rootDir: SDK, outDir }, files, outDir);
+  const files = entries.map((entry) => join(rootDir, entry));
+  compile({ ...options, typeRoots, rootDir, outDir }, files, outDir);
 }
 
 /** Runs the compiler with the repository's options and those given. @throws if it reports anything */

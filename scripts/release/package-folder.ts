@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** A package for the npm registry, as it is before it is packed. */
@@ -6,6 +6,8 @@ export interface BuiltPackage {
   readonly name: string;
   readonly version: string;
   readonly folder: string;
+  /** Packages that it imports and does not contain. Their versions are in its manifest. */
+  readonly imports?: readonly string[];
 }
 
 /** Node releases that the packages run on. */
@@ -53,9 +55,4 @@ function notices(folders: readonly string[]): string {
   });
   const rule = `\n${'-'.repeat(80)}\n\n`;
   return ['This package contains code of the packages below, under their licences.\n', ...parts].join(rule);
-}
-
-/** Returns whether a package's name belongs to this repository. */
-export function isOfWorkspace(name: string): boolean {
-  return name.startsWith('@cloche/') || existsSync(join('packages', name, 'package.json'));
 }

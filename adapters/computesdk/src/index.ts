@@ -1,0 +1,1 @@
+export { type ClocheConfig, cloche } from './provider.ts';
