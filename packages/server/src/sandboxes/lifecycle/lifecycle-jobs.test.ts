@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations } from '@cloche/contract';
+import type { ReconcileReport } from '@cloche/protocol';
 import { openSandboxes } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
 
@@ -136,7 +137,12 @@ describe('the reconciler', () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.lose(id);
-    assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 1 });
+    const reports: ReconcileReport[] = [];
+    await world.until(async () => {
+      reports.push(await world.server.reconcile());
+      return (await world.get(id)).status === 'destroyed';
+    });
+    assert.deepEqual(reports.at(-1), { instancesRemoved: 0, sandboxesEnded: 1 });
     const lost = await world.get(id);
     assert.equal(lost.status, 'destroyed');
     assert.equal(lost.destroyedReason, 'platform_cleanup');
