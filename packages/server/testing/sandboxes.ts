@@ -22,7 +22,6 @@ import { Registry } from 'prom-client';
 import type { Credential } from '../src/api-keys/credential.ts';
 import { ArtifactContents } from '../src/artifacts/artifact-contents.ts';
 import { SqlArtifactRepository } from '../src/artifacts/artifact-repository.ts';
-import { openContentLocks } from '../src/artifacts/content-locks.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
@@ -338,8 +337,7 @@ export class SandboxesWorld implements AsyncDisposable {
 
   #contents(): ArtifactContents {
     const store = new LocalStore(ARTIFACTS);
-    const locks = openContentLocks(this.db, this.transactions);
-    return new ArtifactContents({ ...this, store, locks, log: SILENT });
+    return new ArtifactContents({ ...this, store, log: SILENT });
   }
 
   #keep(): KeepArtifact {

@@ -10,7 +10,6 @@ import {
   type WorkspaceRunId,
 } from '@cloche/contract';
 import { ArtifactContents } from '../src/artifacts/artifact-contents.ts';
-import { openContentLocks } from '../src/artifacts/content-locks.ts';
 import { ExportArtifact } from '../src/artifacts/export-artifact.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
@@ -97,8 +96,7 @@ export class RunsWorld extends CommandsWorld {
     const files = new AccessFiles(core);
     this.#folder ??= mkdtempSync(join(tmpdir(), 'cloche-runs-'));
     const store = new LocalStore(this.#folder);
-    const locks = openContentLocks(this.db, this.transactions);
-    const contents = new ArtifactContents({ ...this, store, locks, log: SILENT });
+    const contents = new ArtifactContents({ ...this, store, log: SILENT });
     const keepArtifact = new KeepArtifact({
       ...this,
       contents,

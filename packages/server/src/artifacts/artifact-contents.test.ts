@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { ArtifactId, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
@@ -14,13 +14,28 @@ import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import type { SqlArtifactRepository } from './artifact-repository.ts';
 import { ArtifactService } from './artifact-service.ts';
-import { openContentLocks } from './content-locks.ts';
 import { KeepArtifact } from './keep-artifact.ts';
-import { StoreError } from './store/artifact-store.ts';
+import { NoAnswerError, StoreError } from './store/artifact-store.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
 
 const HOUR_MS = 3_600_000;
+
+/** A store as a bucket is: the answer to a removal may be lost, and the request arrive later. */
+class LateStore extends LocalStore {
+  override readonly arrivesWithinMs = HOUR_MS;
+  answer: Error | undefined = new NoAnswerError('no answer');
+  readonly #underWay: string[] = [];
+
+  override async remove(name: string): Promise<void> {
+    this.#underWay.push(name);
+    if (this.answer) throw this.answer;
+  }
+
+  async arrive(): Promise<void> {
+    for (const name of this.#underWay.splice(0)) await super.remove(name);
+  }
+}
 
 describe('contents of artifacts', () => {
   let folder: string;
@@ -40,9 +55,10 @@ describe('contents of artifacts', () => {
     store = new LocalStore(join(folder, 'contents'));
     artifacts = world.artifacts;
     contents = new ArtifactContents({
+      db: world.db,
+      transactions: world.transactions,
       store,
       artifacts,
-      locks: openContentLocks(world.db, world.transactions),
       clock,
       log: pino({ level: 'silent' }),
     });
@@ -112,6 +128,48 @@ describe('contents of artifacts', () => {
     clock.advance(HOUR_MS + 60_000);
     assert.equal(await contents.removeOrphans(), 1);
     assert.deepEqual([await store.has(digest), await store.has(sha256)], [false, true]);
+  });
+
+  it('are used by no artifact while a request to remove them may still arrive in the bucket', async () => {
+    const bucket = new LateStore(join(folder, 'contents'));
+    const { db, transactions } = world;
+    const log = pino({ level: 'silent' });
+    const late = new ArtifactContents({ db, transactions, store: bucket, artifacts, clock, log });
+    const first = await keep('twins');
+    await late.release(first);
+    const file = join(folder, 'twins');
+    writeFileSync(file, 'twins');
+    const staged = { file, sha256: first.sha256, sizeBytes: 5, async [Symbol.asyncDispose]() {} };
+    const record = { ...first, id: 'art_second' as ArtifactId };
+    const keepAgain = (signal: AbortSignal) => late.keep(staged, (tx) => artifacts.insert(record, tx), signal);
+    // It would wait, which nothing waits for here.
+    await assert.rejects(keepAgain(AbortSignal.abort()), { name: 'AbortError' });
+    await bucket.arrive();
+    clock.advance(bucket.arrivesWithinMs + 60_000);
+    assert.equal(await keepAgain(AbortSignal.timeout(30_000)), true);
+    assert.equal(await store.has(first.sha256), true);
+  });
+
+  it('can be stored again at once after the bucket has refused or answered their removal', async () => {
+    const bucket = new LateStore(join(folder, 'contents'));
+    const { db, transactions } = world;
+    const late = new ArtifactContents({
+      db,
+      transactions,
+      store: bucket,
+      artifacts,
+      clock,
+      log: pino({ level: 'silent' }),
+    });
+    for (const answer of [new StoreError('slow down'), undefined]) {
+      bucket.answer = answer;
+      const { sha256, id } = await keep(`answered with ${answer}`);
+      await late.release((await artifacts.find(id)) ?? assert.fail());
+      const staged = { file: '', sha256, sizeBytes: 5, async [Symbol.asyncDispose]() {} };
+      bucket.put = async () => undefined;
+      bucket.has = async () => true;
+      assert.equal(await late.keep(staged, async () => 'kept', AbortSignal.abort()), 'kept');
+    }
   });
 
   it('leave nothing when they break off, are too large, or the store does not take them', async () => {

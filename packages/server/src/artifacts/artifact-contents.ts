@@ -1,46 +1,63 @@
 import { pipeline, type Readable } from 'node:stream';
+import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Transaction } from '../db/transactions.ts';
+import type { Database } from '../db/database.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
-import type { ContentLocks } from './content-locks.ts';
-import type { ArtifactStore } from './store/artifact-store.ts';
+import { type ContentLocks, openContentLocks } from './content-locks.ts';
+import { ContentRemovals } from './content-removals.ts';
+import { type ArtifactStore, NoAnswerError, StoreError } from './store/artifact-store.ts';
 import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
 
 /** Minimum age of an orphan before its removal. A younger content may belong to a record that is about to be written. */
 const ORPHAN_MS = 3_600_000;
+/** Looks whether a content that is being removed can be stored again; together they take two seconds. */
+const REMOVAL_LOOKS = 12;
+const REMOVAL_PAUSES = { firstMs: 5, longestMs: 250 };
 
 export interface ArtifactContentsDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
   readonly store: ArtifactStore;
   readonly artifacts: ArtifactRepository;
-  readonly locks: ContentLocks;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
  * Stores the contents of artifacts, each content once. One decision about a content is made at a time, among all servers, so
- * that a content is not removed while another artifact starts to use it.
+ * that a content is not removed while another artifact starts to use it. No artifact uses a content while a request is under
+ * way to remove it.
  */
 export class ArtifactContents {
   readonly #deps: ArtifactContentsDeps;
+  readonly #locks: ContentLocks;
+  /** Undefined for a store of which each removal is over when the lock is released. */
+  readonly #removals: ContentRemovals | undefined;
 
   constructor(deps: ArtifactContentsDeps) {
     this.#deps = deps;
+    const { db, transactions, clock, store } = deps;
+    this.#locks = openContentLocks(db, transactions);
+    if (store.arrivesWithinMs > 0) this.#removals = new ContentRemovals(db, clock, store.arrivesWithinMs);
   }
 
   /**
    * Stores the content, then calls `insert`, which writes the record, so that every listed artifact can be read. If
    * `insert` rejects, the content stays only if another artifact has it. `insert` does its work in the transaction that it
    * gets, if it gets one, and may be called again.
+   *
+   * @throws StoreError, also while it is not known whether the same content is still being removed
    */
-  async keep<T>(staged: Staged, insert: (tx: Transaction | undefined) => Promise<T>): Promise<T> {
-    const { store, locks } = this.#deps;
+  async keep<T>(staged: Staged, insert: (tx: Transaction | undefined) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { store } = this.#deps;
     const { sha256 } = staged;
     for (let isNew = false; ; ) {
+      await this.#waitForRemoval(sha256, signal);
       // Outside of the lock, because an upload takes long.
       if (!(await store.has(sha256))) {
         // Removed before the record is written, it is stored again from its file.
@@ -48,13 +65,14 @@ export class ArtifactContents {
         isNew = true;
       }
       try {
-        const kept = await locks.run(sha256, async (tx) =>
+        const kept = await this.#locks.run(sha256, async (tx) => {
+          if (await this.#removals?.isUnderWay(sha256, tx)) return undefined;
           // The content may have been removed before the lock, with the last artifact that used it.
-          (await store.has(sha256)) ? { value: await insert(tx) } : undefined,
-        );
+          return (await store.has(sha256)) ? { value: await insert(tx) } : undefined;
+        });
         if (kept) return kept.value;
       } catch (error) {
-        if (isNew) await this.#removeUnused(sha256);
+        if (isNew) await this.#tryToRemoveUnused(sha256);
         throw error;
       }
     }
@@ -66,7 +84,7 @@ export class ArtifactContents {
   async release(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
     const { artifacts, clock } = this.#deps;
     const deleted = await artifacts.markDeleted(record.id, clock.now(), audit);
-    if (deleted) await this.#removeUnused(record.sha256);
+    if (deleted) await this.#tryToRemoveUnused(record.sha256);
     return deleted;
   }
 
@@ -99,15 +117,45 @@ export class ArtifactContents {
       if (await artifacts.isContentUsed(sha256)) continue;
       if (await this.#removeUnused(sha256)) removed += 1;
     }
+    await this.#removals?.forget();
     return removed;
   }
 
-  #removeUnused(sha256: string): Promise<boolean> {
-    const { store, artifacts, locks } = this.#deps;
-    return locks.run(sha256, async (tx) => {
-      if (await artifacts.isContentUsed(sha256, tx)) return false;
-      await store.remove(sha256);
-      return true;
+  async #waitForRemoval(sha256: string, signal: AbortSignal): Promise<void> {
+    if (!this.#removals) return;
+    const backOff = new BackOff(REMOVAL_PAUSES);
+    for (let left = REMOVAL_LOOKS; await this.#removals.isUnderWay(sha256); left -= 1) {
+      if (left === 0) throw new StoreError('the store has not said yet that it removed the same content');
+      await backOff.pause(signal);
+      signal.throwIfAborted();
+    }
+  }
+
+  /** Leaves the content to `removeOrphans` if the store does not remove it. */
+  async #tryToRemoveUnused(sha256: string): Promise<void> {
+    await this.#removeUnused(sha256).catch((err: unknown) => {
+      this.#deps.log.warn({ err, sha256 }, 'an unused content is removed later');
     });
+  }
+
+  async #removeUnused(sha256: string): Promise<boolean> {
+    const { store, artifacts } = this.#deps;
+    const removals = this.#removals;
+    const removal = await this.#locks.run(sha256, async (tx) => {
+      if (await artifacts.isContentUsed(sha256, tx)) return undefined;
+      if (removals) return removals.begin(sha256, tx);
+      await store.remove(sha256);
+      return 'done';
+    });
+    if (removal === 'done') return true;
+    if (!removal || removal.isTooLate()) return false;
+    try {
+      await store.remove(sha256);
+    } catch (error) {
+      if (!(error instanceof NoAnswerError)) await removals?.end(removal);
+      throw error;
+    }
+    await removals?.end(removal);
+    return true;
   }
 }

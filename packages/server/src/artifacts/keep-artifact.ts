@@ -43,6 +43,8 @@ export interface KeepArtifactDeps {
   readonly ids: IdSource;
 }
 
+const NEVER = new AbortController().signal;
+
 /** Creates artifacts from byte streams. */
 export class KeepArtifact {
   readonly #deps: KeepArtifactDeps;
@@ -56,7 +58,11 @@ export class KeepArtifact {
    *
    * @throws AppError `quota_exceeded`; the content is not stored then
    */
-  async keep(artifact: NewArtifact, source: Readable, { signal, audit }: KeepOptions = {}): Promise<ArtifactRecord> {
+  async keep(
+    artifact: NewArtifact,
+    source: Readable,
+    { signal = NEVER, audit }: KeepOptions = {},
+  ): Promise<ArtifactRecord> {
     const { contents, artifacts, quotas, settings, clock, ids } = this.#deps;
     await using staged = await this.#take(source, signal);
     const createdAt = clock.now();
@@ -82,7 +88,7 @@ export class KeepArtifact {
       return isNew;
     };
     const insert = (tx: Transaction | undefined) => quotas.admit(record, insertIn, { announces: false, tx });
-    const isNew = await contents.keep(staged, insert).catch(async (error) => {
+    const isNew = await contents.keep(staged, insert, signal).catch(async (error) => {
       if (error instanceof QuotaRefusal) await quotas.announce(record, error.use);
       return asAppError(error);
     });
@@ -92,7 +98,7 @@ export class KeepArtifact {
     return made;
   }
 
-  async #take(source: Readable, signal: AbortSignal | undefined): Promise<Staged> {
+  async #take(source: Readable, signal: AbortSignal): Promise<Staged> {
     const { staging, settings } = this.#deps;
     const { maxBytes } = settings;
     try {

@@ -13,7 +13,6 @@ import { NEEDS_POSTGRES, TestServers } from '../../testing/servers.ts';
 import { randomIds } from '../base/id-source.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import { ArtifactContents } from './artifact-contents.ts';
-import { openContentLocks } from './content-locks.ts';
 import { KeepArtifact } from './keep-artifact.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
@@ -57,8 +56,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   /** The services that each server has of its own; `store` is a folder that all of them use. */
   function artifactsOf(server: SandboxesWorld, store = newStore()) {
     const { db, transactions, artifacts } = server;
-    const locks = openContentLocks(db, transactions);
-    const contents = new ArtifactContents({ store, artifacts, locks, clock, log: SILENT });
+    const contents = new ArtifactContents({ db, transactions, store, artifacts, clock, log: SILENT });
     const stagingDir = join(folder, 'staging');
     const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: undefined, publicUrl: undefined };
     const staging = new Staging(stagingDir, randomIds);

@@ -4,7 +4,6 @@ import { type ArtifactRepository, SqlArtifactRepository } from '../artifacts/art
 import { artifactRoutes } from '../artifacts/artifact-routes.ts';
 import { ArtifactService } from '../artifacts/artifact-service.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
-import { openContentLocks } from '../artifacts/content-locks.ts';
 import { downloadArtifact } from '../artifacts/download-artifact.ts';
 import { DOWNLOAD_PATH, openDownloadLinks } from '../artifacts/download-links.ts';
 import { ExportArtifact } from '../artifacts/export-artifact.ts';
@@ -79,13 +78,7 @@ export interface Artifacts {
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
   const { db, store, projects, settings, servers, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
-  const contents = new ArtifactContents({
-    store,
-    artifacts,
-    locks: openContentLocks(db, deps.transactions),
-    clock,
-    log,
-  });
+  const contents = new ArtifactContents({ ...deps, artifacts });
   const staging = new Staging(settings.stagingDir, ids, space, servers.own);
   const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);

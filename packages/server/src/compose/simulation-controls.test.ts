@@ -14,6 +14,7 @@ const CONTROLS: readonly { without: Mechanism; workload: WorkloadName; from: num
   { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
   { without: 'first ending of a command', workload: 'commands', from: 200, violation: /and then as/ },
+  { without: 'removal of a content', workload: 'artifacts', from: 130, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */
 const FOUND_IN = 400;

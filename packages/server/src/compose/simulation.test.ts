@@ -19,7 +19,13 @@ describe('several servers of one database, of which each may end, stand still or
     }
   });
 
-  for (const workload of ['workspace runs', 'template builds', 'webhooks', 'API keys'] satisfies WorkloadName[]) {
+  for (const workload of [
+    'workspace runs',
+    'template builds',
+    'webhooks',
+    'API keys',
+    'artifacts',
+  ] satisfies WorkloadName[]) {
     it(`keep every promise of ${workload} with ${SEEDS_BY_NAME} seeds`, async () => {
       const { code, output } = await runSimulation('simulate.ts', '--seeds', SEEDS_BY_NAME, '--workload', workload);
       assert.equal(code, 0, output);

@@ -23,6 +23,7 @@ import { owners } from './migrations/022-owners-expand.ts';
 import { keyCaches } from './migrations/023-key-caches-expand.ts';
 import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
 import { replayParts } from './migrations/026-replay-parts-expand.ts';
+import { contentRemovals } from './migrations/027-content-removals-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -53,6 +54,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '023-key-caches-expand': keyCaches,
   '025-server-schemas-expand': serverSchemas,
   '026-replay-parts-expand': replayParts,
+  '027-content-removals-expand': contentRemovals,
 };
 
 /** The newest migration of this version. */

@@ -3,7 +3,7 @@ import { Random } from '@cloche/testkit/random';
 import type { Owner } from './virtual-time.ts';
 
 /** The parts that a server speaks to. Each of them can be cut off. */
-export type Link = 'database' | 'host' | 'agent' | 'receiver';
+export type Link = 'database' | 'host' | 'agent' | 'receiver' | 'store';
 
 export type FaultKind = 'crash' | 'pause' | 'lost request' | 'lost answer' | 'partition' | 'power loss';
 
@@ -23,7 +23,7 @@ const RATES: FaultRates = {
 /** Most faults of a seed: more of them only hide each other. */
 const MOST_FAULTS = 6;
 /** Where a request, a launch or an end is under way. Most other events only look for work. */
-const DELICATE = /idempotency_records|code_contexts|^run|\brun_|launch|begin|commit|update sandboxes|"run /;
+const DELICATE = /idempotency_records|code_contexts|^run|\brun_|launch|begin|commit|update sandboxes|"run |content /;
 /** How much likelier faults are there. */
 const DELICATE_FACTOR = 10;
 

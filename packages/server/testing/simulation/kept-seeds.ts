@@ -14,6 +14,12 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'commands',
       fault: 'a server that had stood still started a command that another one had counted as lost',
     },
+    { seed: 29, workload: 'artifacts', fault: 'a deletion failed because the store did not answer' },
+    {
+      seed: 2010,
+      workload: 'artifacts',
+      fault: 'the removal of a content arrived when another artifact had the content',
+    },
     {
       seed: 150_980,
       workload: 'code runs',

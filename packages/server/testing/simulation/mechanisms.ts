@@ -1,5 +1,6 @@
 /** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
 import { KeyCaches } from '../../src/api-keys/key-caches.ts';
+import { ContentRemovals } from '../../src/artifacts/content-removals.ts';
 import type { RunCell } from '../../src/driver/runtime-driver.ts';
 import { replace } from './replace.ts';
 
@@ -28,6 +29,8 @@ export const MECHANISMS = [
   'owner of a row',
   /** The first ending of a command stays. */
   'first ending of a command',
+  /** A content is not used while a request to remove it may still arrive. */
+  'removal of a content',
 ] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
@@ -70,6 +73,8 @@ export function withoutChecks(without: ReadonlySet<Mechanism>): Disposable {
   const undo: (() => void)[] = [];
   if (without.has('answer of a revocation'))
     undo.push(replace(KeyCaches.prototype, { outdate: async () => undefined }));
+  if (without.has('removal of a content'))
+    undo.push(replace(ContentRemovals.prototype, { isUnderWay: async () => false }));
   return {
     [Symbol.dispose]() {
       for (const each of undo) each();

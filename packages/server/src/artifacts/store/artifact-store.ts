@@ -22,6 +22,11 @@ export interface SignedPut {
 /** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
   /**
+   * Time after which a removal that got no answer is not carried out any more, in milliseconds; 0 if a removal ends with the
+   * call, or with the process.
+   */
+  readonly arrivesWithinMs: number;
+  /**
    * Stores a local file as the content with that digest. Idempotent and atomic.
    *
    * @throws when the stored bytes do not have the digest.
@@ -30,7 +35,7 @@ export interface ArtifactStore {
   has(name: ContentName): Promise<boolean>;
   /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissingError */
   read(name: ContentName, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
-  /** Idempotent. */
+  /** Idempotent. Sends one request at most. @throws NoAnswerError if it may be carried out later */
   remove(name: ContentName): Promise<void>;
   /** Lists every content and the time it was stored, in any order. */
   list(): AsyncIterable<{ name: ContentName; storedAt: number }>;
@@ -54,5 +59,10 @@ export class ContentMissingError extends Error {
 
 /** The store failed or does not respond. */
 export class StoreError extends Error {
-  override readonly name = 'StoreError';
+  override readonly name: string = 'StoreError';
+}
+
+/** The store gave no answer. What it was asked for may still happen. */
+export class NoAnswerError extends StoreError {
+  override readonly name = 'NoAnswerError';
 }

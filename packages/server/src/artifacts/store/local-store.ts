@@ -14,6 +14,7 @@ const NAME = /^[0-9a-f]{64}$/;
  * same file system.
  */
 export class LocalStore implements ArtifactStore {
+  readonly arrivesWithinMs: number = 0;
   readonly #folder: string;
 
   constructor(folder: string) {

@@ -3,6 +3,8 @@ import type { ChildProcess } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -82,6 +84,36 @@ describe('an artifact store in a bucket', () => {
     Object.assign(process.env, KEYS);
     const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
     await assert.rejects(store.has('0'.repeat(64)), StoreError);
+    await store.close();
+  });
+
+  it('sends a removal once, and says whether it may still be carried out', async () => {
+    Object.assign(process.env, KEYS);
+    let status = 0;
+    let requests = 0;
+    await using server = createServer((request, response) => {
+      requests += 1;
+      if (status === 0) request.socket.destroy();
+      else response.writeHead(status).end();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${port}`);
+    const remove = async () => {
+      requests = 0;
+      const failed = await store.remove('0'.repeat(64)).then(
+        () => undefined,
+        (error: Error) => error.name,
+      );
+      return { requests, failed };
+    };
+    assert.deepEqual(await remove(), { requests: 1, failed: 'NoAnswerError' });
+    const answers = { 204: undefined, 404: undefined, 403: 'StoreError', 503: 'NoAnswerError' };
+    for (const [code, failed] of Object.entries(answers)) {
+      status = Number(code);
+      assert.deepEqual(await remove(), { requests: 1, failed });
+    }
     await store.close();
   });
 });

@@ -7,6 +7,7 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
+  type S3ClientConfig,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
@@ -16,6 +17,7 @@ import {
   ContentMissingError,
   type ContentName,
   type NewContent,
+  NoAnswerError,
   type SignedPut,
   StoreError,
 } from './artifact-store.ts';
@@ -32,6 +34,11 @@ const SIZES: S3Sizes = { oneRequestBytes: 5 * 1024 * MEBIBYTE, partBytes: 64 * M
 const CONNECT_MS = 5_000;
 /** Longest time without any data before a connection is closed. */
 const STALL_MS = 60_000;
+/**
+ * A bucket refuses requests that were signed more than 15 minutes ago by its clock, which may differ from that of the signer by
+ * as much.
+ */
+const SIGNED_MS = 30 * 60_000;
 const NAME = /^[0-9a-f]{64}$/;
 const CHECKSUM_HEADER = 'x-amz-checksum-sha256';
 
@@ -58,19 +65,24 @@ export function readS3Url(url: string): S3Location {
 
 /** Stores contents in an S3-compatible bucket. Credentials come from the standard environment variables. */
 export class S3Store implements ArtifactStore {
+  readonly arrivesWithinMs = SIGNED_MS;
   readonly #client: S3Client;
+  /** Repeats nothing: the first of two requests could arrive after the answer to the second. */
+  readonly #once: S3Client;
   readonly #location: S3Location;
   readonly #sizes: S3Sizes;
 
   constructor(location: S3Location, sizes: S3Sizes = SIZES) {
     this.#location = location;
     this.#sizes = sizes;
-    this.#client = new S3Client({
+    const config: S3ClientConfig = {
       region: location.region,
       // S3-compatible services seldom have a host name for each bucket.
       ...(location.endpoint === undefined ? {} : { endpoint: location.endpoint, forcePathStyle: true }),
       requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS },
-    });
+    };
+    this.#client = new S3Client(config);
+    this.#once = new S3Client({ ...config, maxAttempts: 1 });
   }
 
   /**
@@ -126,9 +138,12 @@ export class S3Store implements ArtifactStore {
 
   async remove(name: ContentName): Promise<void> {
     try {
-      await this.#client.send(new DeleteObjectCommand(this.#objectOf(name)));
+      await this.#once.send(new DeleteObjectCommand(this.#objectOf(name)));
     } catch (error) {
-      if (!isMissing(error)) throw new StoreError('the bucket does not answer', { cause: error });
+      if (isMissing(error)) return;
+      // Not an error of the server's own, which a proxy may give for a request that is still under way.
+      if (statusOf(error) < 500) throw new StoreError('the bucket removed nothing', { cause: error });
+      throw new NoAnswerError('the bucket does not answer', { cause: error });
     }
   }
 
@@ -174,6 +189,7 @@ export class S3Store implements ArtifactStore {
 
   async close(): Promise<void> {
     this.#client.destroy();
+    this.#once.destroy();
   }
 
   #objectOf(name: ContentName): { Bucket: string; Key: string } {
@@ -187,5 +203,11 @@ function inBase64(sha256: string): string {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404;
+  return statusOf(error) === 404;
+}
+
+/** Returns infinity without an answer. */
+function statusOf(error: unknown): number {
+  const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
+  return status ?? Number.POSITIVE_INFINITY;
 }

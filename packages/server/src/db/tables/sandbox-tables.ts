@@ -7,6 +7,7 @@ export interface SandboxTables {
   sandbox_activity: SandboxActivityTable;
   previews: PreviewTable;
   artifacts: ArtifactTable;
+  content_removals: ContentRemovalTable;
 }
 
 export interface SandboxTable {
@@ -136,4 +137,11 @@ export interface ArtifactTable {
   deleted_at: number | null;
   /** Unique, so that one idempotency key never creates two artifacts. */
   idempotency_record_id: string | null;
+}
+
+/** A content of artifacts whose removal was sent to a bucket and not answered yet. */
+export interface ContentRemovalTable {
+  sha256: string;
+  /** When the request does not arrive any more. */
+  until: number;
 }

@@ -1,6 +1,7 @@
 /** The workloads, and which of them a seed has. */
 import type { OpenWorkload } from '../workload.ts';
 import { openApiKeys } from './api-keys.ts';
+import { openArtifacts } from './artifacts.ts';
 import { openCodeRuns } from './code-runs.ts';
 import { openCommands } from './commands.ts';
 import { openTemplateBuilds } from './template-builds.ts';
@@ -14,6 +15,7 @@ export const WORKLOADS = {
   'template builds': openTemplateBuilds,
   webhooks: openWebhooks,
   'API keys': openApiKeys,
+  artifacts: openArtifacts,
 } as const satisfies Record<string, OpenWorkload>;
 
 export type WorkloadName = keyof typeof WORKLOADS;
