@@ -115,6 +115,12 @@ const OF_SERVERS: readonly string[] = [
   ...['sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
 ].map((name) => `functional/${name}`);
 
+/** Suites that take longest with any runtime and any number of servers. They start first, so that none of them is the end of a stage. */
+const LONGEST: readonly string[] = [
+  ...['template-builds', 'guides', 'workspace-runs', 'operators-guides', 'npm-packages', 'webhooks', 'start'],
+  ...['rolling-upgrade', 'commands', 'quotas', 'terminals', 'python-sdk', 'adapter-deepagents', 'jupyter-bridge'],
+].map((name) => `functional/${name}`);
+
 /** Throws if there is no such suite, so that no table names one that was renamed. */
 function fileOf(name: string): string {
   const file = `e2e/${name}.test.ts`;
@@ -125,6 +131,12 @@ function fileOf(name: string): string {
 /** Returns whether a file must not run beside others. */
 export function runsAlone(file: string): boolean {
   return Object.keys(ALONE).some((name) => fileOf(name) === file);
+}
+
+/** Returns files in the order in which a stage starts them. */
+export function longestFirst(files: readonly string[]): string[] {
+  const longest = LONGEST.map(fileOf).filter((file) => files.includes(file));
+  return [...longest, ...files.filter((file) => !longest.includes(file)).sort()];
 }
 
 /** Returns every suite but those that measure performance. */

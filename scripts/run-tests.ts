@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
-import { runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
+import { longestFirst, runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
 import { installPostgres, postgresTests } from './postgres-tests.ts';
 import { SecondTry } from './second-try.ts';
 import type { StageReport } from './stage-report.ts';
@@ -194,7 +194,7 @@ async function runTests(given: Stage): Promise<StageReport> {
     console.log(`skipped: ${reason}`);
     return NOTHING;
   }
-  const found = files?.().sort() ?? [];
+  const found = longestFirst(files?.() ?? []);
   const together = found.filter((file) => !alone(file));
   const report = await runFiles(together, concurrency, stage);
   return addReports(report, await runFiles(found.filter(alone), 1, stage));
@@ -223,14 +223,10 @@ async function runFiles(
     const command = [
       process.execPath,
       '--import=./scripts/end-after-tests.ts',
-      '--test',
-      `--test-concurrency=${again ? 1 : concurrency}`,
-      '--test-timeout=300000',
-      ...(globalSetup ? [`--test-global-setup=${globalSetup}`] : []),
-      `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
-      '--test-reporter-destination=stdout',
-      '--test-reporter=./scripts/stage-report.ts',
-      `--test-reporter-destination=${file}`,
+      'scripts/run-files.ts',
+      `--concurrency=${again ? 1 : concurrency}`,
+      `--report=${file}`,
+      ...(globalSetup ? [`--global-setup=${globalSetup}`] : []),
       ...chosen,
     ];
     rmSync(file, { force: true });

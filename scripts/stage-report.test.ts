@@ -51,10 +51,8 @@ before(() => {
     return file;
   });
   const json = join(folder, 'report.json');
-  const reporters = ['./scripts/terse-reporter.ts', 'stdout', './scripts/stage-report.ts', json];
-  const options = reporters.map((value, index) => `--test-reporter${index % 2 ? '-destination' : ''}=${value}`);
   const { NODE_TEST_CONTEXT: _, ...env }: NodeJS.ProcessEnv = process.env;
-  const args = ['--import', './scripts/end-after-tests.ts', '--test', ...options, ...files];
+  const args = ['--import=./scripts/end-after-tests.ts', 'scripts/run-files.ts', `--report=${json}`, ...files];
   env.CLOCHE_TEST_END_AFTER_MS = '100';
   ({ stdout: printed } = spawnSync(process.execPath, args, { encoding: 'utf8', env }));
   report = JSON.parse(readFileSync(json, 'utf8'));

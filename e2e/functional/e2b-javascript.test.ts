@@ -6,12 +6,12 @@ import { Sandbox as CodeSandbox } from '@e2b/code-interpreter';
 import * as newest from 'e2b';
 import * as older from 'e2b-older';
 import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let options: E2bOptions;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   options = e2bOptions(service);
 });
 after(() => service?.close());

@@ -20,7 +20,7 @@ import {
 } from '../support/e2b-ledger.ts';
 import { e2bOptions } from '../support/e2b-options.ts';
 import type { E2bSubject } from '../support/e2b-subject.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const WRITES = process.env.CLOCHE_WRITE_E2B_LEDGER === '1';
 const CLIENTS = [
@@ -37,7 +37,7 @@ const CLIENTS = [
 const found: Record<string, Methods> = {};
 let service: TestService;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
 });
 after(async () => {
   await service?.close();

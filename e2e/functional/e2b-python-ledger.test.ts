@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Ledger, PYTHON_LEDGER_FILE, readLedger, writeLedger } from '../support/e2b-ledger.ts';
 import { runE2bPython } from '../support/e2b-python.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const WRITES = process.env.CLOCHE_WRITE_E2B_LEDGER === '1';
 const written = WRITES ? {} : readLedger(PYTHON_LEDGER_FILE);
@@ -14,7 +14,7 @@ const written = WRITES ? {} : readLedger(PYTHON_LEDGER_FILE);
 let service: TestService;
 let found: Ledger;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   const { code, stdout, stderr } = await runE2bPython('e2e/support/e2b_python_ledger.py', service);
   assert.equal(code, 0, stderr);
   found = JSON.parse(stdout);

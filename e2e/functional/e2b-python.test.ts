@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { runE2bPython } from '../support/e2b-python.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
 });
 after(() => service?.close());
 

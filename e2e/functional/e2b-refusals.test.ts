@@ -4,12 +4,12 @@ import { after, before, describe, it } from 'node:test';
 import * as newest from 'e2b';
 import { Api } from '../support/api.ts';
 import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let options: E2bOptions;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   options = e2bOptions(service);
 });
 after(() => service?.close());

@@ -7,7 +7,7 @@ import { Sandbox } from '@e2b/code-interpreter';
 import { RateLimitError } from 'e2b';
 import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const BOX = '49983';
 const INTERPRETER = '49999';
@@ -16,7 +16,7 @@ const STREAM = 'application/connect+json';
 let service: TestService;
 let options: E2bOptions;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   options = e2bOptions(service);
 });
 after(() => service?.close());

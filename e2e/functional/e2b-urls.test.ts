@@ -8,13 +8,13 @@ import { eventually } from '@cloche/testkit/eventually';
 import { getSignature, Sandbox } from 'e2b';
 import * as older from 'e2b-older';
 import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let options: E2bOptions;
 let sandbox: Sandbox;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   options = e2bOptions(service);
   sandbox = await Sandbox.create({ ...options, timeoutMs: 300_000 });
 });

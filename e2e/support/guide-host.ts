@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type Installation, installAptPackages, type ProcessName, startInstallation } from '@cloche/setup';
+import { compileCache } from '@cloche/testkit/compile-cache';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
 import { effectiveSettings } from '../../packages/settings/src/effective-settings.ts';
@@ -132,7 +133,7 @@ export class GuideHost implements GuideService {
     const servers = Number(settings.find(({ name }) => name === 'CLOCHE_SERVERS')?.value);
     const wanted = [...this.#wanted].filter((unit) => unit.startsWith('cloche-server@'));
     if (servers > 1 && wanted.length !== servers) throw new Error(`${servers} servers are set, but wanted: ${wanted}`);
-    const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '2' };
+    const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '2', ...compileCache() };
     const { CLOCHE_DATA_DIR: dataDir = '' } = this.env;
     const at = { dataDir, runDir: this.runDir, host: HOST, port: this.#port };
     const installation = await startInstallation({ ...at, servers, settings, env, supervise: false });

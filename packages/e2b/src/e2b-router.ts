@@ -115,6 +115,8 @@ async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Prom
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_BYTES,
+    // Checking the schemas themselves takes most of the time that their compilation takes at each start.
+    ajv: { customOptions: { validateSchema: false } },
   });
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = E2bError.of(error, log);

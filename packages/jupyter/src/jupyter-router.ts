@@ -90,6 +90,8 @@ function buildApp(state: JupyterState): FastifyInstance {
     loggerInstance: state.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_BYTES,
+    // Checking the schemas themselves takes most of the time that their compilation takes at each start.
+    ajv: { customOptions: { validateSchema: false } },
   });
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = JupyterError.of(error, state.log);
