@@ -85,8 +85,8 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
 /**
- * Suites that run one at a time, each with the reason. The others run three at a time, two with gVisor: each file has an organization or an
- * installation of its own.
+ * Suites that run one at a time, each with the reason. The others run four at a time, two with gVisor: each file has an
+ * organization or an installation of its own.
  */
 const ALONE: Readonly<Record<string, string>> = {
   'functional/forked-kernels': 'waits for kernels to be forked, which takes long in gVisor beside other sandboxes',

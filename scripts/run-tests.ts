@@ -54,14 +54,15 @@ const LONGEST_MS = 25 * 60_000;
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. */
 const GROUPED = /^packages\/(cli|hostd|sdk|server)\//;
-/** Test files with a service for those that need none of their own. A file computes for less than half of its time. */
-const E2E = { concurrency: 3, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
+/** Test files with a service for those that need none of their own. A file computes for half of its time. */
+const E2E = { concurrency: 4, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
   // Further checkers check much once more: four take 23 s of processor time, and one takes 10 s.
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'], beside: 'unit' },
   { name: 'lint', command: [bin('biome'), 'check', '.'], beside: 'unit' },
   { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
-  { name: 'simulation', files: simulationTests, concurrency: 1 },
+  // One process, which depends on no time but its own.
+  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'unit' },
   // On a new machine it downloads and compiles for minutes.
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   {

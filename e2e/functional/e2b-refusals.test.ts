@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import * as newest from 'e2b';
 import { Api } from '../support/api.ts';
-import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
+import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -16,7 +16,10 @@ after(() => service?.close());
 
 describe('what is refused', () => {
   it('a token opens its own sandbox alone', async () => {
-    const [one, other] = await Promise.all([newest.Sandbox.create(options), newest.Sandbox.create(options)]);
+    const [one, other] = await Promise.all([
+      newest.Sandbox.create({ ...options, ...LASTING }),
+      newest.Sandbox.create({ ...options, ...LASTING }),
+    ]);
     const { envdAccessToken } = one as unknown as { envdAccessToken: string };
     const stat = (sandboxId: string, token: string) =>
       fetch(`${options.sandboxUrl}/files?path=/etc/hostname`, {
@@ -35,7 +38,7 @@ describe('what is refused', () => {
   });
 
   it('a key without the scope, and one of another organization', async () => {
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     const reading = await service.createKey({ scopes: ['sandbox:read'] });
     await assert.rejects(newest.Sandbox.create({ ...options, apiKey: reading }), /403|forbidden/i);
     const foreign = await service.createKey({ org: await service.createOrg('e2b-other'), scopes: ['*'] });
@@ -49,7 +52,7 @@ describe('what is refused', () => {
     const api = new Api(service.url, own.apiKey);
     const [project] = (await api.get('/v1/projects')).body.data;
     await api.request('PATCH', `/v1/projects/${project.id}`, { body: { quotas: { liveSandboxes: 1 } } });
-    const sandbox = await newest.Sandbox.create(own);
+    const sandbox = await newest.Sandbox.create({ ...own, ...LASTING });
     await assert.rejects(newest.Sandbox.create(own), newest.RateLimitError);
     await sandbox.kill();
     const events = await api.get('/v1/audit-events?limit=100');
@@ -67,7 +70,7 @@ describe('what is refused', () => {
   });
 
   it('frames that are cut off, too long or no JSON', async () => {
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string };
     const headers = {
       'e2b-sandbox-id': sandbox.sandboxId,
@@ -119,9 +122,9 @@ describe('what is refused', () => {
       await assert.rejects(newest.Secret.update(name, 'stolen', theirs), newest.SecretNotFoundError);
     }
     assert.equal(await newest.Secret.destroy('mine', options), true);
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined });
-    const other = await newest.Sandbox.create(theirs);
+    const other = await newest.Sandbox.create({ ...theirs, ...LASTING });
     assert.equal(await other.pty.kill(terminal.pid), false);
     await assert.rejects(other.pty.sendInput(terminal.pid, new Uint8Array([3])), newest.NotFoundError);
     assert.equal(await sandbox.pty.kill(terminal.pid), true);
@@ -129,7 +132,7 @@ describe('what is refused', () => {
   });
 
   it('terminals without the scope, and each has its audit event', async () => {
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     const reading = await service.createKey({ scopes: ['sandbox:read', 'command:read'] });
     const reader = await newest.Sandbox.connect(sandbox.sandboxId, { ...options, apiKey: reading });
     const size = { cols: 80, rows: 24, onData: () => undefined };
@@ -148,7 +151,7 @@ describe('what is refused', () => {
   it('a feature that Cloche does not have, in plain words', async () => {
     const volumes = { ...options, volumeMounts: { '/data': 'vol' } };
     await assert.rejects(newest.Sandbox.create(volumes), /does not have volumeMounts yet/);
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     await assert.rejects(sandbox.pause(), /yet/);
     await sandbox.kill();
   });

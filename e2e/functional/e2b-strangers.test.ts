@@ -5,7 +5,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { Sandbox } from '@e2b/code-interpreter';
 import { RateLimitError } from 'e2b';
-import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
+import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
 import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
@@ -49,7 +49,7 @@ function frame(message: object, announced?: number): Buffer {
 describe('a client of E2B that leaves', () => {
   let sandbox: Sandbox;
   before(async () => {
-    sandbox = await Sandbox.create(options);
+    sandbox = await Sandbox.create({ ...options, ...LASTING });
   });
   after(() => sandbox?.kill());
 
@@ -101,7 +101,7 @@ describe('through E2B’s protocol hold', () => {
   it('the limit of requests, with the seconds to wait, in every part of it', async () => {
     const org = await service.createOrg('e2b-rate');
     const own = { ...options, apiKey: await service.createKey({ org, scopes: ['*'] }) };
-    const sandbox = await Sandbox.create(own);
+    const sandbox = await Sandbox.create({ ...own, ...LASTING });
     await service.limitOrg(org, { requestsPerMinute: 1 });
     // A request is let through before the limit is in force, and again a minute after another one was.
     const refused = (send: () => Promise<Response>) =>
@@ -123,7 +123,7 @@ describe('through E2B’s protocol hold', () => {
   });
 
   it('the scopes of the key, for files, commands and code', async () => {
-    const sandbox = await Sandbox.create(options);
+    const sandbox = await Sandbox.create({ ...options, ...LASTING });
     const reading = { ...options, apiKey: await service.createKey({ scopes: ['sandbox:read', 'file:read'] }) };
     const reader = await Sandbox.connect(sandbox.sandboxId, reading);
     await sandbox.files.write('kept', 'as it was');

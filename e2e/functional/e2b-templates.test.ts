@@ -9,7 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import * as newest from 'e2b';
 import * as older from 'e2b-older';
 import { Api } from '../support/api.ts';
-import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
+import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
 import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -35,7 +35,7 @@ after(async () => {
 
 /** Runs a line as root in a new sandbox of a template. */
 async function outputIn(template: string, line: string): Promise<string> {
-  const sandbox = await newest.Sandbox.create(template, options);
+  const sandbox = await newest.Sandbox.create(template, { ...options, ...LASTING });
   try {
     return (await sandbox.commands.run(line, { user: 'root' })).stdout;
   } finally {
@@ -81,7 +81,7 @@ for (const [name, { Template, Sandbox }] of Object.entries(CLIENTS)) {
         'teal teal-/home/user /home/user/work/deep user\nroot\nc.txtdotinner/data.bin\nAP8KDQ==\n' +
           'root 600 /srv/code/a.py\nroot 600 /srv/code/b.py\nuser 777 /opt/app/link\nuser 644 notes/c.txt\n',
       );
-      const sandbox = await Sandbox.create(`all-${name}`, options);
+      const sandbox = await Sandbox.create(`all-${name}`, { ...options, ...LASTING });
       assert.equal((await sandbox.getInfo()).memoryMB, 384);
       await sandbox.kill();
     });
@@ -195,7 +195,7 @@ describe('of builds of E2B’s clients is refused', () => {
     assert.equal(present, false);
     const put = async (to: string, headers: Record<string, string> = {}) =>
       (await fetch(to, { method: 'PUT', body: 'x', headers })).status;
-    const sandbox = await newest.Sandbox.create(options);
+    const sandbox = await newest.Sandbox.create({ ...options, ...LASTING });
     const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string };
     assert.equal(await put(url.replace(/[^=]+$/, envdAccessToken)), 403);
     assert.equal(await put(`${url}x`), 403);

@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { getSignature, Sandbox } from 'e2b';
 import * as older from 'e2b-older';
-import { type E2bOptions, e2bOptions } from '../support/e2b-options.ts';
+import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
@@ -85,7 +85,7 @@ describe('signed URLs of files', () => {
       headers: OCTETS,
     });
     assert.equal(upload.status, 403);
-    const ended = await Sandbox.create(options);
+    const ended = await Sandbox.create({ ...options, ...LASTING });
     const url = await ended.downloadUrl('/etc/hostname');
     assert.equal((await fetch(url)).status, 200);
     await ended.kill();
@@ -127,7 +127,7 @@ describe('hosts of ports', () => {
   });
 
   it('a port is reached with the token of its sandbox alone', async () => {
-    const other = await Sandbox.create(options);
+    const other = await Sandbox.create({ ...options, ...LASTING });
     for (const token of ['', 'x', other.trafficAccessToken]) {
       const { status, body } = await visit(sandbox, '/', token);
       assert.equal(status, 401, body);

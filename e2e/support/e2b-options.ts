@@ -14,6 +14,9 @@ export interface E2bOptions {
   readonly requestTimeoutMs: 0;
 }
 
+/** Lifetime of a sandbox that a test uses for a while: without it the clients get 15 seconds, which a busy machine may exceed. */
+export const LASTING = { timeoutMs: 300_000 };
+
 export function e2bOptions({ url, apiKey }: Pick<TestService, 'url' | 'apiKey'>): E2bOptions {
   return { apiKey, apiUrl: `${url}/e2b`, sandboxUrl: `${url}/e2b-box`, validateApiKey: false, requestTimeoutMs: 0 };
 }

@@ -72,8 +72,11 @@ const SHARED_PLACE = 'E2E_SHARED_SERVICE';
 export const SHARED_POSTGRES = 'E2E_POSTGRES';
 /** Servers of a service in the stage that tests several. */
 const SERVERS = 3;
-/** Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. */
-const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
+/**
+ * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The launch of
+ * one takes five seconds of processor time with gVisor, and a tenth of one otherwise.
+ */
+const SMALL_POOL = { CLOCHE_POOL_SIZE: process.env.CLOCHE_OCI_RUNTIME === 'runsc' ? '1' : '2' };
 /** Half of the default, because tests wait until servers that they killed count as dead. */
 const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
 /** Time until a server that was killed counts as dead, and what it did has been taken over. */

@@ -65,6 +65,8 @@ export interface RunExecutionDeps extends RunRecords, RunRecordsDeps {
   readonly unpackArchive: UnpackArchive;
   readonly settings: SandboxSettings;
   readonly serverId: string;
+  /** Time until other servers count this one as dead. Default: half a minute. */
+  readonly leaseMs?: number;
   readonly ids: IdSource;
   readonly log: Logger;
 }

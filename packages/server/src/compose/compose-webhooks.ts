@@ -23,8 +23,8 @@ import { WebhookSecrets } from '../webhooks/webhook-secrets.ts';
 import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import { WebhookService } from '../webhooks/webhook-service.ts';
 
-/** A claim outlasts an attempt, which takes at most 15 seconds. */
-const CLAIM_MS = 60_000;
+/** A claim lasts as long as the lease of a server, and outlasts an attempt, which takes at most 15 seconds. */
+const SHORTEST_CLAIM_MS = 20_000;
 const FORGET_EVERY_MS = 3_600_000;
 
 export interface WebhooksDeps {
@@ -38,6 +38,8 @@ export interface WebhooksDeps {
   readonly quotas: Quotas;
   readonly metrics: Registry;
   readonly serverId: string;
+  /** Time until other servers count this one as dead. */
+  readonly leaseMs: number;
   readonly targets: TargetOptions;
   /** How long deliveries are kept: as long as events. */
   readonly retentionMs: number;
@@ -53,6 +55,7 @@ export interface Webhooks {
 export async function composeWebhooks({
   targets,
   retentionMs,
+  leaseMs,
   metrics: registry,
   ...shared
 }: WebhooksDeps): Promise<Webhooks> {
@@ -60,7 +63,7 @@ export async function composeWebhooks({
   const guard = new TargetGuard(targets);
   const secrets = await WebhookSecrets.open(db);
   const sender = new WebhookSender(guard);
-  const claims = new ClaimedRows(db, 'webhooks', CLAIM_MS);
+  const claims = new ClaimedRows(db, 'webhooks', Math.max(leaseMs, SHORTEST_CLAIM_MS));
   const deliveries = new DeliveryRepository(db, transactions, ids);
   const progress = new WebhookProgress({ ...shared, claims, deliveries, random: Math.random });
   const feed = new EventFeed(db, outbox);

@@ -182,6 +182,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     metrics,
     projects: projects.access,
     serverId,
+    leaseMs,
     targets: config.webhookTargets,
     retentionMs: config.sandboxes.eventRetentionMs,
   });
@@ -209,6 +210,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     exportArtifact,
     settings: config.sandboxes,
     serverId,
+    leaseMs,
   });
   const templates = composeTemplates({
     ...shared,

@@ -9,14 +9,14 @@ import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import { ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import type { ExecuteRun, NoRoom } from './execute-run.ts';
-import { CLAIM_MS, type RunQueue } from './run-queue.ts';
+import type { RunQueue } from './run-queue.ts';
 
 /** Sandboxes that a server creates for runs at a time, so that the next turn is decided when there is room for it. */
 const LAUNCHES = 8;
 /** Longest time until a change that another server made is noticed. */
 const LOOK_AGAIN_MS = 1000;
-/** Without a renewal for this time, this server stops its work before another one may adopt it. */
-const STOP_AFTER_MS = CLAIM_MS - 10_000;
+/** Part of a claim without a renewal after which this server stops its work, before another one may adopt it. */
+const STOP_AFTER = 2 / 3;
 /** Pauses while no host has room. The end of a sandbox ends a pause. */
 const CAPACITY_PAUSES = { firstMs: 250, longestMs: 15_000 };
 /** Pauses before a run is executed again after an unexpected error. */
@@ -113,7 +113,8 @@ export class DispatchRuns {
       }
       for (const record of claimed.values()) this.#execute(record);
     } catch (error) {
-      if (clock.now() - this.#renewedAt > STOP_AFTER_MS) for (const { run } of this.#executing.values()) run.stop();
+      if (clock.now() - this.#renewedAt > queue.claimMs * STOP_AFTER)
+        for (const { run } of this.#executing.values()) run.stop();
       throw error;
     }
   }

@@ -7,8 +7,8 @@ import type { Quotas } from '../../quotas/quotas.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import { toRecord } from '../record/workspace-run-row.ts';
 
-/** How long a claim holds that is not renewed. */
-export const CLAIM_MS = 30_000;
+/** How long a claim holds that is not renewed, unless the lease of a server has another time. */
+const CLAIM_MS = 30_000;
 
 /** A project with queued runs. */
 export interface WaitingProject {
@@ -19,6 +19,8 @@ export interface WaitingProject {
 export interface RunQueueDeps {
   readonly db: Database;
   readonly quotas: Quotas;
+  /** Time until other servers count one as dead, and so adopt its runs. Default: `CLAIM_MS`. */
+  readonly leaseMs?: number;
 }
 
 /**
@@ -26,11 +28,14 @@ export interface RunQueueDeps {
  * an organization; the runs of a project start in the order in which they were queued.
  */
 export class RunQueue {
+  /** How long a claim holds that is not renewed. */
+  readonly claimMs: number;
   readonly #deps: RunQueueDeps;
   #lastTurn = 0;
 
   constructor(deps: RunQueueDeps) {
     this.#deps = deps;
+    this.claimMs = deps.leaseMs ?? CLAIM_MS;
   }
 
   /** Returns the projects with queued runs that no server has claimed, the one whose turn is next first. */
@@ -74,7 +79,7 @@ export class RunQueue {
           if (first === undefined) return undefined;
           const row = await tx.db
             .updateTable('workspace_runs')
-            .set({ step: 'launching', claimed_by: claim, claimed_until: now + CLAIM_MS })
+            .set({ step: 'launching', claimed_by: claim, claimed_until: now + this.claimMs })
             .where('id', '=', first)
             .where('status', '=', 'queued')
             .where('step', 'is', null)
@@ -96,7 +101,7 @@ export class RunQueue {
   async adopt(claim: string, now: number): Promise<WorkspaceRunRecord[]> {
     const rows = await this.#deps.db
       .updateTable('workspace_runs')
-      .set({ claimed_by: claim, claimed_until: now + CLAIM_MS })
+      .set({ claimed_by: claim, claimed_until: now + this.claimMs })
       .where('step', 'is not', null)
       .where((where) => where.or([where('claimed_by', 'is', null), where('claimed_until', '<=', now)]))
       .returningAll()
@@ -108,7 +113,7 @@ export class RunQueue {
   async renew(claim: string, now: number): Promise<WorkspaceRunRecord[]> {
     const rows = await this.#deps.db
       .updateTable('workspace_runs')
-      .set({ claimed_until: now + CLAIM_MS })
+      .set({ claimed_until: now + this.claimMs })
       .where('step', 'is not', null)
       .where('claimed_by', '=', claim)
       .returningAll()
@@ -129,7 +134,7 @@ export class RunQueue {
 
   /** Ends the claims of an earlier process of the server. */
   async releaseAllOf(serverId: string): Promise<void> {
-    await new ClaimedRows(this.#deps.db, 'workspace_runs', CLAIM_MS).releaseAllOf(serverId);
+    await new ClaimedRows(this.#deps.db, 'workspace_runs', this.claimMs).releaseAllOf(serverId);
   }
 
   /** Ends a claim on all of its runs, so that another server adopts them at once. */
