@@ -27,9 +27,12 @@ const run = promisify(execFile);
 const require = createRequire(import.meta.url);
 
 const PACKAGES = fileURLToPath(new URL('../../../', import.meta.url));
-const SOURCES = [
+/** Folders whose files are in the digest of the guest: of the agent and of all that it depends on. */
+export const SOURCES = [
   'agent/src',
   'protocol/src',
+  'node-support/src',
+  'layout/src',
   'kernel-js/src',
   'kernel-python/cloche_kernel',
   'kernel-python/cloche_zygote',
