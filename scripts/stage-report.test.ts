@@ -26,7 +26,7 @@ const FAILURES: Record<string, [code: string, text: RegExp]> = {
     /: fails\n {4}Error: first\n[\s\S]* {4}At the disposal:\n {4}Error: at the end/,
   ],
   'a process that keeps something open after its tests': [
-    'test("opens", () => void setInterval(() => 0, 1000));',
+    'process.env.CLOCHE_TEST_END_AFTER_MS = "10"; test("opens", () => void setInterval(() => 0, 1000));',
     /exit code 1\. It said last:\n {4}Still open after all tests: .*Timeout/,
   ],
   'a hook after all tests': ['after(() => { throw new Error("in a hook"); });', /Error: in a hook/],
@@ -51,9 +51,8 @@ before(() => {
     return file;
   });
   const json = join(folder, 'report.json');
-  const { NODE_TEST_CONTEXT: _, ...env }: NodeJS.ProcessEnv = process.env;
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const args = ['--import=./scripts/end-after-tests.ts', 'scripts/run-files.ts', `--report=${json}`, ...files];
-  env.CLOCHE_TEST_END_AFTER_MS = '100';
   ({ stdout: printed } = spawnSync(process.execPath, args, { encoding: 'utf8', env }));
   report = JSON.parse(readFileSync(json, 'utf8'));
 });
