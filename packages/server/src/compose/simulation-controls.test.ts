@@ -6,7 +6,12 @@ import { runSimulation } from '../../testing/simulation/run-simulation.ts';
 import type { WorkloadName } from '../../testing/simulation/workloads/index.ts';
 
 /** Mechanisms without which a violation is found, from which seed on it is looked for, and a word of it. */
-const CONTROLS: readonly { without: Mechanism; workload: WorkloadName; from: number; violation: RegExp }[] = [
+const CONTROLS: readonly {
+  without: Mechanism | readonly Mechanism[];
+  workload: WorkloadName;
+  from: number;
+  violation: RegExp;
+}[] = [
   { without: 'transactions', workload: 'code runs', from: 110, violation: /sandboxes live/ },
   { without: 'failing of unheld claims', workload: 'code runs', from: 0, violation: /in progress/ },
   { without: 'lease of a claim', workload: 'code runs', from: 70, violation: /was answered with|twice|again/ },
@@ -14,6 +19,10 @@ const CONTROLS: readonly { without: Mechanism; workload: WorkloadName; from: num
   { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
   { without: 'first ending of a command', workload: 'commands', from: 200, violation: /and then as/ },
+  { without: 'owner of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
+  { without: 'generation of a stop', workload: 'code runs', from: 5_014, violation: /live sandbox is stopped/ },
+  // Each of the two alone keeps a request from being executed again.
+  { without: ['fence', 'claim of a run'], workload: 'code runs', from: 133, violation: /executed (twice|again)/ },
   { without: 'removal of a content', workload: 'artifacts', from: 130, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */
@@ -21,11 +30,14 @@ const FOUND_IN = 400;
 
 describe('the simulation', () => {
   for (const { without, workload, from: first, violation } of CONTROLS) {
-    it(`finds what is wrong without the ${without}, in ${workload}, and how to repeat it with the fewest faults`, async () => {
+    const names = [without].flat();
+    it(`finds what is wrong without the ${names.join(' and the ')}, in ${workload}, and how to repeat it with the fewest faults`, async () => {
       const simulate = (seeds: number, from: string | number, ...more: string[]) =>
         runSimulation(
           'simulate.ts',
-          ...['--seeds', seeds, '--from', from, '--workload', workload, '--without', without, ...more],
+          ...['--seeds', seeds, '--from', from, '--workload', workload],
+          ...names.map((name) => `--without=${name}`),
+          ...more,
         );
       const { code, output } = await simulate(FOUND_IN, first);
       assert.equal(code, 1, output);

@@ -45,7 +45,7 @@ const REWRITES: Partial<Record<Mechanism, readonly [RegExp, string]>> = {
     '1 or not exists (select "id" from "server_leases"',
   ],
   'claim of a row': [/\("claimed_by" is null or "claimed_until" <= \?\)/, '("claimed_by" is null or ? or 1)'],
-  'owner of a row': [/"claimed_by" = \?$/, '("claimed_by" = ? or 1)'],
+  'owner of a row': [/"claimed_by" = \?(?=$| returning)/, '("claimed_by" = ? or 1)'],
   'first ending of a command': [/^(update "commands" set "status" = .*)"status" = \?/, '$1("status" = ? or 1)'],
   'status of a transition': [
     /^(update "sandboxes" set "status" = .*"generation" = \? and )"status" = \?/,
