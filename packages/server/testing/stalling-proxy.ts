@@ -13,10 +13,12 @@ export class StallingProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #isStalled = false;
+  #target: string;
 
   private constructor(target: string) {
+    this.#target = target;
     this.#server = createServer((client) => {
-      const server = connect(target);
+      const server = connect(this.#target);
       for (const socket of [client, server]) {
         this.#sockets.add(socket);
         socket.on('error', () => undefined).once('close', () => this.#sockets.delete(socket));
@@ -34,6 +36,11 @@ export class StallingProxy implements AsyncDisposable {
     proxy.#server.listen(join(proxy.folder, SOCKET));
     await once(proxy.#server, 'listening');
     return proxy;
+  }
+
+  /** Carries new connections to another server, as a name does that follows the primary. */
+  leadTo(sockets: string): void {
+    this.#target = join(sockets, SOCKET);
   }
 
   stall(): void {

@@ -26,6 +26,15 @@ export class WholeServers implements AsyncDisposable {
   static async open(count: number, settings: Readonly<Record<string, string>> = {}): Promise<WholeServers> {
     const { CLOCHE_DATABASE_URL: url } = await testDatabaseSettings();
     if (url === undefined) throw new Error('several servers take PostgreSQL');
+    return WholeServers.openFor(url, count, settings);
+  }
+
+  /** Opens servers of a database that the test has made itself. */
+  static async openFor(
+    url: string,
+    count: number,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<WholeServers> {
     const servers = new WholeServers(url, settings);
     // The first one makes the organization and its key.
     await servers.start();

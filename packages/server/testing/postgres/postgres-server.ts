@@ -33,6 +33,12 @@ const SERVER =
   // Unlike a comparison of bytes, this order of texts ignores case and punctuation at first.
   '--encoding=UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en-US && exec "$programs/postgres" -D "$data" "$@"';
 
+/** Arguments: the folder of the programs, the folder of the data, the sockets of the primary, then the options of the server. */
+const STANDBY =
+  'programs=$1; data=$2; primary=$3; shift 3; "$programs/pg_basebackup" --pgdata="$data" --host="$primary" ' +
+  '--username=postgres --write-recovery-conf --wal-method=stream --checkpoint=fast --no-sync && ' +
+  'exec "$programs/postgres" -D "$data" "$@"';
+
 const OPTIONS: Readonly<Record<string, string>> = {
   listen_addresses: '',
   max_connections: '200',
@@ -48,6 +54,16 @@ const OPTIONS: Readonly<Record<string, string>> = {
   default_transaction_isolation: 'serializable',
 };
 
+/** Options of a server that has a standby, and of the standby. */
+const REPLICATED: Readonly<Record<string, string>> = {
+  wal_level: 'replica',
+  max_wal_senders: '4',
+  // A standby permits no other.
+  default_transaction_isolation: 'repeatable read',
+};
+
+type Options = Readonly<Record<string, string>>;
+
 export interface PostgresServer {
   /** Folder of the socket. */
   readonly sockets: string;
@@ -60,15 +76,36 @@ export interface PostgresServer {
  * @param changed options in place of those that speed up tests
  * @throws Error if it cannot be installed
  */
-export async function startPostgres(changed: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+export async function startPostgres(changed: Options = {}): Promise<PostgresServer> {
+  return start(SERVER, [], { ...OPTIONS, ...changed }, prepare);
+}
+
+/** Starts a server that can have standbys. */
+export async function startPrimary(): Promise<PostgresServer> {
+  return startPostgres(REPLICATED);
+}
+
+/** Starts a server that repeats what `primary` commits, until it is promoted by `select pg_promote()`. */
+export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
+  const serves = async (folder: string) => (await openSuperuser(folder)).end();
+  return start(STANDBY, [primary.sockets], { ...OPTIONS, ...REPLICATED }, serves);
+}
+
+/** @param serves resolves when the server with this folder of sockets can be used */
+async function start(
+  script: string,
+  given: readonly string[],
+  settings: Options,
+  serves: (folder: string) => Promise<void>,
+): Promise<PostgresServer> {
   await installPostgres();
   const folder = await mkdtemp(join(tmpdir(), 'cloche-postgres-'));
   const asUser = await unprivileged(folder);
-  const options = Object.entries({ ...OPTIONS, ...changed, unix_socket_directories: folder }).map(([name, value]) => [
+  const options = Object.entries({ ...settings, unix_socket_directories: folder }).map(([name, value]) => [
     '-c',
     `${name}=${value}`,
   ]);
-  const server = [...asUser, 'sh', '-c', SERVER, 'sh', PROGRAMS, join(folder, 'data'), ...options.flat()];
+  const server = [...asUser, 'sh', '-c', script, 'sh', PROGRAMS, join(folder, 'data'), ...given, ...options.flat()];
   // A group of its own: an interrupt of the terminal ends the test runner, whose end then ends the server.
   const supervisor = spawn('sh', ['-c', SUPERVISOR, 'sh', folder, ...server], {
     cwd: folder,
@@ -76,7 +113,7 @@ export async function startPostgres(changed: Readonly<Record<string, string>> = 
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   try {
-    await prepare(folder);
+    await serves(folder);
   } catch (error) {
     const log = await readFile(join(folder, 'log'), 'utf8').catch(() => '');
     await end(supervisor);
@@ -109,7 +146,8 @@ async function unprivileged(folder: string): Promise<string[]> {
   return [...deathSignal, '--reuid=postgres', '--regid=postgres', '--clear-groups'];
 }
 
-async function prepare(sockets: string): Promise<void> {
+/** Connects as the superuser when the server accepts connections. */
+export async function openSuperuser(sockets: string): Promise<Client> {
   let superuser = new Client();
   const connects = async () => {
     superuser = new Client({ connectionString: urlOf(sockets, 'postgres', 'postgres') });
@@ -119,6 +157,11 @@ async function prepare(sockets: string): Promise<void> {
     );
   };
   await eventually(connects, { within: 60_000, because: 'the server accepts connections' });
+  return superuser;
+}
+
+async function prepare(sockets: string): Promise<void> {
+  const superuser = await openSuperuser(sockets);
   await superuser.query(`create role ${OWNER} login createdb`);
   await superuser.query(`create database ${TEMPLATE} owner ${OWNER}`);
   await superuser.end();
