@@ -20,6 +20,7 @@ const CONTROLS: readonly {
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
   { without: 'first ending of a command', workload: 'commands', from: 200, violation: /and then as/ },
   { without: 'owner of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
+  { without: 'owner of an answer', workload: 'code runs', from: 206, violation: /was answered with/ },
   { without: 'generation of a stop', workload: 'code runs', from: 5_014, violation: /live sandbox is stopped/ },
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 133, violation: /executed (twice|again)/ },
