@@ -33,6 +33,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/jupyter-bridge': 'tests a client of the gateway; other files test the operations that it uses',
   'functional/jupyter-gateway': 'the server translates requests to those that other files send',
+  'functional/jupyterlab': 'tests a client of the gateway; other files test the operations that it uses',
   'functional/mcp': 'the server translates requests to those that other files send',
   'functional/mcp-conformance': 'the server answers without a sandbox',
   'functional/mcp-python': 'the server translates requests to those that other files send',

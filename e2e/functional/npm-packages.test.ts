@@ -238,7 +238,7 @@ describe('the packages for npm', () => {
     });
     const script = outputFiles[0]?.text ?? '';
     assert.doesNotMatch(script, /["']node:|\brequire\(/);
-    const browser = await launchChromium();
+    const browser = await launchChromium(service.url);
     try {
       const page = await browser.newPage();
       // On the service's own address, so that the page needs no permission of it to send requests.

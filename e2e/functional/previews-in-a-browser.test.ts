@@ -57,7 +57,7 @@ let sandboxId: string;
 before(async () => {
   // Names below `previews.localhost` share a site, as those of an operator's domain do; names below `localhost` do not.
   service = await testService({ CLOCHE_PREVIEW_URL: 'http://previews.localhost' });
-  browser = await launchChromium({ '*.previews.localhost': new URL(service.url).host });
+  browser = await launchChromium(service.url, { '*.previews.localhost': new URL(service.url).host });
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(async () => {

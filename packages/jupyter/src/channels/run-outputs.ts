@@ -50,12 +50,9 @@ export class RunOutputs {
 
   async fail({ name, message, traceback }: CodeExecutionError): Promise<void> {
     await this.#flush();
-    const error = {
-      // What Python names an interrupt, in every language: front ends look for it.
-      ename: name === 'CanceledError' ? 'KeyboardInterrupt' : name,
-      evalue: message,
-      traceback: traceback ?? [`${name}: ${message}`],
-    };
+    // What Python names an interrupt, in every language: front ends look for it.
+    const ename = name === 'CanceledError' ? 'KeyboardInterrupt' : name;
+    const error = { ename, evalue: message, traceback: traceback ?? [`${ename}: ${message}`] };
     this.#end = { ...this.#end, error };
     await this.#tell(iopub('error', error));
   }

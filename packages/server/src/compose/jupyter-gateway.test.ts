@@ -115,7 +115,9 @@ describe('the channels of a kernel', () => {
     const second = channels.execute('print 1');
     await channels.received(({ content }) => content.text === 'began\n');
     assert.equal((await channels.ask('interrupt_request', {}, 'control')).status, 'ok');
-    assert.equal((await first).reply.ename, 'KeyboardInterrupt');
+    const { reply } = await first;
+    assert.equal(reply.ename, 'KeyboardInterrupt');
+    assert.match(reply.traceback.join(), /^KeyboardInterrupt: /);
     assert.equal((await second).reply.status, 'aborted');
     assert.equal((await channels.execute('value 2')).result?.['text/plain'], '2');
   });
