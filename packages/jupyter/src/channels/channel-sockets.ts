@@ -67,6 +67,7 @@ export class ChannelSockets {
       kernel,
       send: (message) => send(socket, wire, message),
       close: () => socket.close(),
+      drop: () => socket.terminate(),
     };
     socket.on('error', () => socket.terminate());
     socket.once('close', () => room.leave(connection));
@@ -76,8 +77,9 @@ export class ChannelSockets {
       if (!message) return;
       // Answers what fails by itself.
       if (isControl(message)) void serveControl(room, { connection, message, shutDown });
-      else if (message.channel === 'shell') room.ask(connection, message, frame.length);
+      // By any channel: the gateway client of jupyter_server names none.
       else if (message.header.msg_type === 'input_reply') room.takeInput(connection, message).catch(this.#onLostInput);
+      else if (message.channel === 'shell') room.ask(connection, message, frame.length);
     });
     this.#watch(socket, check);
     room.enter(connection);

@@ -19,6 +19,8 @@ export interface Connection {
   /** Resolves when the client reads again, or has gone. */
   send(message: Message): Promise<void>;
   close(): void;
+  /** Ends the connection without a word to the client, which may be gone. What is sent then counts as read. */
+  drop(): void;
 }
 
 /** A request of the shell channel, with the client that sent it. */
@@ -66,13 +68,16 @@ export class Room {
     return this.#ending.signal;
   }
 
+  /** Adds a client. It takes the place of its former connection, which it may have lost before this server notices. */
   enter(connection: Connection): void {
+    for (const former of this.#connections) if (isSame(former, connection)) this.#replace(former);
     this.#connections.add(connection);
     for (const message of this.#missed.take(connection.session)) void connection.send(message);
   }
 
   leave(connection: Connection): void {
-    this.#connections.delete(connection);
+    // One that was replaced is not there anymore.
+    if (!this.#connections.delete(connection)) return;
     if (this.#connections.size === 0 && this.isBusy) this.#missed.begin(connection.session);
   }
 
@@ -165,6 +170,11 @@ export class Room {
       this.#asked = undefined;
     }
     this.#current = undefined;
+  }
+
+  #replace(former: Connection): void {
+    this.#connections.delete(former);
+    former.drop();
   }
 
   #keepWaiting(requests: WaitingRequest[]): void {

@@ -83,19 +83,17 @@ describe('the channels of a kernel', () => {
 
   it('take messages without a channel and with a number as date, as jupyter_server sends them', async () => {
     await using channels = await jupyter.open(kernelId);
-    const header = {
-      msg_id: 'm1',
-      msg_type: 'kernel_info_request',
-      session: 's',
-      username: 'u',
-      date: 1.5,
-      version: '5.4',
+    const send = (msg_type: string, sent: object) => {
+      const header = { msg_id: msg_type, msg_type, session: 's', username: 'u', date: 1.5, version: '5.4' };
+      channels.sendRaw(JSON.stringify({ header, msg_id: msg_type, msg_type, metadata: {}, content: sent }));
     };
-    channels.sendRaw(
-      JSON.stringify({ header, msg_id: 'm1', msg_type: 'kernel_info_request', metadata: {}, content: {} }),
-    );
+    send('kernel_info_request', {});
     const { content } = await channels.received(({ channel }) => channel === 'shell');
     assert.equal(content.status, 'ok');
+    const cell = channels.execute('ask Name?', { allow_stdin: true });
+    await channels.received(({ channel }) => channel === 'stdin');
+    send('input_reply', { value: 'Ada' });
+    assert.equal((await cell).stdout, 'Ada\n');
   });
 
   it('show all clients what a cell prints, and answer the one that sent it', async () => {
@@ -141,6 +139,23 @@ describe('the channels of a kernel', () => {
     );
     assert.equal(reply.content.ename, 'KeyboardInterrupt');
     assert.ok(again.messages.some(({ header }) => header.msg_type === 'error'));
+  });
+
+  it('give a client that connects again the place of its former connection', async () => {
+    const session = 'another-session';
+    const connections = async () => (await jupyter.get(`/api/kernels/${kernelId}`)).body.connections;
+    await using former = await jupyter.open(kernelId, { session });
+    const id = former.send('execute_request', { code: 'print began\nhang' });
+    await former.received(({ content }) => content.text === 'began\n');
+    await using again = await jupyter.open(kernelId, { session });
+    await eventually(async () => (await connections()) === 1, { because: 'the former connection has ended' });
+    assert.equal(await former.closed(), true);
+    await jupyter.post(`/api/kernels/${kernelId}/interrupt`, {});
+    const reply = await again.received(
+      ({ channel, parent_header }) => channel === 'shell' && parent_header.msg_id === id,
+    );
+    assert.equal(reply.content.ename, 'KeyboardInterrupt');
+    assert.equal(await connections(), 1);
   });
 
   it('ask the kernel about code and pass on its reply', async () => {
