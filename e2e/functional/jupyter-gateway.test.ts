@@ -9,6 +9,7 @@ import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/
 import { JupyterClient, type KernelChannels } from '../../packages/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { type TestService, testService } from '../support/service.ts';
+import { installWidgets } from '../support/widget-packages.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PROGRAM = join(ROOT, 'e2e/support/jupyter_clients.py');
@@ -21,9 +22,11 @@ before(async () => {
 });
 after(() => service?.close());
 
-it('nbclient and papermill run notebooks with text, plots, errors and parameters', async (t) => {
+it('nbclient and papermill run notebooks with text, plots, widgets, input, errors, interrupts and parameters', async (t) => {
   const packages = findPythonPackages();
   assert.ok(packages, 'no python-node template is built');
+  const { id: sandboxId } = await service.api.readySandbox();
+  await installWidgets(service, sandboxId, packages);
   const home = mkdtempSync(join(tmpdir(), 'cloche-jupyter-'));
   const env = {
     PATH: process.env.PATH,
@@ -32,6 +35,7 @@ it('nbclient and papermill run notebooks with text, plots, errors and parameters
     PYTHONDONTWRITEBYTECODE: '1',
     JUPYTER_GATEWAY_URL: `${service.url}/jupyter`,
     JUPYTER_GATEWAY_AUTH_TOKEN: service.apiKey,
+    KERNEL_WITH_WIDGETS: `python3@${sandboxId}`,
   };
   try {
     const { code, said } = await run(env);

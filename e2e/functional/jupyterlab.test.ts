@@ -3,8 +3,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { Cloche } from '@cloche/sdk';
-import { packDirectory } from '@cloche/sdk/node';
 import type { Browser } from 'playwright-core';
 import { findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { JupyterClient } from '../../packages/server/testing/jupyter-client.ts';
@@ -13,6 +11,7 @@ import { eventually } from '../support/eventually.ts';
 import { type JupyterLab, STEP_MS, startJupyterLab } from '../support/jupyterlab.ts';
 import { LabNotebook, shows } from '../support/lab-notebook.ts';
 import { sharedService, type TestService } from '../support/service.ts';
+import { installWidgets } from '../support/widget-packages.ts';
 
 const packages = findPythonPackages();
 const skip = packages === undefined && 'no python-node template is built: run `npm test -- prepare`';
@@ -42,17 +41,6 @@ describe('in a browser, JupyterLab', { skip }, () => {
     for (const { id } of (await jupyter.get('/api/kernels')).body) await jupyter.delete(`/api/kernels/${id}`);
     await service?.close();
   });
-
-  /** Copies the packages of widgets into the sandbox of the kernel, as pip would: sandboxes of tests reach no registry. */
-  async function installWidgets(): Promise<void> {
-    const [kernel] = (await jupyter.get('/api/kernels')).body as { id: string }[];
-    const [sandboxId = ''] = /sbx_[a-z0-9]+/.exec(kernel?.id ?? '') ?? [];
-    const sandbox = await new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(sandboxId);
-    for (const name of ['comm', 'ipywidgets']) {
-      await using archive = await packDirectory(join(lab.packages, name));
-      await sandbox.files.unpack(`/workspace/${name}`, archive.bytes);
-    }
-  }
 
   it('runs the cells of a notebook, shows text, values, plots and errors, and saves them', async () => {
     const value = await notebook.execute('print("said")\nx = 6\nx * 7');
@@ -107,7 +95,9 @@ describe('in a browser, JupyterLab', { skip }, () => {
   });
 
   it('shows a widget, whose moves reach the kernel and come back from it', async () => {
-    await installWidgets();
+    const [kernel] = (await jupyter.get('/api/kernels')).body as { id: string }[];
+    const [sandboxId = ''] = /sbx_[a-z0-9]+/.exec(kernel?.id ?? '') ?? [];
+    await installWidgets(service, sandboxId, packages ?? '');
     const cell = await notebook.execute(SLIDER);
     const handle = cell.locator('.noUi-handle');
     await cell.locator('.widget-label', { hasText: 'not moved' }).waitFor();

@@ -8,9 +8,9 @@ import { CACHE_DIR } from '../../packages/agent/src/testing/test-cache.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 import { eventually } from './eventually.ts';
 import { pinnedEnvironment } from './pinned-environment.ts';
+import { LAB_REQUIREMENTS } from './widget-packages.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-const REQUIREMENTS = ['requirements-jupyter.txt', 'requirements-jupyterlab.txt'].map((file) => join(ROOT, file));
+const REQUIREMENTS = [join(import.meta.dirname, '../../requirements-jupyter.txt'), LAB_REQUIREMENTS];
 /** Time that a step may take on a busy machine. */
 export const STEP_MS = 60_000;
 /** Settings in place of the defaults of JupyterLab. */
@@ -30,8 +30,6 @@ export interface JupyterLab {
   readonly url: string;
   /** Folder of the notebooks. */
   readonly notebooks: string;
-  /** Folder with the Python packages that the widgets of a notebook need in its kernel. */
-  readonly packages: string;
   close(): Promise<void>;
 }
 
@@ -52,7 +50,7 @@ export async function startJupyterLab(
   };
   try {
     const environment = pinnedEnvironment(join(home, 'environment'), REQUIREMENTS);
-    const packages = ensurePythonTools(CACHE_DIR, pythonPackages, REQUIREMENTS[1]);
+    const packages = ensurePythonTools(CACHE_DIR, pythonPackages, LAB_REQUIREMENTS);
     const notebooks = join(home, 'notebooks');
     mkdirSync(notebooks);
     mkdirSync(join(home, 'config/labconfig'), { recursive: true });
@@ -75,7 +73,7 @@ export async function startJupyterLab(
       },
       stdio: ['ignore', log, log],
     });
-    return { url: `${await addressOf(program, home)}lab?token=test`, notebooks, packages, close };
+    return { url: `${await addressOf(program, home)}lab?token=test`, notebooks, close };
   } catch (error) {
     await close();
     throw error;
