@@ -12,6 +12,7 @@
  * | `POST /measurements` | `MeasureInstances` → `MeasuredInstanceList`: measurements of those that live |
  * | `GET /instances/:sandboxId/:generation/measurements` | `HistoryQuery` → `InstanceHistory` |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |
+ * | `PUT …?starts=busy` | the same; hostd launches nothing ahead for a moment, because the sandbox computes from its first moment |
  * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; a kernel is connected, or will connect, to the agent |
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
  * | `DELETE /instances/:sandboxId/:generation` | → `StoppedInstance` once the instance is killed and no longer listed; idempotent |
@@ -59,6 +60,13 @@ export const LaunchSpec = Type.Object(
   { additionalProperties: false },
 );
 export type LaunchSpec = Static<typeof LaunchSpec>;
+
+/** A hostd that does not know the field ignores it. */
+export const LaunchQuery = Type.Object(
+  { starts: Type.Optional(Type.Literal('busy')) },
+  { additionalProperties: false },
+);
+export type LaunchQuery = Static<typeof LaunchQuery>;
 
 /** Requests a kernel from the host for a context. */
 export const ProvideKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });

@@ -13,6 +13,7 @@ import {
   type IsolationClaims,
   LaunchError,
   type Launched,
+  type LaunchHints,
   type LaunchSpec,
   type MeasuredInstance,
   type PlaceListing,
@@ -49,7 +50,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   };
   manifests: TemplateVersionManifest[];
   /** All requested launches, in order. */
-  readonly launches: { sandboxId: string; generation: number; spec: LaunchSpec }[] = [];
+  readonly launches: { sandboxId: string; generation: number; spec: LaunchSpec; hints: LaunchHints }[] = [];
   /** Errors for the next launches, one each. */
   readonly launchErrors: Error[] = [];
   /** If set, launches wait for it. */
@@ -112,8 +113,14 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     throw new Error(`no instance of ${sandboxId}`);
   }
 
-  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
-    this.launches.push({ sandboxId, generation, spec });
+  async launch(
+    sandboxId: string,
+    generation: number,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    hints: LaunchHints = {},
+  ): Promise<Launched> {
+    this.launches.push({ sandboxId, generation, spec, hints });
     if (this.isDown) throw unreachable();
     if (this.launchGate) await orAbort(this.launchGate, signal);
     await setImmediate();

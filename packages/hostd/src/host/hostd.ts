@@ -101,6 +101,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
     captures,
     removal,
     noteLanguage: (language) => maker.noteLanguage(language),
+    noteBusyClaim: () => pool.noteBusyClaim(),
     health,
     metrics,
     log,

@@ -11,6 +11,7 @@ import {
   InstanceList,
   InstanceUseList,
   LaunchedInstance,
+  LaunchQuery,
   LaunchSpec,
   MeasuredInstanceList,
   MeasureInstances,
@@ -63,6 +64,7 @@ const LanguageParams = Type.Object({ language: StartedLanguage });
 
 export interface AppDeps {
   noteLanguage: (language: StartedLanguage) => void;
+  noteBusyClaim: () => void;
   instances: Instances;
   measured: MeasuredInstances;
   templates: LaunchableVersions;
@@ -84,6 +86,7 @@ export function createApp({
   captures,
   removal,
   noteLanguage,
+  noteBusyClaim,
   health,
   metrics,
   log,
@@ -130,17 +133,20 @@ export function createApp({
     async ({ params, query }) => measured.history(nameOf(params), Number(query.fromMs ?? 0)),
   );
 
-  app.put<{ Params: Static<typeof InstanceParams>; Body: LaunchSpec }>(
+  app.put<{ Params: Static<typeof InstanceParams>; Querystring: LaunchQuery; Body: LaunchSpec }>(
     '/instances/:sandboxId/:generation',
     {
       schema: {
         params: InstanceParams,
+        querystring: LaunchQuery,
         body: LaunchSpec,
         response: { 200: LaunchedInstance, default: HostdErrorBody },
       },
     },
-    async (request, reply) =>
-      instances.launch(nameOf(request.params), request.body, closedEarly(reply), request.trace?.onStep),
+    async (request, reply) => {
+      if (request.query.starts === 'busy') noteBusyClaim();
+      return instances.launch(nameOf(request.params), request.body, closedEarly(reply), request.trace?.onStep);
+    },
   );
 
   app.post<{ Params: Static<typeof InstanceParams>; Body: ProvideKernel }>(

@@ -16,6 +16,29 @@ const INSTANCE = { templateVersionId: 'tplv_1', agentSocketPath: '/x', startedAt
 const launchSpec = Compile(LaunchSpecSchema);
 const errorBody = Compile(HostdErrorBody);
 
+function appOf(deps: Partial<AppDeps>) {
+  return createApp({
+    instances: {} as unknown as AppDeps['instances'],
+    measured: {} as unknown as AppDeps['measured'],
+    templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
+    captured: { list: () => [] } as unknown as AppDeps['captured'],
+    captures: {} as unknown as AppDeps['captures'],
+    removal: { remove: async () => {} } as unknown as AppDeps['removal'],
+    noteLanguage: () => {},
+    noteBusyClaim: () => {},
+    health: () => ({
+      status: 'ready',
+      protocolVersion: 1,
+      installationId: 'x',
+      ociRuntime: 'crun',
+      pool: { size: 0, ready: 0, hits: 0, misses: 0 },
+    }),
+    metrics: async () => '',
+    log: pino({ level: 'silent' }),
+    ...deps,
+  });
+}
+
 test('hostd launches for valid requests and answers every other request with a protocol error', async () => {
   const launched: unknown[] = [];
   const instances = {
@@ -26,24 +49,7 @@ test('hostd launches for valid requests and answers every other request with a p
     },
     stop: async () => undefined,
   };
-  const app = createApp({
-    instances: instances as unknown as AppDeps['instances'],
-    measured: {} as unknown as AppDeps['measured'],
-    templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
-    captured: { list: () => [] } as unknown as AppDeps['captured'],
-    captures: {} as unknown as AppDeps['captures'],
-    removal: { remove: async () => {} } as unknown as AppDeps['removal'],
-    noteLanguage: () => {},
-    health: () => ({
-      status: 'ready',
-      protocolVersion: 1,
-      installationId: 'x',
-      ociRuntime: 'crun',
-      pool: { size: 0, ready: 0, hits: 0, misses: 0 },
-    }),
-    metrics: async () => '',
-    log: pino({ level: 'silent' }),
-  });
+  const app = appOf({ instances: instances as unknown as AppDeps['instances'] });
   await fuzz(3000, async (random) => {
     launched.length = 0;
     const json = Buffer.from(JSON.stringify(random.chance(0.7) ? mutateJson(random, SPEC) : SPEC));
@@ -63,5 +69,29 @@ test('hostd launches for valid requests and answers every other request with a p
       assert.ok(errorBody.Check(answer.json()), answer.body);
     }
   });
+  await app.close();
+});
+
+test('hostd is told of a launch whose sandbox computes at once, and of no other', async () => {
+  const told: string[] = [];
+  const instances = {
+    launch: async (name: object) => {
+      told.push('launch');
+      return { ...name, ...INSTANCE, agentAnswers: false, kernelReady: false };
+    },
+  };
+  const app = appOf({
+    instances: instances as unknown as AppDeps['instances'],
+    noteBusyClaim: () => told.push('busy'),
+  });
+  for (const [query, status] of [
+    ['', 200],
+    ['?starts=busy', 200],
+    ['?starts=idle', 400],
+  ] as const) {
+    const url = `/instances/sbx_0123456789/1${query}`;
+    assert.equal((await app.inject({ method: 'PUT', url, payload: SPEC })).statusCode, status);
+  }
+  assert.deepEqual(told, ['launch', 'busy', 'launch']);
   await app.close();
 });

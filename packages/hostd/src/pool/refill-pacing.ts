@@ -22,8 +22,12 @@ export class RefillPacing {
   }
 
   noteClaim(): void {
-    const now = performance.now();
-    this.#claimed = { first: this.#claimed === NEVER ? now : this.#claimed.first, last: now };
+    this.#noteUntil(performance.now());
+  }
+
+  /** Notes that a sandbox claimed now computes from its first moment. Counts as claims for the next `PATIENCE_MS`. */
+  noteBusyClaim(): void {
+    this.#noteUntil(performance.now() + PATIENCE_MS);
   }
 
   noteLaunchAhead(): void {
@@ -43,5 +47,10 @@ export class RefillPacing {
   quietMs(): number {
     const { first, last } = this.#claimed;
     return Math.max(0, Math.min(last + QUIET_MS, first + PATIENCE_MS) - performance.now());
+  }
+
+  #noteUntil(last: number): void {
+    const first = this.#claimed === NEVER ? performance.now() : this.#claimed.first;
+    this.#claimed = { first, last: Math.max(last, this.#claimed.last) };
   }
 }

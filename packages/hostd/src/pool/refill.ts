@@ -94,6 +94,11 @@ export class Refill {
     });
   }
 
+  /** Notes that the sandbox that is about to claim an instance computes from its first moment. */
+  noteBusyClaim(): void {
+    this.#pacing.noteBusyClaim();
+  }
+
   /** Suspends the refill until the result is disposed, but not for longer than 250 ms. */
   holdBack(): Disposable {
     this.#pacing.requestStarted();

@@ -75,6 +75,14 @@ export class WarmPool {
     }
   }
 
+  /**
+   * Leaves the processors to a sandbox that is about to claim an instance and computes from its first moment: nothing is
+   * launched ahead for 250 ms, unless a requested kind is missing.
+   */
+  noteBusyClaim(): void {
+    this.#refill.noteBusyClaim();
+  }
+
   /** Suspends the refill until the result is disposed, but not for longer than 250 ms: requested launches come first. */
   holdBack(): Disposable {
     return this.#refill.holdBack();

@@ -68,6 +68,12 @@ export interface Launched {
   readonly agentAnswers: boolean;
 }
 
+/** What the caller of a launch knows about the sandbox. A driver may ignore it. */
+export interface LaunchHints {
+  /** Whether the sandbox computes from its first moment, so that work for later sandboxes had better wait. */
+  readonly startsBusy?: boolean | undefined;
+}
+
 /** Names one incarnation of a sandbox. */
 export type InstanceName = Pick<Instance, 'sandboxId' | 'generation'>;
 
@@ -79,7 +85,13 @@ export interface RuntimeDriver {
   /**
    * Launches an instance. Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation.
    */
-  launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched>;
+  launch(
+    sandboxId: string,
+    generation: number,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    hints?: LaunchHints,
+  ): Promise<Launched>;
   /**
    * Resolves when the agent answers. Throws `gone` once the place of the instance says that it does not live. Calls `onBroken`, possibly more than once, when the last connection to the agent
    * has closed: the agent may be gone, or only have been idle for long. Does not call it after `close`.

@@ -67,6 +67,12 @@ describe('a driver', () => {
     }
   });
 
+  it('tells hostd of a sandbox that computes at once', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    await hostd.driver.launch('sbx_1', 1, SPEC, never, { startsBusy: true });
+    assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1?starts=busy']);
+  });
+
   for (const difference of [1, -2]) {
     it(`asks nothing of a hostd whose version differs by ${difference}`, async () => {
       await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION + difference });

@@ -37,6 +37,7 @@ import {
   type IsolationClaims,
   LaunchError,
   type Launched,
+  type LaunchHints,
   type PlaceListing,
   type RuntimeDriver,
 } from '../runtime-driver.ts';
@@ -93,10 +94,17 @@ export class HostdDriver implements RuntimeDriver {
     return this.#isolation;
   }
 
-  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
+  async launch(
+    sandboxId: string,
+    generation: number,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    { startsBusy = false }: LaunchHints = {},
+  ): Promise<Launched> {
     const path = instancePath(sandboxId, generation);
     requireAgents(await this.#hostd.peer(signal));
-    const answer = await this.#hostd.ask(launched, 'PUT', path, signal, spec);
+    const query = startsBusy ? '?starts=busy' : '';
+    const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec);
     const { agentAnswers, kernelReady, ...instance } = answer;
     this.#launched.set(path, { agentAnswers, kernelReady });
     return { instance: located(instance), agentAnswers };

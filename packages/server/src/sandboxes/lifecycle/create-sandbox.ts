@@ -42,6 +42,8 @@ export interface CreationRequest {
   readonly lifetimeMs?: number;
   /** Whether the caller waits for room, so that a refusal by a quota is no event. */
   readonly waitsForRoom?: boolean;
+  /** Whether the sandbox computes from its first moment. */
+  readonly startsBusy?: boolean;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -68,7 +70,7 @@ export class CreateSandbox {
       throw error;
     });
     if (result.status === 'inserted') {
-      launchSandbox.start(result.record);
+      launchSandbox.start(result.record, request);
       // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
       return result.record;

@@ -10,6 +10,7 @@ import {
   type Instance,
   LaunchError,
   type Launched,
+  type LaunchHints,
   type RuntimeDriver,
 } from '../../driver/runtime-driver.ts';
 import { type Tracing, traced } from '../../tracing/tracing.ts';
@@ -75,10 +76,12 @@ export class LaunchSandbox {
   }
 
   /** Starts a launch and returns at once. */
-  start(record: SandboxRecord): void {
+  start(record: SandboxRecord, { startsBusy }: LaunchHints = {}): void {
     const launch = this.#launches.get(record.id) ?? { abort: new AbortController(), settled: Promise.resolve() };
     this.#launches.set(record.id, launch);
-    launch.settled = this.#launch(record, launch.abort.signal).finally(() => this.#launches.delete(record.id));
+    launch.settled = this.#launch(record, { startsBusy }, launch.abort.signal).finally(() =>
+      this.#launches.delete(record.id),
+    );
   }
 
   /**
@@ -112,12 +115,12 @@ export class LaunchSandbox {
     await sandboxes.releaseLaunches(serverId);
   }
 
-  async #launch(record: SandboxRecord, aborted: AbortSignal): Promise<void> {
+  async #launch(record: SandboxRecord, hints: LaunchHints, aborted: AbortSignal): Promise<void> {
     const { clock, launchTimeoutMs, log, metrics, tracing } = this.#deps;
     using deadline = new Deadline(launchTimeoutMs, aborted);
     const startedAt = clock.now();
     try {
-      const instance = await traced(tracing, 'launch sandbox', () => this.#makeReady(record, deadline.signal));
+      const instance = await traced(tracing, 'launch sandbox', () => this.#makeReady(record, hints, deadline.signal));
       metrics.launched((clock.now() - startedAt) / 1000);
       await this.#connectAhead(instance, aborted);
     } catch (error) {
@@ -132,9 +135,9 @@ export class LaunchSandbox {
     }
   }
 
-  async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
+  async #makeReady(record: SandboxRecord, hints: LaunchHints, signal: AbortSignal): Promise<Instance> {
     const { connections, clock } = this.#deps;
-    const { instance, agentAnswers } = await this.#launchInstance(record, signal);
+    const { instance, agentAnswers } = await this.#launchInstance(record, hints, signal);
     try {
       const launched = agentAnswers ? record : await this.#change(record, 'launch', { instance }, signal);
       if (!launched) throw new SupersededError();
@@ -185,11 +188,11 @@ export class LaunchSandbox {
   }
 
   /** Launches the instance. Retries while the runtime does not answer, or is being upgraded. */
-  async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
+  async #launchInstance(record: SandboxRecord, hints: LaunchHints, signal: AbortSignal): Promise<Launched> {
     const backOff = new BackOff(PAUSES);
     for (;;) {
       try {
-        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);
+        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal, hints);
       } catch (error) {
         if (!(error instanceof LaunchError && AWAITED.has(error.kind))) throw error;
         await backOff.pause(signal);

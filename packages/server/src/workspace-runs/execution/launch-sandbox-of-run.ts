@@ -62,6 +62,7 @@ export class LaunchSandboxOfRun {
         idempotencyRecordId: sandboxRecordId(record),
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
+        startsBusy: true,
       });
     } catch (error) {
       // Where nothing is used and there is no room, there never will be.
