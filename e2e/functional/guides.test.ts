@@ -80,7 +80,8 @@ describe('the programs of guides and READMEs', () => {
       writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
       writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
       for (const [index, program] of programs.entries()) writeFileSync(join(folder, `program-${index}.ts`), program);
-      const { stdout } = await execa('node_modules/.bin/tsc', ['-p', folder], { reject: false });
+      // Further checkers check the packages once more.
+      const { stdout } = await execa('node_modules/.bin/tsc', ['-p', folder, '--checkers', '1'], { reject: false });
       assert.equal(stdout, '');
     } finally {
       rmSync(folder, { recursive: true });

@@ -64,7 +64,7 @@ describe('a webhook', () => {
     const { nextSeq: before } = (await service.api.get(`/v1/events?afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
     const { secret } = (await service.api.post('/v1/webhooks', { url: receiver.url, events: ['*'] })).body;
     const { messages } = receiver;
-    // Several servers start with new ids, so the webhook stays claimed by the dead one for a minute.
+    // Several servers start with new ids, so the webhook stays claimed by the dead one for a while.
     const rounds = service.servers > 1 ? [60] : [20, 60, 100];
     let kills = 0;
     for (const enough of rounds) {

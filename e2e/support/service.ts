@@ -74,7 +74,7 @@ export const SHARED_POSTGRES = 'E2E_POSTGRES';
 const SERVERS = 3;
 /**
  * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The launch of
- * one takes five seconds of processor time with gVisor, and a tenth of one otherwise.
+ * one takes one to three seconds of processor time with gVisor, and a tenth of one otherwise.
  */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: process.env.CLOCHE_OCI_RUNTIME === 'runsc' ? '1' : '2' };
 /** Half of the default, because tests wait until servers that they killed count as dead. */

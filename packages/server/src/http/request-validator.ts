@@ -26,12 +26,22 @@ export interface ValidRequest {
 /** Returns all issues of a value. Removes and converts nothing. */
 type Check = (value: unknown) => readonly Issue[];
 
+type Validate = (request: RawRequest) => ValidRequest;
+
 const NONE: readonly Issue[] = [];
+const compiled = new WeakMap<Operation, Validate>();
 
 /**
- * Compiles an operation's schemas once. The returned function throws AppError `invalid_request` that names every issue.
+ * Compiles an operation's schemas once in a process, also for several servers of it. The returned function throws AppError
+ * `invalid_request` that names every issue.
  */
-export function requestValidator(operation: Operation): (request: RawRequest) => ValidRequest {
+export function requestValidator(operation: Operation): Validate {
+  const known = compiled.get(operation) ?? compileValidator(operation);
+  compiled.set(operation, known);
+  return known;
+}
+
+function compileValidator(operation: Operation): Validate {
   const checkParams = checker('params', operation.params ?? Type.Object({}));
   const checkQuery = checker('query', operation.query ?? Type.Object({}, { additionalProperties: false }));
   const checkBody = operation.body && checker('body', operation.body);

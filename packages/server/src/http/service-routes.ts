@@ -32,9 +32,26 @@ export interface ServiceRoutesDeps {
   readonly check: (signal: AbortSignal) => Promise<void>;
 }
 
+/** The document by the version of the service: described once in a process, also for several servers of it. */
+const documents = new Map<string, OpenApi>();
+
+interface OpenApi {
+  // OpenAPI 3.1 JSON; its type in the contract is only a JSON object.
+  readonly document: StaticDocumentSpec['document'];
+  readonly text: string;
+}
+
+function openApiOf(version: string): OpenApi {
+  const known = documents.get(version);
+  if (known) return known;
+  const document = openApiDocument(version);
+  const made = { document: document as unknown as StaticDocumentSpec['document'], text: JSON.stringify(document) };
+  documents.set(version, made);
+  return made;
+}
+
 export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceRoutesDeps): Promise<void> {
-  const document = openApiDocument(deps.version);
-  const documentText = JSON.stringify(document);
+  const { document, text } = openApiOf(deps.version);
 
   app.get('/', (_request, reply) => reply.redirect('/docs'));
   app.get('/healthz', () => ({ status: 'ok', version: deps.version }));
@@ -55,13 +72,9 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
     const [own, others] = await Promise.all([metrics.metrics(), host?.read() ?? '']);
     return reply.type(metrics.contentType).send(`${own}\n${others}`);
   });
-  app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(documentText));
+  app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(text));
 
-  // The document is OpenAPI 3.1 JSON; its type in the contract is only a JSON object.
-  await app.register(swagger, {
-    mode: 'static',
-    specification: { document: document as unknown as StaticDocumentSpec['document'] },
-  });
+  await app.register(swagger, { mode: 'static', specification: { document } });
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: DOCS_POLICY,
