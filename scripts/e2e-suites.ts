@@ -4,6 +4,7 @@ import { cachePaths } from '../packages/layout/src/paths.ts';
 
 /** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
+  'functional/adapter-ai-sdk': 'tests a package that uses the SDK; other files test the requests that it sends',
   'functional/adapter-computesdk': 'tests a package that uses the SDK; other files test the requests that it sends',
   'functional/adapter-deepagents': 'tests a package that uses the SDK; other files test the requests that it sends',
   'functional/adapter-inspect': 'tests a package that uses the SDK; other files test the requests that it sends',

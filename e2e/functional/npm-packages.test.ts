@@ -128,12 +128,10 @@ const run = await cloche.workspaceRuns.run({ directory: 'site', command: 'cat pa
 console.log(run.info.status, (await run.output()).stdout);
 `;
 
-/** Packages that each host installs, which are linked from this repository, so that npm needs no registry. */
+/** The hosts of adapters, which are linked from this repository with all that they import, so that npm needs no registry. */
 const HOSTS: Readonly<Record<string, { readonly packages: readonly string[]; readonly prints: RegExp }>> = {
-  'computesdk-cloche': {
-    packages: ['@computesdk/provider', '@computesdk/cmd', 'computesdk', 'daemond'],
-    prints: /^15\s*$/,
-  },
+  'ai-sdk-cloche': { packages: ['@ai-sdk/harness', 'zod'], prints: /^42\s*$/ },
+  'computesdk-cloche': { packages: ['@computesdk/provider'], prints: /^15\s*$/ },
 };
 
 for (const [adapter, { packages, prints }] of Object.entries(HOSTS)) {

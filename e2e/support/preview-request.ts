@@ -16,3 +16,19 @@ export async function getPreview(url: string, headers: RequestOptions['headers']
   const [answer] = (await once(sent, 'response')) as [IncomingMessage];
   return [answer.statusCode ?? 0, await text(answer)];
 }
+
+/** Asks for a WebSocket. Returns the status of the answer, which is 101 if the app has accepted. */
+export async function openPreviewSocket(url: string, headers: RequestOptions['headers'] = {}): Promise<number> {
+  const upgrade = {
+    ...{ Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' },
+    'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  };
+  const sent = request(url.replace(/^ws/, 'http'), {
+    headers: { ...upgrade, ...headers },
+    lookup: toThisMachine,
+    agent: false,
+  }).end();
+  const [answer] = (await Promise.race([once(sent, 'upgrade'), once(sent, 'response')])) as [IncomingMessage];
+  sent.destroy();
+  return answer.statusCode ?? 0;
+}
