@@ -94,6 +94,29 @@ describe('running a command', () => {
     await assert.rejects(run, reason);
     assert.deepEqual(calls(service).at(-1), 'POST …/cmd_1/kill');
   });
+
+  it('that is aborted while the service starts it kills it', async () => {
+    const abort = new AbortController();
+    const reason = new Error('enough');
+    const rejection = Promise.withResolvers<void>();
+    const startLate: Reply = async (...exchange) => {
+      abort.abort(reason);
+      await rejection.promise;
+      await answer({ status: 'running' })(...exchange);
+    };
+    await using service = await startService(startLate, answer({ status: 'killed' }));
+    // Rejects at once, before the service has answered.
+    await assert.rejects(service.commands.run('line', { signal: abort.signal }), reason);
+    rejection.resolve();
+    await eventually(() => calls(service).at(-1) === 'POST …/cmd_1/kill', { because: 'the command is killed' });
+  });
+
+  it('that was aborted before is not started', async () => {
+    await using service = await startService();
+    const signal = AbortSignal.abort(new Error('too late'));
+    await assert.rejects(service.commands.run('line', { signal }), /too late/);
+    assert.deepEqual(calls(service), []);
+  });
 });
 
 describe('waiting for a command', () => {

@@ -52,12 +52,12 @@ export class Commands {
    * ```
    */
   async run(command: CommandLine, options: RunCommandOptions = {}): Promise<CommandInfo> {
-    const { onStdout, onStderr, ...rest } = options;
-    if (!onStdout && !onStderr && !options.signal) {
+    const { onStdout, onStderr, signal, ...rest } = options;
+    if (!onStdout && !onStderr && !signal) {
       return (await this.#client.call('createCommand', this.#request(command, rest))).command;
     }
     const timeoutMs = options.timeoutMs ?? LIMITS.commandTimeoutDefaultMs;
-    const started = await this.start(command, { ...rest, timeoutMs });
+    const started = await this.#startUnlessAborted(command, { ...rest, timeoutMs }, signal);
     return this.#followToEnd(started, options);
   }
 
@@ -92,6 +92,27 @@ export class Commands {
    */
   async kill(commandId: string, signal?: Signal, options: CallOptions = {}): Promise<Command> {
     return (await this.get(commandId, options)).kill(signal, options);
+  }
+
+  /** Rejects at an abort, and kills the command if the service has started it all the same. */
+  async #startUnlessAborted(command: CommandLine, options: StartCommandOptions, signal: AbortSignal | undefined) {
+    signal?.throwIfAborted();
+    // Without the signal: only the response names the command that must be killed.
+    const starting = this.start(command, options);
+    if (!signal) return starting;
+    let stop = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      stop = () => reject(signal.reason);
+      signal.addEventListener('abort', stop, { once: true });
+    });
+    try {
+      return await Promise.race([starting, aborted]);
+    } catch (error) {
+      void starting.then((started) => started.kill()).catch(() => undefined);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
   }
 
   async #followToEnd(command: Command, { onStdout, onStderr, signal }: RunCommandOptions): Promise<CommandInfo> {
