@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../packages/agent/src/testing/test-cache.ts';
 import { WebhookSecrets } from '../packages/server/src/webhooks/webhook-secrets.ts';
@@ -37,6 +37,15 @@ describe('the Python of the project', { skip }, () => {
       ...env,
       PYTHONPATH: `${env.PYTHONPATH}:${tools}`,
     }));
+
+  for (const adapter of globSync('adapters/*/pyproject.toml', { cwd: ROOT }).map(dirname).sort())
+    it(`has ${adapter} with types that agree with those of its host`, () => {
+      const host = ensurePythonTools(CACHE_DIR, packages ?? '', join(ROOT, adapter, 'requirements-test.txt'));
+      succeeds(process.execPath, ['node_modules/pyright/index.js', '--project', adapter, '--pythonpath', PYTHON], {
+        ...env,
+        PYTHONPATH: `${join(SDK_PYTHON, 'src')}:${host}`,
+      });
+    });
 
   it('has an SDK whose generated parts are those of the contract and of its asynchronous client', () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-python-sdk-'));

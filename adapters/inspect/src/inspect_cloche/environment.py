@@ -46,7 +46,8 @@ _KEPT = "8 MiB"
 _NOT_EXECUTABLE = 126
 
 
-@sandboxenv(name="cloche")
+# The decorator of Inspect has no types.
+@sandboxenv(name="cloche")  # pyright: ignore[reportUntypedClassDecorator]
 class ClocheSandboxEnvironment(SandboxEnvironment):
     """A sandbox of Cloche. `CLOCHE_URL` and `CLOCHE_API_KEY` name the service."""
 
