@@ -8,7 +8,10 @@ import { ClocheSandboxSession, type SandboxSession } from './sandbox-session.ts'
 
 type PortOptions = Parameters<HarnessV1NetworkSandboxSession['getPortEndpoint']>[0];
 
-/** Whether `stop` and `destroy` end the sandbox: not if the caller has brought it, and `stop` not if it can be resumed. */
+/**
+ * What ends the sandbox. `caller`: neither `stop` nor `destroy`. `session`: both. `resumable-session`: `destroy`, because
+ * a stopped session is resumed with its files.
+ */
 export type Ownership = 'caller' | 'session' | 'resumable-session';
 
 /** A sandbox of a harness session: files and commands, ports, and its end. */
