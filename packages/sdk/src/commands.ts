@@ -2,6 +2,7 @@ import type { Command as CommandInfo, CreateCommandBody, SandboxId, Signal } fro
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { Command } from './command.ts';
+import { Deadline } from './deadline.ts';
 import type { CallOptions } from './request.ts';
 
 /** A shell line, or a program with its arguments. */
@@ -99,19 +100,14 @@ export class Commands {
     signal?.throwIfAborted();
     // Without the signal: only the response names the command that must be killed.
     const starting = this.start(command, options);
-    if (!signal) return starting;
-    let stop = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      stop = () => reject(signal.reason);
-      signal.addEventListener('abort', stop, { once: true });
-    });
+    const deadline = new Deadline(Number.POSITIVE_INFINITY, signal);
     try {
-      return await Promise.race([starting, aborted]);
+      return await deadline.race(starting);
     } catch (error) {
       void starting.then((started) => started.kill()).catch(() => undefined);
       throw error;
     } finally {
-      signal.removeEventListener('abort', stop);
+      deadline.close();
     }
   }
 

@@ -64,6 +64,21 @@ export class Deadline {
     this.signal.throwIfAborted();
   }
 
+  /** Settles as `work` does. Rejects at once if the deadline passes or the caller aborts first; `work` goes on. */
+  async race<Result>(work: Promise<Result>): Promise<Result> {
+    this.signal.throwIfAborted();
+    let stop = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      stop = () => reject(this.signal.reason);
+      this.signal.addEventListener('abort', stop, { once: true });
+    });
+    try {
+      return await Promise.race([work, aborted]);
+    } finally {
+      this.signal.removeEventListener('abort', stop);
+    }
+  }
+
   /** Stops the timer and aborts the signal. */
   close(): void {
     this.pause();
