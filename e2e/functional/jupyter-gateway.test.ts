@@ -145,3 +145,23 @@ describe('a Python kernel in a sandbox', () => {
     assert.equal((await jupyter.get(`/api/kernels/${kernelId}`)).status, 404);
   });
 });
+
+for (const name of ['javascript', 'typescript']) {
+  it(`a kernel of ${name} in a sandbox completes and inspects by the values of earlier cells`, async () => {
+    const { id } = (await jupyter.post('/api/kernels', { name })).body;
+    try {
+      await using channels = await jupyter.open(id);
+      const { reply } = await channels.execute('const folder = { path: "/a" };\nfunction add(a, b) { return a + b; }');
+      assert.equal(reply.status, 'ok');
+      const completed = await channels.ask('complete_request', { code: 'folder.pa', cursor_pos: 9 });
+      assert.deepEqual([completed.matches, completed.cursor_start, completed.cursor_end], [['path'], 7, 9]);
+      const inspected = await channels.ask('inspect_request', { code: 'add', cursor_pos: 3, detail_level: 0 });
+      assert.equal(inspected.data['text/plain'], 'Type: function\nfunction add(a, b)');
+      assert.match((await channels.ask('kernel_info_request')).language_info.version, /^\d+\.\d+\.\d+$/);
+      const next = await channels.execute('folder.path');
+      assert.deepEqual([next.result?.['text/plain'], next.reply.execution_count], ["'/a'", reply.execution_count + 1]);
+    } finally {
+      await jupyter.delete(`/api/kernels/${id}`);
+    }
+  });
+}

@@ -17,7 +17,36 @@ export type ToMain =
   /** Answered by a `pong` with the same `sequence`, as soon as the main thread's event loop turns. */
   | { type: 'ping'; sequence: number }
   /** Sent after the main thread's execution was terminated. */
-  | { type: 'recover' };
+  | { type: 'recover' }
+  | { type: 'look'; look: Look };
+
+/** A look at the values of cells. Answered by `seen` with the same `sequence`. */
+export interface Look {
+  sequence: number;
+  /** Names from a variable to the value, as in `a.b.c`. */
+  path: string[];
+  /** Begin of the names that are wanted. Without it, the value itself is. */
+  prefix?: string;
+}
+
+/** What a look has found: nothing if only code of cells could tell, as that of a getter. */
+export interface Seen {
+  sequence: number;
+  names?: string[];
+  value?: SeenValue;
+}
+
+export interface SeenValue {
+  /** As `typeof` names it, or `null` or `proxy`. */
+  type: string;
+  /** Text of a primitive value. */
+  value?: string;
+  /** Text of a function. */
+  source?: string;
+  className?: string;
+  /** Names of an object's own properties. */
+  keys?: string[];
+}
 
 export type FromMain =
   | { type: 'ready' }
@@ -25,7 +54,8 @@ export type FromMain =
   /** `forms` is already JSON, so that a serialization error occurs in the run, where the user sees it. */
   | { type: 'output'; number: number; role: 'result' | 'display'; forms: string }
   | { type: 'done'; number: number; error?: KernelError }
-  | { type: 'exit'; number: number; exitCode: number };
+  | { type: 'exit'; number: number; exitCode: number }
+  | { type: 'seen'; seen: Seen };
 
 export type Language = 'javascript' | 'typescript';
 
@@ -52,6 +82,21 @@ export const CONTROL_BYTES = 4 * Int32Array.BYTES_PER_ELEMENT;
 export function outputCost(forms: string): number {
   return forms.length + 1024;
 }
+
+/**
+ * Returns the name of the binding for a cell's variable whose name is also a global's. The added character is invisible
+ * and allowed in identifiers, so error messages and function names look unchanged.
+ */
+export function aliasOf(name: string): string {
+  return `${name}${ALIAS_MARK}`;
+}
+
+/** Returns the name that a cell has written for a binding. */
+export function writtenName(name: string): string {
+  return name.endsWith(ALIAS_MARK) ? name.slice(0, -ALIAS_MARK.length) : name;
+}
+
+const ALIAS_MARK = '\u200c';
 
 /** Returns the name of a cell in stack traces. */
 export function cellFileName(number: number): string {

@@ -1,5 +1,6 @@
 import { type KernelMessageEvent, LIMITS } from '@cloche/contract';
 import { isClocheError } from '@cloche/sdk';
+import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
 import { type Answer, type Fields, iopub } from './message.ts';
 import type { Room, ShellRequest } from './room.ts';
 import { RunOutputs } from './run-outputs.ts';
@@ -22,7 +23,8 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   if (isEmpty && Object.keys(user_expressions ?? {}).length === 0) return okReply(room.executionCount);
   const isSilent = silent === true;
   // A kernel that cannot be asked gets the cell as code, whose failure the client is then shown as that of a cell.
-  const hasMessages = (await room.factsOf(connection).catch(() => undefined)) !== undefined;
+  const takesCells = JUPYTER_LANGUAGES[connection.context.language].answers === 'messages';
+  const hasMessages = takesCells && (await room.factsOf(connection).catch(() => undefined)) !== undefined;
   const isCounted = !hasMessages || !(isSilent || isEmpty || store_history === false);
   const executionCount = room.executionCount + (isCounted ? 1 : 0);
   if (!isSilent) await room.tell(iopub('execute_input', { code, execution_count: executionCount }), message);

@@ -23,6 +23,8 @@ const UNANSWERED: Readonly<Record<string, (content: Fields) => Fields>> = {
   history_request: () => ({ status: 'ok', history: [] }),
   comm_info_request: () => ({ status: 'ok', comms: {} }),
 };
+/** What each kernel with answers is asked. */
+const QUESTIONS: ReadonlySet<string> = new Set(['complete_request', 'inspect_request']);
 const COMM_MESSAGES: ReadonlySet<string> = new Set(['comm_open', 'comm_msg', 'comm_close']);
 
 /** Answers a request of the shell channel. An unknown one has no answer, as the protocol wants it. */
@@ -42,14 +44,14 @@ async function contentOf(room: Room, request: ShellRequest): Promise<Fields | un
   }
   const unanswered = UNANSWERED[type];
   if (!unanswered && !COMM_MESSAGES.has(type)) return undefined;
-  const facts = await room.factsOf(connection);
-  const reply = facts && (await ask(room, request));
+  const isServed = QUESTIONS.has(type) || JUPYTER_LANGUAGES[connection.context.language].answers === 'messages';
+  const facts = isServed && (await room.factsOf(connection));
+  const reply = facts ? await ask(room, request) : undefined;
   return reply ?? unanswered?.(message.content);
 }
 
 /** Asks the kernel about itself. Returns undefined if it has no messages, because its agent is of an earlier release. */
 export async function askFacts(room: Room, connection: Connection): Promise<KernelFacts | undefined> {
-  if (!JUPYTER_LANGUAGES[connection.context.language].hasMessages) return undefined;
   const reply = await ask(room, { connection, message: KERNEL_INFO_REQUEST });
   if (!reply) return undefined;
   const { version } = (reply.language_info ?? {}) as { version?: unknown };

@@ -5,8 +5,8 @@ interface JupyterLanguage {
   /** Name of its kernels. */
   readonly kernel: string;
   readonly title: string;
-  /** Whether kernels of this release answer Jupyter's messages. Others only run code. */
-  readonly hasMessages: boolean;
+  /** What kernels of this release answer: all messages, or only questions about code, and then cells are run as code. */
+  readonly answers: 'messages' | 'questions';
   /** The `language_info` of a kernel. */
   readonly info: Readonly<Record<string, unknown>> & { readonly name: string };
   readonly logo: { readonly text: string; readonly color: string };
@@ -16,7 +16,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   python: {
     kernel: 'python3',
     title: 'Python 3',
-    hasMessages: true,
+    answers: 'messages',
     info: {
       name: 'python',
       version: '3',
@@ -31,7 +31,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   javascript: {
     kernel: 'javascript',
     title: 'JavaScript',
-    hasMessages: false,
+    answers: 'questions',
     info: {
       name: 'javascript',
       version: '',
@@ -45,7 +45,7 @@ export const JUPYTER_LANGUAGES: Readonly<Record<Language, JupyterLanguage>> = {
   typescript: {
     kernel: 'typescript',
     title: 'TypeScript',
-    hasMessages: false,
+    answers: 'questions',
     info: {
       name: 'typescript',
       version: '',

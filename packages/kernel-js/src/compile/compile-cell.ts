@@ -1,10 +1,10 @@
 import type { KernelError } from '@cloche/protocol';
 import { parse } from 'acorn';
-import { type CompiledCell, cellFileName, type Language } from '../messages.ts';
+import { aliasOf, type CompiledCell, cellFileName, type Language } from '../messages.ts';
 import { CellSyntaxError, syntaxErrorIn } from './cell-syntax-error.ts';
 import type { JavaScript } from './javascript.ts';
 import { addedNames, lowerDecorators, mayHaveDecorators } from './lower-decorators.ts';
-import { aliasOf, type RewriteOptions, type RewrittenCell, rewriteCell } from './rewrite-cell.ts';
+import { type RewriteOptions, type RewrittenCell, rewriteCell } from './rewrite-cell.ts';
 import { positionOf } from './text-offset.ts';
 import { transformParameterDecorators, transformTypeScript } from './transform-typescript.ts';
 

@@ -1,5 +1,6 @@
 import type { AnyNode, ImportDeclaration, ModuleDeclaration, Program, Statement, VariableDeclaration } from 'acorn';
 import MagicString from 'magic-string';
+import { aliasOf } from '../messages.ts';
 import { importExpression, importedName } from './import-source.ts';
 import { parseCell } from './parse-cell.ts';
 import { findReferences, type Reference } from './references.ts';
@@ -22,14 +23,6 @@ export interface RewrittenCell {
   sourceMap: string;
   /** Names that the cell declares for later cells. `const` and imports are constant. */
   declared: Map<string, { constant: boolean }>;
-}
-
-/**
- * Returns the name of the binding for a cell's variable whose name is also a global's. The added character is invisible
- * and allowed in identifiers, so error messages and function names look unchanged.
- */
-export function aliasOf(name: string): string {
-  return `${name}\u200c`;
 }
 
 export interface RewriteOptions {

@@ -28,6 +28,11 @@ export class CellRunner {
     this.#deps = deps;
   }
 
+  /** Names in the scope that all cells share. */
+  get declared(): ReadonlySet<string> {
+    return this.#declared;
+  }
+
   /** Starts a cell. Returns at its first await; `done` is posted at its end. */
   run(number: number, cell: CompiledCell): void {
     const run: Run = { number, isOver: false };

@@ -17,6 +17,7 @@ import { CellRunner } from './cell-runner.ts';
 import { createCellSupport } from './cell-support.ts';
 import { createDisplay } from './display.ts';
 import { defineGlobals, hideModule } from './globals.ts';
+import { LiveValues } from './live-values.ts';
 import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './process-guards.ts';
 import { rearmTimers } from './rearm-timers.ts';
 import { Runs } from './runs.ts';
@@ -45,9 +46,11 @@ function start(language: Language): void {
   const runs = new Runs(control);
   const stackTraces = new StackTraces(import.meta.filename);
   const runner = new CellRunner({ runs, support: createCellSupport(runs), stackTraces, control, post });
+  const values = new LiveValues(runner.declared);
   port.on('message', (message: ToMain) => {
     if (message.type === 'ping') post({ type: 'pong', sequence: message.sequence });
     else if (message.type === 'recover') rearmTimers();
+    else if (message.type === 'look') post({ type: 'seen', seen: values.look(message.look) });
     else runner.run(message.number, message.cell);
   });
 

@@ -26,6 +26,13 @@ export interface RunRecord {
   result?: string;
 }
 
+/** What the kernel replies to a message of a client. */
+export interface Reply {
+  readonly type: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a reply is asserted on, field by field
+  readonly content: any;
+}
+
 type Frame = { type: string; runId?: string } & Record<string, unknown>;
 
 let builtKernel: Promise<string> | undefined;
@@ -91,11 +98,28 @@ export class KernelProcess implements AsyncDisposable {
 
   /** Starts a cell and returns the id of its run. */
   execute(code: string): string {
-    this.#runs += 1;
-    const runId = `run_${this.#runs}`;
     this.#printed.stdout = [];
     this.#printed.stderr = [];
-    this.send({ type: 'execute', runId, code });
+    return this.#start({ code });
+  }
+
+  /** Sends a message of a client and returns the id of its run. */
+  executeMessage(message: string): string {
+    return this.#start({ code: '', message });
+  }
+
+  /** Sends a message of a client and returns the reply of the kernel. */
+  async ask(message: object): Promise<Reply> {
+    const runId = this.executeMessage(JSON.stringify(message));
+    await this.finished(runId);
+    const reply = this.frames.find((frame) => frame.type === 'message' && frame.runId === runId);
+    return JSON.parse(String(reply?.message));
+  }
+
+  #start(run: { code: string; message?: string }): string {
+    this.#runs += 1;
+    const runId = `run_${this.#runs}`;
+    this.send({ type: 'execute', runId, ...run });
     return runId;
   }
 

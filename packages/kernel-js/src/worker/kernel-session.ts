@@ -1,7 +1,8 @@
 import { uptime } from 'node:os';
 import { KERNEL_PROTOCOL_VERSION, type KernelError, MAX_KERNEL_FRAME_BYTES, type ToKernel } from '@cloche/protocol';
 import type { CellCompiler } from '../compile/compile-cell.ts';
-import { Control, type FromMain, type Language, outputCost } from '../messages.ts';
+import { Control, type FromMain, type Language, outputCost, type Seen } from '../messages.ts';
+import { type LookingQuestion, readQuestion } from './code-questions.ts';
 import { loadCompiler } from './compiler-program.ts';
 import type { FrameSocket } from './frame-socket.ts';
 import type { MainThread } from './main-thread.ts';
@@ -31,6 +32,9 @@ export class KernelSession {
   #loaded: CellCompiler | undefined;
   #executionCount = 0;
   #run: Run | undefined;
+  /** Questions of this kernel so far, and the one that the main thread looks for. */
+  #asked = 0;
+  #question: LookingQuestion | undefined;
 
   constructor({ language, mainThread, socket, control }: KernelSessionDeps) {
     this.#mainThread = mainThread;
@@ -51,8 +55,10 @@ export class KernelSession {
   receive(frame: unknown): void {
     // The agent is trusted, because it starts the kernel. Its frames are not validated.
     const message = frame as ToKernel;
-    if (message.type === 'execute') this.#execute(message.runId, message.code);
-    else if (this.#run?.runId === message.runId) void this.#stop(this.#run, interruption());
+    if (message.type === 'execute' && message.message !== undefined) this.#ask(message.runId, message.message);
+    else if (message.type === 'execute') this.#execute(message.runId, message.code);
+    else if (message.type === 'interrupt' && this.#run?.runId === message.runId)
+      void this.#stop(this.#run, interruption());
   }
 
   #execute(runId: string, code: string): void {
@@ -64,6 +70,34 @@ export class KernelSession {
     else this.#mainThread.post({ type: 'run', number: run.number, cell: compiled.cell });
   }
 
+  /** Answers a message of a client, which counts as no cell. One that is no question about code has no reply. */
+  #ask(runId: string, text: string): void {
+    const run = { runId, number: this.#executionCount, startedAt: uptime(), isStopping: false };
+    this.#run = run;
+    let question: ReturnType<typeof readQuestion>;
+    try {
+      question = readQuestion(text);
+    } catch (error) {
+      const message = `The message cannot be read: ${(error as Error).message}`;
+      this.#finish(run, { name: 'Error', message, traceback: [`Error: ${message}`] });
+      return;
+    }
+    if (question && 'look' in question) {
+      this.#asked += 1;
+      this.#question = question;
+      this.#mainThread.post({ type: 'look', look: { ...question.look, sequence: this.#asked } });
+      return;
+    }
+    if (question) this.#socket.send({ type: 'message', runId, message: question.reply });
+    this.#finish(run, undefined);
+  }
+
+  #answer(run: Run, seen: Seen): void {
+    if (!this.#question || seen.sequence !== this.#asked) return;
+    this.#socket.send({ type: 'message', runId: run.runId, message: this.#question.replyOf(seen) });
+    this.#finish(run, undefined);
+  }
+
   #onMessage(message: Exclude<FromMain, { type: 'pong' }>): void {
     if (message.type === 'ready') {
       this.#socket.send({ type: 'ready', protocolVersion: KERNEL_PROTOCOL_VERSION });
@@ -71,6 +105,10 @@ export class KernelSession {
       return;
     }
     const run = this.#run;
+    if (message.type === 'seen') {
+      if (run && !run.isStopping) this.#answer(run, message.seen);
+      return;
+    }
     const counts = run?.number === message.number && !run.isStopping;
     if (message.type === 'output') this.#forward(message, counts ? run : undefined);
     else if (counts && message.type === 'done') this.#finish(run, message.error);
@@ -101,6 +139,7 @@ export class KernelSession {
 
   #finish({ runId, number }: Run, error: KernelError | undefined): void {
     this.#run = undefined;
+    this.#question = undefined;
     this.#socket.send({ type: 'done', runId, executionCount: number, ...(error && { error }) });
   }
 }

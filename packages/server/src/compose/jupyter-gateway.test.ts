@@ -167,8 +167,9 @@ describe('the channels of a kernel', () => {
     const sandboxId = await tenants.createSandbox(tenants.keys.whole);
     const { body: kernel } = await jupyter.post('/api/kernels', { name: `javascript@${sandboxId}` });
     await using javascript = await jupyter.open(kernel.id);
-    const { matches } = await javascript.ask('complete_request', content);
-    assert.deepEqual(matches, []);
+    assert.deepEqual((await javascript.ask('complete_request', content)).asked, content);
+    // Its kernels are asked for nothing else.
+    assert.deepEqual((await javascript.ask('history_request', { hist_access_type: 'tail' })).history, []);
   });
 
   it('answer on the control channel while a run of another client keeps the kernel busy', async () => {
