@@ -6,6 +6,19 @@ import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe 
 import { composeTemplates } from '../../compose/compose-templates.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
 
+/** Returns what a second server of the same database builds with. */
+function ofSecondServer(world: SandboxesWorld) {
+  return {
+    ...world,
+    sandboxes: world.server.core,
+    artifacts: world.artifacts,
+    contents: { read: () => Promise.reject(new Error('no content is read')) },
+    serverId: 'srv_2',
+    settings: SETTINGS,
+    log: SILENT,
+  };
+}
+
 describe('a build', () => {
   it('makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
     await using world = await openSandboxes();
@@ -140,15 +153,7 @@ describe('a build', () => {
 
   it('has one builder, whichever of two servers with one database takes it', async () => {
     await using world = await openSandboxes();
-    const other = composeTemplates({
-      ...world,
-      sandboxes: world.server.core,
-      artifacts: world.artifacts,
-      contents: { read: () => Promise.reject(new Error('no content is read')) },
-      serverId: 'srv_2',
-      settings: SETTINGS,
-      log: SILENT,
-    });
+    const other = composeTemplates(ofSecondServer(world));
     await other.start();
     const started = [];
     for (let index = 0; index < 8; index += 1) {
@@ -158,6 +163,25 @@ describe('a build', () => {
     await other.stop();
     assert.deepEqual([...new Set(ended.map(({ status }) => status))], ['succeeded']);
     assert.equal(world.driver.launches.length, ended.length);
+  });
+
+  it('is not failed by a server that stood still while another one took it over and destroyed its sandbox', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
+    await world.until(async () => world.driver.instances().length === 1);
+    const [before] = world.driver.instances();
+    const claimed = world.db.updateTable('template_builds').set({ claimed_by: 'srv_2:earlier' });
+    await claimed.where('id', '=', build.id).execute();
+    const other = composeTemplates(ofSecondServer(world));
+    await other.start();
+    const params = { template: build.templateId, buildId: build.id };
+    const status = async () => (await world.call(operations.getTemplateBuild, { params })).build.status;
+    const isNew = () => world.driver.instances().some(({ sandboxId }) => sandboxId !== before?.sandboxId);
+    await world.until(async () => isNew() || (await status()) !== 'running');
+    assert.equal(await status(), 'running');
+    await world.call(operations.cancelTemplateBuild, { params });
+    assert.equal((await endOf(world, build)).status, 'canceled');
+    await other.stop();
   });
 
   it('waits while a quota has no room for its sandbox', async () => {

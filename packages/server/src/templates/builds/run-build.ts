@@ -96,6 +96,8 @@ export class RunBuild {
     } catch (error) {
       stopped.throwIfAborted();
       if (deadline.endedBy === 'canceled' || error instanceof BuildEndedError) return;
+      // A server that takes a build over destroys its sandbox first, which fails the step that runs in it.
+      if (!(await this.#deps.claims.renew(id, claim, clock.now()))) return;
       await this.#fail(progress.build, error, deadline, output);
     } finally {
       ended.abort();
