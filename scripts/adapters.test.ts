@@ -28,9 +28,9 @@ describe('an adapter', () => {
         assert.ok(readFileSync(page, 'utf8').includes(`adapters/${name}`), page);
     });
 
-    it(`${name} depends on the SDK alone, and is tested with the oldest version of its host that it takes`, {
-      skip: isPython && 'tests of adapters in Python pin their host by requirements-test.txt',
-    }, () => {
+    // Tests of adapters in Python pin their host by requirements-test.txt.
+    if (isPython) continue;
+    it(`${name} depends on the SDK alone, and is tested with the oldest version of its host that it takes`, () => {
       const { dependencies, peerDependencies, devDependencies } = packageOf(folder);
       assert.deepEqual(Object.keys(dependencies), ['@cloche/sdk']);
       const hosts = Object.entries(peerDependencies).map(([host, range]) => [host, String(range).replace('^', '')]);
