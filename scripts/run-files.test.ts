@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '../packages/testkit/src/eventually.ts';
 import { longestFirst, suites } from './e2e-suites.ts';
 
 const IMPORT = "import { test } from 'node:test';\n";
@@ -32,6 +34,28 @@ describe('test files of a stage', () => {
   it('run in the order in which they are given', () => {
     for (const name of ['a', 'b', 'c']) write(name, "test('passes', () => undefined);");
     assert.deepEqual(run(['c', 'a', 'b']), { status: 0, ran: ['c', 'a', 'b'] });
+  });
+
+  it('end with the program that runs them, after the last step of a global setup', async () => {
+    const log = join(folder, 'log');
+    writeFileSync(log, '');
+    const note = (text: string) => `(await import('node:fs')).appendFileSync(process.env.LOG, ${text})`;
+    writeFileSync(join(folder, 'last.mjs'), `export async function globalTeardown() { ${note("'down\\n'")}; }`);
+    write(
+      'hangs',
+      `${note("process.pid + '\\n'")};\ntest('hangs', () => new Promise(() => setInterval(() => 0, 1000)));`,
+    );
+    const { NODE_TEST_CONTEXT: _, ...env }: NodeJS.ProcessEnv = { ...process.env, LOG: log };
+    const setup = `--global-setup=${join(folder, 'last.mjs')}`;
+    const args = ['scripts/run-files.ts', setup, join(folder, 'hangs.test.mjs')];
+    const runner = spawn(process.execPath, args, { env, stdio: 'ignore' });
+    const ended = once(runner, 'exit');
+    const pid = () => Number(/^\d+$/m.exec(readFileSync(log, 'utf8'))?.[0]);
+    await eventually(() => pid() > 0, { because: 'the test has begun' });
+    runner.kill('SIGTERM');
+    assert.deepEqual(await ended, [1, null]);
+    assert.match(readFileSync(log, 'utf8'), /down/);
+    await eventually(() => !existsSync(`/proc/${pid()}`), { because: 'the process of the file has ended' });
   });
 
   it('run between the steps of a global setup, whose variables they have', () => {

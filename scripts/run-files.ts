@@ -24,10 +24,14 @@ const { values, positionals } = parseArgs({
   },
 });
 const globalSetup = values['global-setup'];
+/** Ends the processes of the files, as Node's command line does: they would outlive this one. */
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort());
 const events = run({
   files: positionals,
   concurrency: Number(values.concurrency),
   timeout: LONGEST_MS,
+  signal: interruption.signal,
   ...(globalSetup !== undefined && { globalSetupPath: globalSetup }),
 });
 events.on('test:fail', ({ todo }) => {
