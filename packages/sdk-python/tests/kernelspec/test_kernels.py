@@ -30,7 +30,7 @@ class InstalledKernels(unittest.TestCase):
 jupyter_kernel_test.TIMEOUT = support.WAIT_SECONDS
 
 
-_SCRIPTS_LACK = "kernels of JavaScript and TypeScript execute cells only"
+_SCRIPTS_LACK = "kernels of JavaScript and TypeScript do not serve it"
 
 
 def lacks(reason):
@@ -82,8 +82,8 @@ class Python(KernelTests):
 class ScriptTests(KernelTests):
     """Tests without those of what JavaScript and TypeScript lack."""
 
-    test_completion = lacks(_SCRIPTS_LACK)
-    test_inspect = lacks(_SCRIPTS_LACK)
+    completion_samples = ({"text": "JSON.pa", "matches": {"parse"}},)
+    code_inspect_sample = "JSON"
     test_is_complete = lacks(_SCRIPTS_LACK)
     test_history = lacks(_SCRIPTS_LACK)
     test_clear_output = lacks(_SCRIPTS_LACK)
