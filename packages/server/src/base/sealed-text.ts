@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { decodeExactly } from './exact-base64url.ts';
 
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
@@ -14,7 +15,8 @@ export function sealText(text: string, key: Buffer, context: string): string {
 
 /** @throws Error if `sealed` was not made by `sealText` with the same key and context. */
 export function openText(sealed: string, key: Buffer, context: string): string {
-  const bytes = Buffer.from(sealed, 'base64url');
+  const bytes = decodeExactly(sealed);
+  if (!bytes) throw new Error('the sealed text is not base64url');
   const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
   decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
   return decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');

@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Clock } from './clock.ts';
+import { decodeExactly } from './exact-base64url.ts';
 
 /** A link as a client sends it. */
 export interface GivenLink {
@@ -40,9 +41,9 @@ export class SignedLinks {
 
   /** Returns whether the service signed the link and the link has not expired. */
   isValid({ id, expires, signature }: GivenLink): boolean {
-    const given = Buffer.from(signature, 'base64url');
+    const given = decodeExactly(signature);
     const expected = this.#signatureOf(id, expires);
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return false;
+    if (given?.length !== expected.length || !timingSafeEqual(given, expected)) return false;
     return Number(expires) > this.#clock.now();
   }
 
