@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type CommandEvent, operations, type SandboxId } from '@cloche/contract';
+import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
 
 let world: CommandsWorld;
@@ -49,6 +49,20 @@ describe('a command that is waited for', () => {
       code: 'invalid_request',
     });
     assert.deepEqual(await world.listCommands(sandboxId), []);
+  });
+
+  it('is not lost when commands are listed between its record and its start', async () => {
+    const { transactions } = world;
+    const run = transactions.run.bind(transactions);
+    let listed: Command[] = [];
+    // As if the answer of the database to the commit took longer than a request of another client.
+    transactions.run = async (act, joined) => {
+      const result = await run(act, joined);
+      if (listed.length === 0) listed = await world.listCommands(sandboxId);
+      return result;
+    };
+    const { status, stdout } = await world.runCommand(sandboxId, { command: 'print x' });
+    assert.deepEqual([listed.map((command) => command.status), status, stdout], [['running'], 'exited', 'x\n']);
   });
 });
 

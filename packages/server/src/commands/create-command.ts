@@ -1,4 +1,4 @@
-import { type Command, type CreateCommandBody, LIMITS, type SandboxId } from '@cloche/contract';
+import { type Command, type CommandId, type CreateCommandBody, LIMITS, type SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
@@ -82,8 +82,11 @@ export class CreateCommand {
     const sandbox = await this.#deps.sandboxUse.ready(target, { signal, readyMs });
     const takenAt = clock.now();
     startingCommands.requireOwn(takenAt);
-    const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
-    if (record.status !== 'running') return this.#repeatAnswer(sandbox, record, request);
+    // Marked before its record can be seen as its agent's: a listing in between would count the command as lost.
+    using starting = new DisposableStack();
+    const marked = (id: CommandId) => void starting.use(startingCommands.begin(id));
+    const record = await this.#insertOrAdopt(sandbox, request, spec.cwd, marked);
+    if (record.status !== 'running') return await this.#repeatAnswer(sandbox, record, request);
     this.#markUsed(sandbox);
     const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - clock.now());
     const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
@@ -91,9 +94,9 @@ export class CreateCommand {
       startingCommands.requireOwn(takenAt);
       return agent.start(record.id, { ...start, ...capture }, limit);
     };
-    return background
+    return await (background
       ? this.#start(sandbox, record, startIn, signal)
-      : this.#run(sandbox, record, { startIn, timeoutMs: leftMs }, request);
+      : this.#run(sandbox, record, { startIn, timeoutMs: leftMs }, request));
   }
 
   /** Answers a retry for a command that has already ended, with its output if the agent still has it. */
@@ -110,9 +113,8 @@ export class CreateCommand {
   }
 
   async #start(sandbox: SandboxRecord, record: CommandRecord, startIn: StartIn, signal: AbortSignal): Promise<Command> {
-    const { startingCommands, commands, clock, commandWatches, startedWork } = this.#deps;
-    using _ = startingCommands.begin(record.id);
-    return await this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
+    const { commands, clock, commandWatches, startedWork } = this.#deps;
+    return this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
       const started = await startIn(agent, limit);
       startedWork.count(sandbox, 'commands');
       const ending = endingOf(record, started, clock.now());
@@ -128,8 +130,7 @@ export class CreateCommand {
     { startIn, timeoutMs }: { readonly startIn: StartIn; readonly timeoutMs: number | undefined },
     { signal, resultMemory }: CommandCreation,
   ): Promise<Command> {
-    const { startingCommands, commands, executions, clock, startedWork } = this.#deps;
-    using _ = startingCommands.begin(record.id);
+    const { commands, executions, clock, startedWork } = this.#deps;
     using limit = new Deadline((timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
     using _execution = executions.begin(sandbox.id, undefined, () => limit.end('canceled'));
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
@@ -189,7 +190,13 @@ export class CreateCommand {
     });
   }
 
-  async #insertOrAdopt(sandbox: SandboxRecord, request: CommandCreation, cwd: string): Promise<CommandRecord> {
+  /** @param mark is called before this server is written into the record of a command */
+  async #insertOrAdopt(
+    sandbox: SandboxRecord,
+    request: CommandCreation,
+    cwd: string,
+    mark: (id: CommandId) => void,
+  ): Promise<CommandRecord> {
     const { commands, transactions, servers, ids, clock } = this.#deps;
     const { command, user = 'user', background = false } = request.body;
     const ending = {
@@ -213,6 +220,7 @@ export class CreateCommand {
       idempotencyRecordId: request.idempotencyRecordId,
       watchedBy: servers.own,
     };
+    mark(record.id);
     const isNew = await transactions.run(async (tx) => {
       const inserted = await commands.insert(record, tx);
       if (inserted) await request.audit?.append(tx, { id: record.id, projectId: sandbox.projectId });
@@ -223,6 +231,7 @@ export class CreateCommand {
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
     const seen = asSeenIn(sandbox, first);
     if (seen.status !== 'running') return seen;
+    mark(seen.id);
     if (await commands.claimWatch(seen, servers.own)) return { ...seen, watchedBy: servers.own };
     throw unavailable('Another server works on the command; repeat the request with the same Idempotency-Key.');
   }
