@@ -1,5 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { openText, sealText } from '../base/sealed-text.ts';
 
@@ -15,33 +26,31 @@ export interface SecretKeysOptions {
 
 /**
  * The keys that encrypt the values of secrets (AES-256-GCM). One of them encrypts; the others only decrypt, until a
- * rotation has replaced what they encrypted.
+ * rotation has replaced what they encrypted. Servers with one data folder share its file, and see each other's rotations.
  *
  * SECURITY: no key is in the database (secrets.test.ts). A value is bound to the id of its secret, so it cannot be moved to
  * another row.
  */
 export class SecretKeys {
   readonly #file: string;
-  readonly #isFromSetting: boolean;
-  #keys: readonly Key[];
+  readonly #given: readonly Key[];
+  #keys: readonly Key[] = [];
 
-  private constructor(file: string, isFromSetting: boolean, keys: readonly Key[]) {
+  private constructor(file: string, given: readonly Key[]) {
     this.#file = file;
-    this.#isFromSetting = isFromSetting;
-    this.#keys = keys;
+    this.#given = given;
+    this.#read();
   }
 
   /** @throws Error for a file that others can read, or that has no key */
   static open({ setting, file }: SecretKeysOptions): SecretKeys {
-    const given = setting?.split(',').map(keyOf) ?? [];
-    const kept = readKeys(file);
-    const isFromSetting = given.length > 0;
-    const keys = new SecretKeys(file, isFromSetting, [...given, ...kept]);
-    if (keys.#keys.length === 0) keys.#write([newKey()]);
+    const keys = new SecretKeys(file, setting?.split(',').map(keyOf) ?? []);
+    if (keys.#keys.length === 0) keys.#makeFirst();
     return keys;
   }
 
   seal(value: string, secretId: string): string {
+    this.#read();
     const [current] = this.#keys;
     if (!current) throw new Error('there is no key for secrets');
     return `${current.id}.${sealText(value, current.bytes, contextOf(secretId))}`;
@@ -50,7 +59,9 @@ export class SecretKeys {
   /** @throws Error if the key is missing, or if `sealed` was changed or belongs to another secret */
   open(sealed: string, secretId: string): string {
     const [keyId, text = ''] = sealed.split('.');
-    const key = this.#keys.find(({ id }) => id === keyId);
+    const find = () => this.#keys.find(({ id }) => id === keyId);
+    if (!find()) this.#read();
+    const key = find();
     if (!key) throw new Error(`the key ${keyId} of the secret ${secretId} is missing`);
     return openText(text, key.bytes, contextOf(secretId));
   }
@@ -62,32 +73,61 @@ export class SecretKeys {
 
   /** Makes a new key that encrypts from now on. The setting's keys are the operator's to change. */
   renew(): void {
-    if (!this.#isFromSetting) this.#write([newKey(), ...this.#keys]);
+    if (this.#given.length === 0) this.#write([newKey(), ...this.#keys]);
   }
 
   /** Deletes the keys of the file that nothing is encrypted with any more. */
   forgetOthers(): void {
-    if (!this.#isFromSetting) this.#write(this.#keys.slice(0, 1));
+    if (this.#given.length === 0) this.#write(this.#keys.slice(0, 1));
+  }
+
+  #read(): void {
+    this.#keys = [...this.#given, ...readKeys(this.#file)];
+  }
+
+  /** Makes the first key of the file, unless another server that starts at the same time has made it. */
+  #makeFirst(): void {
+    const draft = this.#writeDraft([newKey()]);
+    try {
+      // Unlike `rename`, `link` replaces nothing.
+      linkSync(draft, this.#file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    } finally {
+      rmSync(draft);
+    }
+    syncFolder(dirname(this.#file));
+    this.#read();
   }
 
   /** Replaces the file atomically. The keys are used only once they are on the disk. */
   #write(keys: readonly Key[]): void {
+    renameSync(this.#writeDraft(keys), this.#file);
+    syncFolder(dirname(this.#file));
+    this.#keys = keys;
+  }
+
+  /** Writes a file of this process's own, and returns its path. */
+  #writeDraft(keys: readonly Key[]): string {
     mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
-    const draft = openSync(`${this.#file}.new`, 'w', 0o600);
+    const path = `${this.#file}.${process.pid}.new`;
+    const draft = openSync(path, 'w', 0o600);
     try {
       writeSync(draft, keys.map(({ bytes }) => `${bytes.toString('hex')}\n`).join(''));
       fsyncSync(draft);
     } finally {
       closeSync(draft);
     }
-    renameSync(`${this.#file}.new`, this.#file);
-    const folder = openSync(dirname(this.#file), 'r');
-    try {
-      fsyncSync(folder);
-    } finally {
-      closeSync(folder);
-    }
-    this.#keys = keys;
+    return path;
+  }
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
   }
 }
 
