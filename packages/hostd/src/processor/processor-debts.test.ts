@@ -47,6 +47,13 @@ describe('while processors are contended', () => {
     assert.deepEqual(after({ hog: 1, busy: 0 }, 1), ['hog']);
   });
 
+  it('a sandbox that lost its low priority gets it again when it uses more than its share again', () => {
+    const after = start();
+    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
+    assert.deepEqual(after({ hog: 1, busy: 0 }, 4), ['hog']);
+    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
+  });
+
   it('a sandbox that uses little because of its low priority keeps it', () => {
     const debts = new ProcessorDebts<string>();
     const used = new Map([

@@ -74,7 +74,8 @@ export class ProcessorDebts<Key> {
       } else {
         account.idleChecks = wants(key) ? 0 : account.idleChecks + 1;
         if (account.idleChecks < IDLE_CHECKS) continue;
-        Object.assign(account, { debtUs: 0, idleLooks: undefined });
+        account.debtUs = 0;
+        account.idleChecks = undefined;
         changed.set(key, false);
       }
     }
