@@ -42,16 +42,25 @@ describe('while processors are contended', () => {
 
   it('a sandbox loses its low priority after a second without work', () => {
     const after = start();
-    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
-    assert.deepEqual(after({ hog: 1, busy: 0 }, 3), ['busy', 'hog']);
-    assert.deepEqual(after({ hog: 1, busy: 0 }, 1), ['hog']);
+    assert.deepEqual(after({ hog: 1, other: 1, busy: 1 }, 8), ['busy', 'hog', 'other']);
+    assert.deepEqual(after({ hog: 1, other: 1, busy: 0 }, 3), ['busy', 'hog', 'other']);
+    assert.deepEqual(after({ hog: 1, other: 1, busy: 0 }, 1), ['hog', 'other']);
   });
 
   it('a sandbox that lost its low priority gets it again when it uses more than its share again', () => {
     const after = start();
-    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
-    assert.deepEqual(after({ hog: 1, busy: 0 }, 4), ['hog']);
-    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
+    const all = { hog: 1, other: 1, busy: 1 };
+    assert.deepEqual(after(all, 8), ['busy', 'hog', 'other']);
+    assert.deepEqual(after({ ...all, busy: 0 }, 4), ['hog', 'other']);
+    assert.deepEqual(after(all, 8), ['busy', 'hog', 'other']);
+  });
+
+  it('a sandbox that alone wants a processor keeps its priority, or gets it back', () => {
+    const after = start();
+    assert.deepEqual(after({ hog: 1, quiet: 0 }, 20), []);
+    assert.deepEqual(after({ hog: 1, other: 1 }, 8), ['hog', 'other']);
+    assert.deepEqual(after({ hog: 1, other: 0 }, 4), []);
+    assert.deepEqual(after({ hog: 1, other: 0.1 }, 8), ['hog']);
   });
 
   it('a sandbox that uses little because of its low priority keeps it', () => {
@@ -83,15 +92,23 @@ describe('while processors are contended', () => {
 
   it('processor time before the first check does not count', () => {
     const debts = new ProcessorDebts<string>();
+    const used = new Map([
+      ['old', 1e9],
+      ['older', 2e9],
+    ]);
     debts.update(new Map(), never);
-    assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
-    assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
+    assert.equal(debts.update(used, never).size, 0);
+    assert.equal(debts.update(used, never).size, 0);
   });
 
   it('processor time before the contention does not count', () => {
     const debts = new ProcessorDebts<string>();
-    debts.update(new Map([['busy', 0]]), never);
-    const used = new Map([['busy', 1e9]]);
+    const used = new Map([
+      ['busy', 0],
+      ['other', 0],
+    ]);
+    debts.update(used, never);
+    for (const key of used.keys()) used.set(key, 1e9);
     debts.begin(used);
     assert.equal(debts.update(used, never).size, 0);
   });
@@ -99,8 +116,12 @@ describe('while processors are contended', () => {
   it('a removed sandbox is forgotten, also when its name is used again', () => {
     const debts = new ProcessorDebts<string>();
     const after = play(debts, new Map());
-    after({ hog: 1 }, 8);
-    debts.update(new Map(), never);
-    assert.equal(debts.update(new Map([['hog', 5]]), never).size, 0);
+    assert.deepEqual(after({ hog: 1, other: 1 }, 8), ['hog', 'other']);
+    debts.update(new Map([['other', 5e6]]), never);
+    const used = new Map([
+      ['hog', 5],
+      ['other', 6e6],
+    ]);
+    assert.equal(debts.update(used, never).has('hog'), false);
   });
 });

@@ -14,21 +14,22 @@ const ACTIVE_US = 1000;
  * of the time, so the others get at least the other half.
  */
 const SHARE = 1 / 2;
-/** Consecutive checks without a runnable thread after which a sandbox loses its low priority. */
-const IDLE_CHECKS = 4;
+/** Consecutive checks after which a sandbox loses its low priority that wanted no processor, or that alone wanted one. */
+const USELESS_CHECKS = 4;
 
 interface Account {
   usedUs: number;
   debtUs: number;
   checks: number;
-  /** Undefined for a sandbox without low priority. */
-  idleChecks: number | undefined;
+  /** Consecutive checks at which its low priority served no other sandbox. Undefined without low priority. */
+  uselessChecks: number | undefined;
 }
 
 /**
  * Decides which sandboxes get a low priority while processors are contended. Time that a sandbox uses beyond its share
  * adds to its debt; above the credit, the sandbox gets a low priority. With that it gets and therefore uses little, so
- * its use cannot show when to end it. The low priority ends once the sandbox has wanted no processor for a while.
+ * its use cannot show when to end it. The low priority ends once the sandbox has wanted no processor for a while, or has
+ * been the only one that wanted it.
  */
 export class ProcessorDebts<Key> {
   readonly #accounts = new Map<Key, Account>();
@@ -55,27 +56,33 @@ export class ProcessorDebts<Key> {
           usedUs: used,
           debtUs: Math.min(0, used - LAUNCH_US),
           checks: 0,
-          idleChecks: undefined,
+          uselessChecks: undefined,
         });
       else lately.push({ key, account, us: used - account.usedUs });
     }
     const active = lately.filter(({ us }) => us > ACTIVE_US);
+    // With low priority a sandbox uses little, also if it wants much.
+    const wanting = new Set(lately.filter(({ key, account }) => account.uselessChecks !== undefined && wants(key)));
+    // A sandbox that nobody else waits for is not lowered: instances launched ahead of demand would go before it.
+    const isAlone = new Set([...active, ...wanting]).size <= 1;
     const shareUs = (SHARE * active.reduce((sum, { us }) => sum + us, 0)) / Math.max(1, active.length);
     const changed = new Map<Key, boolean>();
-    for (const { key, account, us } of lately) {
+    for (const one of lately) {
+      const { key, account, us } = one;
       account.usedUs += us;
       account.checks += 1;
       if (account.checks === LAUNCH_CHECKS) account.debtUs = Math.max(0, account.debtUs);
-      if (account.idleChecks === undefined) {
+      if (account.uselessChecks === undefined) {
+        if (isAlone) continue;
         account.debtUs = Math.max(Math.min(0, account.debtUs), account.debtUs + us - shareUs);
         if (account.debtUs <= CREDIT_US) continue;
-        account.idleChecks = 0;
+        account.uselessChecks = 0;
         changed.set(key, true);
       } else {
-        account.idleChecks = wants(key) ? 0 : account.idleChecks + 1;
-        if (account.idleChecks < IDLE_CHECKS) continue;
+        account.uselessChecks = wanting.has(one) && !isAlone ? 0 : account.uselessChecks + 1;
+        if (account.uselessChecks < USELESS_CHECKS) continue;
         account.debtUs = 0;
-        account.idleChecks = undefined;
+        account.uselessChecks = undefined;
         changed.set(key, false);
       }
     }
