@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { ErrorCode } from '@cloche/contract';
+import { Type } from 'typebox';
 import type { ApiCall } from '../../testing/call-api.ts';
 import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
+import { bodyValidator } from './request-validator.ts';
 
 let service: EchoService;
 
@@ -239,4 +241,21 @@ describe('a malformed request', () => {
       assert.ok(answer.text.length < 20_000, `${answer.text.length}`);
     }
   });
+});
+
+it('compiles a schema when the first value is checked, and only once', () => {
+  let reads = 0;
+  const schema = new Proxy(Type.Object({ name: Type.String() }), {
+    get(target, name, receiver) {
+      reads += 1;
+      return Reflect.get(target, name, receiver);
+    },
+  });
+  const validate = bodyValidator(schema);
+  assert.equal(reads, 0);
+  assert.deepEqual(validate({ name: 'x' }), { name: 'x' });
+  const compiling = reads;
+  assert.ok(compiling > 0);
+  validate({ name: 'y' });
+  assert.equal(reads, compiling);
 });
