@@ -1,6 +1,6 @@
 import type { WorkloadName } from './workloads/index.ts';
 
-/** Seeds that once violated an invariant because of a fault of the product. They are always run. */
+/** Seeds that once violated an invariant because of a fault of the product or of the invariant. They are always run. */
 export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: WorkloadName; readonly fault: string }[] =
   [
     {
@@ -24,5 +24,10 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       seed: 150_980,
       workload: 'code runs',
       fault: 'a server that had started while the database was slow ended a sandbox before its time',
+    },
+    {
+      seed: 310_504,
+      workload: 'code runs',
+      fault: 'the code of a canceled run may arrive at the agent after the answer was stored',
     },
   ];
