@@ -96,8 +96,14 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     }
   }
 
+  /** Returns the agent of the last generation of a sandbox. */
   agentOf(sandboxId: string): FakeAgent {
     return this.#instanceOf(sandboxId).agent;
+  }
+
+  /** Returns the agents of what lives, of each generation. */
+  agents(): FakeAgent[] {
+    return [...this.#instances.values()].map(({ agent }) => agent);
   }
 
   /** Adds to what the sandbox's instance has used. */
@@ -109,7 +115,9 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   }
 
   #instanceOf(sandboxId: string): FakeInstance {
-    for (const live of this.#instances.values()) if (live.instance.sandboxId === sandboxId) return live;
+    const found = [...this.#instances.values()].filter(({ instance }) => instance.sandboxId === sandboxId);
+    const latest = found.toSorted((one, other) => other.instance.generation - one.instance.generation)[0];
+    if (latest) return latest;
     throw new Error(`no instance of ${sandboxId}`);
   }
 

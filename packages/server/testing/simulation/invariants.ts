@@ -22,7 +22,7 @@ export interface Invariants {
   readonly violation: string | undefined;
   committed(): void;
   beforeStop(sandboxId: string, generation: number): void;
-  launched(sandboxId: string): void;
+  launched(): void;
   /** Notes that an agent starts a command that it did not know. */
   commandStarted(sandboxId: string, commandId: string): void;
   /** Notes an answer to the request with a key. */
@@ -51,7 +51,7 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
     time.note(`VIOLATION ${what}`);
   };
   const workload = openWorkload(violate);
-  const executing = () => runtime.instances().flatMap((each) => [...runtime.agentOf(each.sandboxId).executing]);
+  const executing = () => runtime.agents().flatMap((agent) => [...agent.executing]);
   const holds = (id: unknown, generation: unknown) =>
     runtime.instances().some((each) => each.sandboxId === id && each.generation === generation);
 
@@ -123,10 +123,8 @@ export function watchInvariants({ database, runtime, time, openWorkload }: Watch
       const isLive = row?.status === 'ready' && row.generation === generation && Number(row.expires_at) > time.now();
       if (isLive) violate(`the instance ${id}/${generation} of a live sandbox is stopped`);
     },
-    launched(sandboxId) {
-      for (const { sandboxId: id } of runtime.instances()) {
-        if (id === sandboxId) runtime.agentOf(id).onExecution = executes;
-      }
+    launched() {
+      for (const agent of runtime.agents()) agent.onExecution = executes;
     },
     answered(key, status, body) {
       if (status < 200 || status >= 300) return;

@@ -30,4 +30,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'code runs',
       fault: 'the code of a canceled run may arrive at the agent after the answer was stored',
     },
+    {
+      seed: 317_410,
+      workload: 'code runs',
+      fault: 'nobody watched what a sandbox executed that was launched anew beside its lost instance',
+    },
   ];

@@ -25,7 +25,7 @@ export interface RuntimeWorld {
   /** Called when a server asks the runtime to stop an instance, before it does. */
   readonly beforeStop: (sandboxId: string, generation: number) => void;
   /** Called after each launch. */
-  readonly launched: (sandboxId: string) => void;
+  readonly launched: () => void;
   /** Called when an agent starts a command that it did not know. */
   readonly commandStarted: (sandboxId: string, commandId: string) => void;
 }
@@ -52,7 +52,7 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
         `launch ${id}/${generation}`,
         async () => {
           const made = await runtime.launch(id, generation, spec, signal);
-          launched(id);
+          launched();
           return made;
         },
         signal,
