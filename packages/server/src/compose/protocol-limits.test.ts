@@ -1,5 +1,11 @@
-/** Rights, quotas, rate limits and audit events of each protocol beside `/v1`, on a whole server with a fake runtime. */
+/**
+ * Rights, quotas, rate limits, audit events and broken requests of each protocol beside `/v1`, on a whole server with a
+ * fake runtime.
+ */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
@@ -80,6 +86,58 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
     /** Returns what the response has to say, in whatever form the protocol gives it. */
     const send = async (key: string, sent: Request): Promise<string> => (await request(key, sent)).text();
 
+    /** Begins a request whose body has the length; the caller sends the body, or not. */
+    function begin(key: string, bodyBytes: number): ClientRequest {
+      const length = { 'content-type': 'application/json', 'content-length': bodyBytes };
+      const begun = httpRequest(tenants.server.url + creation.path, {
+        method: 'POST',
+        headers: { ...length, ...headers(key) },
+      });
+      begun.on('error', () => undefined);
+      return begun;
+    }
+
+    it('refuses a key that does not exist', async () => {
+      const { key } = await organization();
+      const refused = await request(`${key}x`, creation);
+      if (refused.status !== 401) assert.match(await refused.text(), /API key/);
+      assert.equal(await liveSandboxes(key), 0);
+    });
+
+    it('refuses a body above its limit before it has come, and goes on', async () => {
+      const { key } = await organization();
+      const begun = begin(key, TOO_LARGE_BYTES);
+      begun.flushHeaders();
+      const [response] = (await once(begun, 'response', { signal: AbortSignal.timeout(60_000) })) as [IncomingMessage];
+      assertRefused(response.statusCode, await text(response), 413);
+      begun.destroy();
+      assert.doesNotMatch(await send(key, creation), /413/);
+    });
+
+    it('does nothing for a body of which only a half comes', async () => {
+      const { key, keyId } = await organization();
+      const body = JSON.stringify(creation.body);
+      const begun = begin(key, Buffer.byteLength(body));
+      begun.write(body.slice(0, body.length / 2));
+      await once(begun, 'socket');
+      await tenants.call(key, 'GET', '/v1/sandboxes');
+      begun.destroy();
+      assert.equal(await liveSandboxes(key), 0);
+      assert.deepEqual(await auditOf(key, keyId), []);
+    });
+
+    it('refuses a body that is half a document', async () => {
+      const { key } = await organization();
+      const body = JSON.stringify(creation.body);
+      const response = await fetch(tenants.server.url + creation.path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers(key) },
+        body: body.slice(0, body.length / 2),
+      });
+      assertRefused(response.status, await response.text(), 400);
+      assert.equal(await liveSandboxes(key), 0);
+    });
+
     it('refuses a key without the scope, and writes it to the audit log', async () => {
       const { org, key } = await organization();
       const { secret, id } = (await tenants.operator('/keys', { org, scopes: ['sandbox:read'] })).key;
@@ -120,6 +178,18 @@ for (const [name, { headers, creation, use }] of Object.entries(PROTOCOLS)) {
       });
     }
   });
+}
+
+/** Exceeds the limit of each protocol. */
+const TOO_LARGE_BYTES = 2 ** 30;
+
+/** Dify's protocol answers 200 and has the status in the body. */
+function assertRefused(status: number | undefined, body: string, expected: number): void {
+  if (!(status === 200 && body.startsWith(`{"code":-${expected},`))) assert.equal(status, expected, body);
+}
+
+async function liveSandboxes(key: string): Promise<number> {
+  return (await tenants.call(key, 'GET', '/v1/sandboxes')).body.data.length;
 }
 
 let count = 0;
