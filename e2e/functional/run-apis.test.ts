@@ -193,19 +193,27 @@ describe('every run API', () => {
   });
 
   it('leaves no sandbox, also when its client goes away', async () => {
-    const gone = new AbortController();
-    const sent = fetch(`${service.url}/dify/v1/sandbox/run`, {
-      method: 'POST',
-      headers: { 'x-api-key': service.apiKey, 'content-type': 'application/json' },
-      body: JSON.stringify({ language: 'python3', code: 'import time; time.sleep(600)' }),
-      signal: gone.signal,
-    });
+    const code = 'import time; time.sleep(600)';
+    const lasting = {
+      '/dify/v1/sandbox/run': { language: 'python3', code },
+      '/piston/api/v2/execute': { language: 'python', version: '*', files: [{ content: code }], run_timeout: 600_000 },
+      '/sandbox-fusion/run_code': { language: 'python', code, run_timeout: 600 },
+    };
     const running = () =>
       liveSandboxes().then((all) => all.some(({ status }: { status: string }) => status === 'running'));
-    await eventually(running, { because: 'the program runs' });
-    gone.abort();
-    await assert.rejects(sent);
-    await eventually(async () => (await liveSandboxes()).length === 0, { because: 'the sandboxes are destroyed' });
+    for (const [path, body] of Object.entries(lasting)) {
+      const gone = new AbortController();
+      const sent = fetch(service.url + path, {
+        method: 'POST',
+        headers: { 'x-api-key': service.apiKey, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+        signal: gone.signal,
+      });
+      await eventually(running, { because: `the program of ${path} runs` });
+      gone.abort();
+      await assert.rejects(sent);
+      await eventually(async () => (await liveSandboxes()).length === 0, { because: `${path} leaves no sandbox` });
+    }
   });
 
   it('refuses a body that is too large', async () => {
