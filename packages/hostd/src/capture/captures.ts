@@ -130,7 +130,7 @@ export class Captures {
       try {
         ftruncateSync(imageFd, diskBytes);
         const either = AbortSignal.any([signal, this.#stopping.signal, AbortSignal.timeout(COPY_MS)]);
-        const copied = await copyRanges(ranges, { deviceFd, imageFd }, either);
+        const copied = await copyRanges({ ranges, deviceFd, imageFd }, either);
         const firstId = idRangeOfSlot(slot).base;
         const digest = createHash('sha256').update(`${copied.digest} ${diskBytes} ${firstId}`).digest('hex');
         const info = { digest, bytes: copied.bytes, firstId };

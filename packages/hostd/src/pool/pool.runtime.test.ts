@@ -8,6 +8,7 @@ import { initPid, recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
+import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 
 /** Answers every request, as an agent does. */
@@ -81,6 +82,20 @@ describe('instances launched ahead', () => {
     assert.deepEqual({ ...again.body, agentAnswers: true, kernelReady: first?.body.kernelReady }, first?.body);
     assert.equal((await suite.hostd.stop(first?.body.sandboxId)).status, 200);
     assert.equal((await suite.hostd.list()).length, answers.length - 1);
+  });
+
+  test('give the processor to every sandbox until they are claimed', async () => {
+    await filled(suite.hostd);
+    const weights = recordsOnDisk(suite.installation.config).map(({ record }) => processorWeight(record.init.pid));
+    const spec = await specOf(suite.installation);
+    const answers = await Promise.all(['sbx_a', 'sbx_b'].map((id) => suite.hostd.launch(id, spec)));
+    assert.ok(answers.some(({ body }) => body.agentAnswers));
+    const pids = answers.map(({ body }) => initPid(suite.installation.config, body.sandboxId));
+    await until('both have the weight of sandboxes', async () => {
+      const least = Math.min(...pids.map(processorWeight));
+      // All that may wait by default, together.
+      return weights.every((weight) => 64 * weight < least);
+    });
   });
 
   test('have the limits and the link of an instance that is launched for its sandbox', async () => {
@@ -225,4 +240,18 @@ function hasLink(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Returns the share of the processor that the instance of a process has beside others. */
+function processorWeight(pid: number): number {
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n');
+  const groups = new Map(lines.map((line) => line.split(':').slice(1) as [string, string]));
+  const [controllers = ''] = groups.keys().filter((names) => names.split(',').includes('cpu'));
+  const mountPoint = findHierarchies().find((each) =>
+    controllers === '' ? each.version === 2 : each.controllers.includes('cpu'),
+  )?.mountPoint;
+  // Its processes may be in groups below that of the instance.
+  const [, installation = '', instance = ''] = groups.get(controllers)?.split('/') ?? [];
+  const file = controllers === '' ? 'cpu.weight' : 'cpu.shares';
+  return Number(readFileSync(`${mountPoint}/${installation}/${instance}/${file}`, 'utf8'));
 }

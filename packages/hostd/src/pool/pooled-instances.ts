@@ -7,6 +7,7 @@ import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launcher } from '../launch/launcher.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
+import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
@@ -24,6 +25,7 @@ export interface PooledInstancesDeps {
   trust: TrustBundles;
   templates: LaunchableVersions;
   launcher: Launcher;
+  processor: Pick<ProcessorGroups, 'setPriority'>;
   removeInstance: (key: InstanceKey) => Promise<void>;
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
@@ -45,7 +47,7 @@ export class PooledInstances implements PoolMaker {
     { templateVersionId, network, resources }: PoolKind,
     signal: AbortSignal,
   ): Promise<void> {
-    const { egress, trust, kernels, templates, launcher, socketsDir } = this.#deps;
+    const { egress, trust, kernels, templates, launcher, processor, socketsDir } = this.#deps;
     const template = await templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
     kernels.prepare(template);
@@ -59,6 +61,7 @@ export class PooledInstances implements PoolMaker {
       // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, running);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
+      processor.setPriority(key, 'waiting');
     } catch (error) {
       await this.remove(key);
       throw error;

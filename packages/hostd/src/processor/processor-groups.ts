@@ -12,9 +12,10 @@ import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slic
 const THREAD_GROUPS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
  * Priority of an instance while processors are contended: `high` for a sandbox that uses little, then `launching` for
- * an instance launched ahead of demand, then `low` for a sandbox that used much.
+ * an instance that is launched ahead of demand, then `low` for a sandbox that used much, and `waiting` for an instance
+ * that a sandbox can claim: what it still loads ahead must not delay a sandbox, however many wait.
  */
-export type Priority = 'high' | 'launching' | 'low';
+export type Priority = 'high' | 'launching' | 'low' | 'waiting';
 
 interface Files {
   /** Reads the microseconds of processor time from a group's folder. */
@@ -85,13 +86,13 @@ export class ProcessorGroups {
 const V1: Files = {
   used: (folder) => Number(readSmallFile(join(folder, 'cpuacct.usage'))) / 1000,
   weight: 'cpu.shares',
-  weights: { high: 1024, launching: 128, low: 8 },
+  weights: { high: 1024, launching: 128, low: 8, waiting: 2 },
   threads: 'tasks',
 };
 const V2: Files = {
   used: (folder) => Number(/^usage_usec (\d+)/.exec(readSmallFile(join(folder, 'cpu.stat')))?.[1]),
   weight: 'cpu.weight',
-  weights: { high: 100, launching: 12, low: 1 },
+  weights: { high: 100, launching: 12, low: 1, waiting: 1 },
   threads: 'cgroup.threads',
 };
 
