@@ -84,18 +84,27 @@ describe('instances launched ahead', () => {
     assert.equal((await suite.hostd.list()).length, answers.length - 1);
   });
 
-  test('give the processor to every sandbox until they are claimed', async () => {
-    await filled(suite.hostd);
-    const weights = recordsOnDisk(suite.installation.config).map(({ record }) => processorWeight(record.init.pid));
-    const spec = await specOf(suite.installation);
-    const answers = await Promise.all(['sbx_a', 'sbx_b'].map((id) => suite.hostd.launch(id, spec)));
-    assert.ok(answers.some(({ body }) => body.agentAnswers));
-    const pids = answers.map(({ body }) => initPid(suite.installation.config, body.sandboxId));
-    await until('both have the weight of sandboxes', async () => {
-      const least = Math.min(...pids.map(processorWeight));
-      // All that may wait by default, together.
-      return weights.every((weight) => 64 * weight < least);
+  test('that load Python themselves leave the processor to every sandbox until they are claimed', async () => {
+    const { hostd, installation } = suite;
+    const spec = await specOf(installation);
+    await hostd.launch('sbx_captured', spec);
+    const capture = { root: 'changes', purpose: 'version', manifest: { languages: ['python'], env: {} } };
+    const { body: version } = await hostd.call('POST', '/instances/sbx_captured/1/capture', capture);
+    const ofVersion = { ...spec, source: { ...spec.source, templateVersionId: version.id } };
+    for (const id of ['sbx_a', 'sbx_b', 'sbx_c']) await hostd.launch(id, ofVersion);
+    const waiting = () =>
+      recordsOnDisk(installation.config).find(
+        ({ record }) => record.status === 'pooled' && record.templateVersionId === version.id,
+      )?.record.init.pid;
+    await until('one waits that has little of the processor', () => {
+      const pid = waiting();
+      // All that may wait by default have less than one sandbox together.
+      return pid !== undefined && 64 * processorWeight(pid) < processorWeight(initPid(installation.config, 'sbx_a'));
     });
+    const claimed = waiting() ?? 0;
+    const before = processorWeight(claimed);
+    await Promise.all(['sbx_d', 'sbx_e', 'sbx_f'].map((id) => hostd.launch(id, ofVersion)));
+    await until('it is claimed and has the weight of a sandbox', () => processorWeight(claimed) > 64 * before);
   });
 
   test('have the limits and the link of an instance that is launched for its sandbox', async () => {

@@ -8,7 +8,7 @@ import type { Launcher } from '../launch/launcher.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
-import type { LaunchableVersions } from '../storage/launchable-versions.ts';
+import { hasOwnZygote, type LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
@@ -61,7 +61,8 @@ export class PooledInstances implements PoolMaker {
       // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, running);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
-      processor.setPriority(key, 'waiting');
+      // Each of them loads Python itself, and must not delay a sandbox, however many wait.
+      if (hasOwnZygote(template)) processor.setPriority(key, 'waiting');
     } catch (error) {
       await this.remove(key);
       throw error;

@@ -13,7 +13,7 @@ const THREAD_GROUPS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
  * Priority of an instance while processors are contended: `high` for a sandbox that uses little, then `launching` for
  * an instance that is launched ahead of demand, then `low` for a sandbox that used much, and `waiting` for an instance
- * that a sandbox can claim: what it still loads ahead must not delay a sandbox, however many wait.
+ * that a sandbox can claim and that still loads much.
  */
 export type Priority = 'high' | 'launching' | 'low' | 'waiting';
 
