@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { constants, gzipSync } from 'node:zlib';
 import { Sandbox } from '@e2b/code-interpreter';
 import { RateLimitError } from 'e2b';
 import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
@@ -73,6 +74,31 @@ describe('a client of E2B that leaves', () => {
     await sandbox.commands.sendStdin(command.pid, 'another\n');
     assert.equal((await command.wait()).stdout, 'first whole\nthen another\n');
   });
+
+  const NAMED = 'content-disposition: form-data; name="file"; filename="/home/user/up/kept"';
+  const HALVES = {
+    'plain bytes': { 'content-type': 'application/octet-stream', body: 'half' },
+    gzip: {
+      'content-type': 'application/octet-stream',
+      'content-encoding': 'gzip',
+      body: gzipSync('half', { finishFlush: constants.Z_SYNC_FLUSH }),
+    },
+    'a form': { 'content-type': 'multipart/form-data; boundary=X', body: `--X\r\n${NAMED}\r\n\r\nhalf` },
+  };
+  for (const [name, { body, ...headers }] of Object.entries(HALVES)) {
+    it(`in the middle of an upload of ${name} leaves the file as it was, and no temporary one`, async () => {
+      await sandbox.files.write('up/kept', 'as it was');
+      const files = async () => (await sandbox.commands.run('ls -A up')).stdout.trim().split('\n');
+      const sent = begin('/files?path=up/kept', { ...headersOf(sandbox, BOX), ...headers, 'content-length': '1000' });
+      sent.write(body);
+      await eventually(async () => (await files()).length === 2);
+      sent.destroy();
+      await eventually(async () => (await files()).join() === 'kept');
+      assert.equal(await sandbox.files.read('up/kept'), 'as it was');
+      await sandbox.files.write('up/kept', 'the next one');
+      assert.equal(await sandbox.files.read('up/kept'), 'the next one');
+    });
+  }
 
   it('while its code runs ends the run, and its context can be used', async () => {
     const sent = begin('/execute', headersOf(sandbox, INTERPRETER));

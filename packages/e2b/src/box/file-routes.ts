@@ -1,4 +1,4 @@
-import { PassThrough, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { CommandUser, FileEntry } from '@cloche/contract';
 import multipart from '@fastify/multipart';
@@ -61,7 +61,7 @@ export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<
       return [writtenOf(await write(session, path, bytes, user))];
     }
     const written: object[] = [];
-    for await (const part of request.files()) {
+    for await (const part of filesOf(request)) {
       const { session, path, user } = open(request, part.filename);
       written.push(writtenOf(await write(session, path, part.file, user)));
     }
@@ -70,16 +70,43 @@ export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<
   });
 }
 
+/** Yields the files of a form. @throws E2bError 400 if it is no form, FastifyError if it has too many files. */
+async function* filesOf(request: FastifyRequest) {
+  try {
+    yield* request.files();
+  } catch (error) {
+    throw (error as { statusCode?: number }).statusCode === undefined ? broken(error) : error;
+  }
+}
+
 async function write({ files }: BoxSession, path: string, bytes: Readable, user: ReturnType<typeof userOf>) {
-  return files.write(path, Readable.toWeb(bytes) as ReadableStream<Uint8Array>, { user });
+  let refusal: E2bError | undefined;
+  const received = async function* (): AsyncGenerator<Uint8Array> {
+    try {
+      yield* bytes;
+    } catch (error) {
+      refusal = broken(error);
+      throw refusal;
+    }
+  };
+  return files.write(path, received(), { user }).catch((error: unknown) => {
+    throw refusal ?? error;
+  });
+}
+
+function broken(error: unknown): E2bError {
+  return new E2bError(400, `The upload is cut off or broken: ${(error as Error).message}.`);
 }
 
 function decoded(body: Readable, encoding: string | undefined): Readable {
   if (encoding === undefined || encoding === 'identity') return body;
   if (encoding !== 'gzip') throw new E2bError(415, `The content encoding "${encoding}" is unknown; use gzip.`);
-  const unzipped = body.pipe(createGunzip());
+  const unzipped = createGunzip();
+  // Not by `pipeline`, which would end the connection of a client that is to get an answer.
   body.once('error', (error) => unzipped.destroy(error));
-  return unzipped.pipe(new PassThrough());
+  // Fails perhaps before anything reads it. An error that nothing listens to would end the server.
+  unzipped.on('error', () => body.resume());
+  return body.pipe(unzipped);
 }
 
 function writtenOf({ name, type, path }: FileEntry) {
