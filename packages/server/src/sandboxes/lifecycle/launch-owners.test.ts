@@ -75,6 +75,32 @@ describe('a launch, with two servers', () => {
     assert.equal((await repositoryOf(b).find(id))?.launchOwner, 'srv_2');
   });
 
+  it('is taken over once by a server whose jobs look at the same moment', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const release = a.driver.holdLaunches();
+    const { id } = await a.create();
+    const goOn = Promise.withResolvers<void>();
+    const others = b.liveServers.others.bind(b.liveServers);
+    let looks = 0;
+    b.liveServers.others = async () => {
+      looks += 1;
+      await goOn.promise;
+      return others();
+    };
+    await a.loseLease();
+    const passes = [b.server.reconcile(), b.server.reconcile()];
+    await b.until(() => looks >= 2 || a.driver.launches.length > 1);
+    goOn.resolve();
+    await Promise.all(passes);
+    // The launch is still under way.
+    await b.server.reconcile();
+    release();
+    await b.waitFor(id, 'ready');
+    const generations = a.driver.launches.map(({ generation }) => generation);
+    assert.deepEqual(generations, [1, 2]);
+  });
+
   it('is taken over by one of many servers that look at once', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');

@@ -85,9 +85,11 @@ export class LaunchSandbox {
   }
 
   /**
-   * Relaunches a record of a server that has ended, as the next generation. Does nothing if the record has changed since.
+   * Relaunches a record of a server that has ended, as the next generation. Does nothing if the record has changed since, or
+   * if another job of this server relaunches it.
    */
   async restart(record: SandboxRecord): Promise<void> {
+    if (this.isUnderWay(record.id)) return;
     const launchOwner = this.claim(record.id);
     const next = await this.#deps.sandboxes
       .transition(record, 'relaunch', { generation: record.generation + 1, launchOwner })
