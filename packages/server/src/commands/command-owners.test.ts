@@ -7,6 +7,7 @@ import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
 import { credentialOf } from '../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../testing/test-database.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
+import { AgentError } from '../driver/runtime-driver.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 
@@ -108,6 +109,34 @@ describe('a command whose server was cut off before it started it', { skip }, ()
     await eventually(async () => (await row.executeTakeFirst())?.status === 'failed', { because: 'it is lost' });
     assert.equal((await b.runCommand(sandboxId, body, { idempotencyRecordId: 'idem_1' })).status, 'failed');
     assert.equal(b.agent(sandboxId).started, 0);
+  });
+});
+
+describe('a command that its agent refused to start', () => {
+  it('is kept if its server stands still before it removes it, and another one has started it since', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const agent = a.agent(sandboxId);
+    const [refusedOnce, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const start = agent.start.bind(agent);
+    agent.start = async () => {
+      refusedOnce.resolve();
+      await goOn.promise;
+      throw new AgentError('busy', '128 commands are already running.');
+    };
+    const request = { command: 'hang', background: true };
+    const refused = assert.rejects(a.runCommand(sandboxId, request, { idempotencyRecordId: 'idem_1' }), {
+      code: 'unavailable',
+    });
+    await refusedOnce.promise;
+    agent.start = start;
+    const { id } = await b.runCommand(sandboxId, request, { idempotencyRecordId: 'idem_1' });
+    goOn.resolve();
+    await refused;
+    assert.deepEqual([agent.started, await watcherOf(b, id)], [1, 'srv_2']);
+    await agent.kill(id, 'SIGTERM');
+    await eventually(async () => (await statusOf(b, id)) === 'killed', { because: 'its end is written' });
   });
 });
 

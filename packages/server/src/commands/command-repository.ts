@@ -1,6 +1,6 @@
 import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId } from '@cloche/contract';
-import type { Selectable } from 'kysely';
-import type { Database } from '../db/database.ts';
+import type { ExpressionBuilder, Selectable } from 'kysely';
+import type { Database, Tables } from '../db/database.ts';
 import type { CommandTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction } from '../db/transactions.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
@@ -25,8 +25,11 @@ export interface CommandRepository {
   releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
-  /** Removes the record of a command that was not started, unless its end is recorded: another server gave it up. */
-  remove(id: CommandId): Promise<void>;
+  /**
+   * Removes the record of a command that was not started, unless another server has recorded its end or works on it since
+   * `record` was read.
+   */
+  remove(record: CommandRecord): Promise<void>;
 }
 
 export class SqlCommandRepository implements CommandRepository {
@@ -93,13 +96,11 @@ export class SqlCommandRepository implements CommandRepository {
     return rows.map(toRecord);
   }
 
-  async claimWatch({ id, watchedBy }: CommandRecord, serverId: string): Promise<boolean> {
+  async claimWatch(record: CommandRecord, serverId: string): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('commands')
       .set({ watched_by: serverId })
-      .where('id', '=', id)
-      .where('status', '=', 'running')
-      .where('watched_by', watchedBy === undefined ? 'is' : '=', watchedBy ?? null)
+      .where(stillWatchedAs(record))
       .executeTakeFirst();
     return numUpdatedRows > 0n;
   }
@@ -127,13 +128,23 @@ export class SqlCommandRepository implements CommandRepository {
     return row ? toRecord(row) : ((await this.find(record.sandboxId, record.id)) ?? record);
   }
 
-  async remove(id: CommandId): Promise<void> {
-    await this.#db.deleteFrom('commands').where('id', '=', id).where('status', '=', 'running').execute();
+  async remove(record: CommandRecord): Promise<void> {
+    await this.#db.deleteFrom('commands').where(stillWatchedAs(record)).execute();
   }
 
   #of(sandboxId: SandboxId) {
     return this.#db.selectFrom('commands').selectAll().where('sandbox_id', '=', sandboxId);
   }
+}
+
+/** Returns the condition that a command runs and that the same server watches it as in `record`. */
+function stillWatchedAs({ id, watchedBy }: CommandRecord) {
+  return ({ and, eb }: ExpressionBuilder<Tables, 'commands'>) =>
+    and([
+      eb('id', '=', id),
+      eb('status', '=', 'running'),
+      watchedBy === undefined ? eb('watched_by', 'is', null) : eb('watched_by', '=', watchedBy),
+    ]);
 }
 
 /** Converts a row. The casts are sound because only this repository writes these columns. */

@@ -64,6 +64,23 @@ describe('a command that is waited for', () => {
     const { status, stdout } = await world.runCommand(sandboxId, { command: 'print x' });
     assert.deepEqual([listed.map((command) => command.status), status, stdout], [['running'], 'exited', 'x\n']);
   });
+
+  it('is not lost when another client waits for it between its record and its start', async () => {
+    const { transactions } = world;
+    const run = transactions.run.bind(transactions);
+    const seen: Command[] = [];
+    transactions.run = async (act, joined) => {
+      const result = await run(act, joined);
+      const [row] = await world.db.selectFrom('commands').select('id').execute();
+      if (row && seen.length === 0) {
+        const params = { sandboxId, commandId: row.id };
+        seen.push((await world.call(operations.getCommand, { params, query: { waitMs: 10_000 } })).command);
+      }
+      return result;
+    };
+    const { status, stdout } = await world.runCommand(sandboxId, { command: 'print x' });
+    assert.deepEqual([seen.map((command) => command.status), status, stdout], [['running'], 'exited', 'x\n']);
+  });
 });
 
 describe('a command in the background', () => {

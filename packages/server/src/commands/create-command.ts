@@ -181,7 +181,7 @@ export class CreateCommand {
         if (!(error instanceof AgentError)) throw error;
         const own = ownError('command', error);
         if (own) {
-          await commands.remove(record.id);
+          await commands.remove(record);
           throw own;
         }
         log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');

@@ -133,9 +133,10 @@ export class ReadCommands {
     }
   }
 
-  /** Returns whether another server may be about to start the command in the agent, which does not know it yet. */
-  async #mayBeStarting({ watchedBy, startedAt }: CommandRecord): Promise<boolean> {
-    const { servers, clock } = this.#deps;
+  /** Returns whether a server may be about to start the command in the agent, which does not know it yet. */
+  async #mayBeStarting({ id, watchedBy, startedAt }: CommandRecord): Promise<boolean> {
+    const { servers, startingCommands, clock } = this.#deps;
+    if (startingCommands.has(id)) return true;
     if (watchedBy === undefined || watchedBy === servers.own) return false;
     return clock.now() - startedAt < AGENT_LIMITS.startMs && (await servers.others()).has(watchedBy);
   }
