@@ -30,6 +30,8 @@ export class E2bError extends Error {
 
 function statusOf({ code, status }: ClocheError): number {
   if (GONE.has(code)) return 404;
+  // An identifier that the own client does not send, such as "..".
+  if (code === 'invalid_options') return 400;
   return status ?? 503;
 }
 

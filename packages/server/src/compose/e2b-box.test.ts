@@ -2,36 +2,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { constants, gzipSync } from 'node:zlib';
+import { BOX, type Call, type E2bBox, E2bBoxes, INTERPRETER } from '../../testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 
-const BOX = '49983';
-
 let tenants: Tenants;
+let boxes: E2bBoxes;
 before(async () => {
   tenants = await openTenants({ CLOCHE_E2B: 'on' });
+  boxes = new E2bBoxes(tenants.server.url);
 });
 after(() => tenants?.close());
-
-interface Box {
-  readonly sandboxId: string;
-  readonly token: string;
-}
-
-/** Creates a sandbox as E2B's clients do. */
-async function createBox(key: string): Promise<Box> {
-  const response = await fetch(`${tenants.server.url}/e2b/v2/sandboxes`, {
-    method: 'POST',
-    headers: { 'x-api-key': key, 'content-type': 'application/json' },
-    body: '{"templateID":"base"}',
-  });
-  const { sandboxID: sandboxId, envdAccessToken: token } = (await response.json()) as Record<string, string>;
-  assert.ok(sandboxId && token);
-  return { sandboxId, token };
-}
-
-function headersOf({ sandboxId, token }: Box, port: string): Record<string, string> {
-  return { 'e2b-sandbox-id': sandboxId, 'e2b-sandbox-port': port, 'x-access-token': token };
-}
 
 describe('an upload by E2B’s protocol', () => {
   const PATH = '/e2b-box/files?path=/workspace/kept';
@@ -41,17 +21,21 @@ describe('an upload by E2B’s protocol', () => {
   const begunForm = '--X\r\ncontent-disposition: form-data; name="file"; filename="/workspace/kept"\r\n\r\nhalf';
   const begunGzip = gzipSync('half', { finishFlush: constants.Z_SYNC_FLUSH });
 
-  let box: Box;
+  let box: E2bBox;
   before(async () => {
-    box = await createBox(tenants.keys.whole);
+    box = await boxes.create(tenants.keys.whole);
   });
 
   function upload(headers: Record<string, string>, body: string | Uint8Array<ArrayBuffer>): Promise<Response> {
-    return fetch(tenants.server.url + PATH, { method: 'POST', headers: { ...headersOf(box, BOX), ...headers }, body });
+    return fetch(tenants.server.url + PATH, {
+      method: 'POST',
+      headers: { ...boxes.headers(box, BOX), ...headers },
+      body,
+    });
   }
 
   async function content(): Promise<string> {
-    return (await fetch(tenants.server.url + PATH, { headers: headersOf(box, BOX) })).text();
+    return (await fetch(tenants.server.url + PATH, { headers: boxes.headers(box, BOX) })).text();
   }
 
   const BROKEN: Readonly<Record<string, readonly [Record<string, string>, string | Uint8Array<ArrayBuffer>]>> = {
@@ -74,3 +58,96 @@ describe('an upload by E2B’s protocol', () => {
     });
   }
 });
+
+describe('the code interpreter of E2B’s protocol', () => {
+  /** Each request that names a context. */
+  const OF_CONTEXT: Readonly<Record<string, (id: string) => Call>> = {
+    'a run': (id) => ({ port: INTERPRETER, path: '/execute', body: { code: 'set kept changed', context_id: id } }),
+    'an end': (id) => ({ port: INTERPRETER, method: 'DELETE', path: `/contexts/${id}` }),
+    'a restart': (id) => ({ port: INTERPRETER, path: `/contexts/${id}/restart` }),
+  };
+
+  for (const [name, request] of Object.entries(OF_CONTEXT)) {
+    it(`refuses ${name} in a context that is unknown, or of another sandbox or organization`, async () => {
+      const [own, another, foreign] = await Promise.all([
+        boxes.create(tenants.keys.whole),
+        boxes.create(tenants.keys.whole),
+        boxes.create(tenants.keys.foreign),
+      ]);
+      const theirs = await createContext(tenants.keys.foreign, foreign);
+      const others = await createContext(tenants.keys.whole, another);
+      for (const id of [theirs, others, `cctx_${'0'.repeat(20)}`]) {
+        const refused = await boxes.call(own, request(id));
+        assert.equal(refused.status, 404, id);
+        assert.match(await refused.text(), /not_found/);
+      }
+      for (const id of ['none', 'x'.repeat(80)]) {
+        const { status } = await boxes.call(own, request(id));
+        assert.ok(status === 400 || status === 404, `${id}: ${status}`);
+      }
+      for (const [box, id] of [
+        [foreign, theirs],
+        [another, others],
+      ] as const) {
+        assert.equal(await execute(box, id, 'get kept'), 'as-it-was\n');
+      }
+    });
+  }
+
+  it('refuses a context whose name is a part of a path', async () => {
+    const box = await boxes.create(tenants.keys.whole);
+    for (const id of ['.', '..', '../contexts']) {
+      const { status } = await boxes.call(box, {
+        port: INTERPRETER,
+        path: '/execute',
+        body: { code: '1', context_id: id },
+      });
+      assert.ok(status === 400 || status === 404, `${id}: ${status}`);
+    }
+  });
+
+  it('refuses a token that is missing, wrong, or of another sandbox or organization', async () => {
+    const [own, another, foreign] = await Promise.all([
+      boxes.create(tenants.keys.whole),
+      boxes.create(tenants.keys.whole),
+      boxes.create(tenants.keys.foreign),
+    ]);
+    const id = await createContext(tenants.keys.whole, own);
+    const requests = [
+      ...Object.values(OF_CONTEXT).map((request) => request(id)),
+      { port: INTERPRETER, path: '/execute', body: { code: 'print 1' } },
+      { port: INTERPRETER, path: '/contexts' },
+      { port: INTERPRETER, method: 'GET', path: '/contexts' },
+    ];
+    for (const token of ['', 'x', `${own.token}x`, own.token.slice(1), another.token, foreign.token]) {
+      for (const request of requests) {
+        assert.equal((await boxes.call({ ...own, token }, request)).status, 401, `${request.path} with ${token}`);
+      }
+    }
+    assert.equal(await execute(own, id, 'get kept'), 'as-it-was\n');
+    const { data } = (await tenants.call(tenants.keys.whole, 'GET', contextsOf(own))).body;
+    assert.deepEqual(
+      data.map((context: { id: string }) => context.id),
+      [id],
+    );
+  });
+});
+
+const contextsOf = ({ sandboxId }: E2bBox) => `/v1/sandboxes/${sandboxId}/code/contexts`;
+
+/** Creates a context with a variable. */
+async function createContext(key: string, box: E2bBox): Promise<string> {
+  const { id } = (
+    await tenants.call(key, 'POST', contextsOf(box), { body: { language: 'python' }, idempotencyKey: box.sandboxId })
+  ).body.context;
+  await execute(box, id, 'set kept as-it-was');
+  return id;
+}
+
+/** Returns what code prints in a context. */
+async function execute(box: E2bBox, id: string, code: string): Promise<string> {
+  const response = await boxes.call(box, { port: INTERPRETER, path: '/execute', body: { code, context_id: id } });
+  const lines = (await response.text()).trim().split('\n');
+  const printed = lines.map((line) => JSON.parse(line)).filter(({ type }) => type === 'stdout');
+  return printed.map(({ text }) => text).join('');
+}
