@@ -37,6 +37,19 @@ describe('a command in the background, with several servers', { skip }, () => {
     assert.equal((await b.getCommand(sandboxId, id)).status, 'killed');
   });
 
+  it('stays with the server that watches it when the first one, which stood still, gives up its commands', async () => {
+    await using a = await openCommands();
+    await using b = await a.beside('srv_2');
+    const sandboxId = await a.createReady();
+    const { id } = await a.runCommand(sandboxId, { command: 'hang', background: true });
+    await a.loseLease();
+    await eventually(async () => (await watcherOf(b, id)) === 'srv_2', { because: 'the other server watches it' });
+    await a.stopCommands();
+    assert.equal(await watcherOf(b, id), 'srv_2');
+    await b.agent(sandboxId).kill(id, 'SIGTERM');
+    await eventually(async () => (await statusOf(b, id)) === 'killed', { because: 'its end is written' });
+  });
+
   it('is watched by another one at once when its server stops', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');

@@ -101,6 +101,20 @@ describe('a launch, with two servers', () => {
     assert.deepEqual(generations, [1, 2]);
   });
 
+  it('stays with the server that has taken it over when the first one, which stood still, gives up its launches', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const release = a.driver.holdLaunches();
+    const { id } = await a.create();
+    await a.loseLease();
+    await b.server.reconcile();
+    await b.until(async () => (await repositoryOf(b).find(id))?.launchOwner === 'srv_2');
+    await repositoryOf(a).releaseLaunches('srv_1');
+    assert.equal((await repositoryOf(b).find(id))?.launchOwner, 'srv_2');
+    release();
+    await b.waitFor(id, 'ready');
+  });
+
   it('is taken over by one of many servers that look at once', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
