@@ -50,10 +50,14 @@ const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder)
 });
 /** Time of the files of one stage. The longest takes twelve minutes. */
 const LONGEST_MS = 25 * 60_000;
-/** Exceeds the number of processors by one, because many tests wait more than they compute. */
-const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
-/** Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. */
-const GROUPED = /^packages\/(cli|hostd|sdk|server)\//;
+/** Exceeds the number of processors, because many tests wait more than they compute. Beside tests of the host, by one only. */
+const UNIT_CONCURRENCY = Math.min(availableParallelism() + 2, 8);
+const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
+/**
+ * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of egress
+ * measure the memory of their process.
+ */
+const GROUPED = /^packages\/((cli|hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
 /** Test files with a service for those that need none of their own. A file computes for half of its time. */
 const E2E = { concurrency: 4, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
@@ -69,7 +73,7 @@ const stages: Stage[] = [
     name: 'postgres',
     files: postgresTests,
     grouped: GROUPED,
-    concurrency: UNIT_CONCURRENCY,
+    concurrency: POSTGRES_CONCURRENCY,
     globalSetup: 'packages/server/testing/postgres/global-setup.ts',
     install: installPostgres,
   },
