@@ -38,7 +38,10 @@ export class TestServers implements AsyncDisposable {
   }
 }
 
-/** Resolves when notifications of other servers are heard. */
+/**
+ * Resolves when notifications of other servers are heard. Call it before any wait after they are opened: they tell their
+ * listeners once that the connection is there.
+ */
 export async function listens(notifications: Notifications): Promise<void> {
   let isListening = false;
   const missed = () => {

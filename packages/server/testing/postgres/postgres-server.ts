@@ -138,7 +138,7 @@ export async function createEmptyDatabase(sockets: string, name: string): Promis
 }
 
 /** Returns how to start a program as a user without rights, who also owns the folder: PostgreSQL refuses root. */
-async function unprivileged(folder: string): Promise<string[]> {
+export async function unprivileged(folder: string): Promise<string[]> {
   const deathSignal = ['setpriv', '--pdeathsig=QUIT'];
   if (process.getuid?.() !== 0) return deathSignal;
   const { stdout } = await run('id', ['--user', 'postgres']);

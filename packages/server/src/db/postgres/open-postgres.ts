@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { Client } from 'pg';
 import type { Database } from '../database.ts';
 import { usePool } from '../postgres-database.ts';
-import { describeFailure, type Target } from './postgres-errors.ts';
+import { describeFailure, describeShortage, type Target } from './postgres-errors.ts';
 import { kyselyOf, PostgresPool } from './postgres-pool.ts';
 
 /** Oldest version that the tests run with, as in `server_version_num`. */
@@ -38,6 +38,9 @@ export async function openPostgres(url: string): Promise<Database> {
   return db;
 }
 
+/** `unavailable` wraps the failure of the connection. */
+const causeOf = (error: unknown) => (error instanceof Error && error.cause !== undefined ? error.cause : error);
+
 async function problemOf(db: Database, target: Target): Promise<string | undefined> {
   const { server, user, database } = target;
   const { rows } = await sql<Examined>`
@@ -46,8 +49,7 @@ async function problemOf(db: Database, target: Target): Promise<string | undefin
       has_schema_privilege(current_schema(), 'create') as may_create, pg_is_in_recovery() as is_standby`
     .execute(db)
     .catch((error: unknown) => {
-      // `unavailable` wraps the failure of the connection.
-      const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+      const cause = causeOf(error);
       throw new Error(describeFailure(cause, target), { cause });
     });
   const [found] = rows;
@@ -62,7 +64,31 @@ async function problemOf(db: Database, target: Target): Promise<string | undefin
       `the user "${user}" may not create tables in the database "${database}" at ${server}; make the user the owner of ` +
       `the database: alter database "${database}" owner to "${user}"`
     );
-  return undefined;
+  return poolerProblemOf(db, target);
+}
+
+/**
+ * Returns what is wrong with a pooler between this process and PostgreSQL, if there is one. If it pools transactions or
+ * statements, then prepared statements, limits of time and `listen` belong to a session that the next statement of their
+ * connection may not have.
+ */
+async function poolerProblemOf(db: Database, target: Target): Promise<string | undefined> {
+  return db.connection().execute(async (one) => {
+    const before = await backendOf(one);
+    const other = await db.connection().execute(backendOf).catch(causeOf);
+    if (other instanceof Error) return describeShortage(other, target);
+    if (before !== other && before === (await backendOf(one))) return undefined;
+    return (
+      `the pooler at ${target.server} gives the session of one connection to another; set its pool mode to session ` +
+      '(pool_mode = session in PgBouncer), or name PostgreSQL itself in CLOCHE_DATABASE_URL'
+    );
+  });
+}
+
+/** Returns the id of the process of PostgreSQL that executes a statement of this connection. */
+async function backendOf(connection: Database): Promise<number | undefined> {
+  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(connection);
+  return rows[0]?.pid;
 }
 
 /** Returns what the URL and the environment of `pg` (PGUSER, PGDATABASE) name, without the password. */

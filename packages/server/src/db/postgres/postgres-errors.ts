@@ -8,6 +8,8 @@ const PASSING: readonly string[] = [
   // A deadlock, a lock or a statement that took too long, a transaction that stood still.
   ...['40P01', '55P03', '57014', '25P03'],
 ];
+/** Connections that a server takes: 16 of its pool, one for its lease and one for notifications. */
+const CONNECTIONS_OF_A_SERVER = 18;
 /** Messages of `pg` for a lost connection, which has no code. */
 const LOST =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed)/;
@@ -38,10 +40,18 @@ export function describeFailure(error: unknown, { server, user, database }: Targ
     case '3D000':
       return `PostgreSQL at ${server} has no database "${database}"; create it: createdb --owner=${user} ${database}`;
     case '53300':
-      return `PostgreSQL at ${server} has no free connection (${message}); raise its max_connections: a server of Cloche takes up to 17`;
+      return `PostgreSQL at ${server} has no free connection (${message}); raise its max_connections: a server of Cloche takes up to ${CONNECTIONS_OF_A_SERVER}`;
     default:
       return `PostgreSQL at ${server} cannot be used: ${message || code}; start it, or correct CLOCHE_DATABASE_URL`;
   }
+}
+
+/** Returns what the operator can do about a second connection that cannot be made while there is one. */
+export function describeShortage({ message }: Error, { server }: Target): string {
+  return (
+    `${server} gives one connection to PostgreSQL, but no second one (${message}); a server of Cloche takes up to ` +
+    `${CONNECTIONS_OF_A_SERVER}: raise default_pool_size of PgBouncer, or max_connections of PostgreSQL`
+  );
 }
 
 export interface Target {

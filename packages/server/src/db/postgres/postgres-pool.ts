@@ -8,7 +8,7 @@ import {
   type PostgresQueryResult,
   replaceWithNoncontingentExpression,
 } from 'kysely';
-import { Pool, type PoolClient, types } from 'pg';
+import { type Client, Pool, type PoolClient, types } from 'pg';
 import type { Database, Tables } from '../database.ts';
 import type { PostgresStatements } from '../postgres-database.ts';
 import { Transaction } from '../transactions.ts';
@@ -27,8 +27,13 @@ const ANSWER_MS = 40_000;
 const IDLE_TRANSACTION_MS = 30_000;
 const IDLE_CONNECTION_MS = 60_000;
 
-/** The locks of the repositories suffice at this level, which the server's default may differ from. */
-const SESSION = 'set session characteristics as transaction isolation level read committed';
+/**
+ * Returns the statements that a new connection begins with. PgBouncer refuses limits of time as parameters of a connection's
+ * start. The locks of the repositories suffice at this level of isolation, which PostgreSQL's default may differ from.
+ */
+const sessionOf = (statementMs: number) =>
+  'set session characteristics as transaction isolation level read committed; ' +
+  `set statement_timeout = ${statementMs}; set idle_in_transaction_session_timeout = ${IDLE_TRANSACTION_MS}`;
 
 /** `bigint`, and `numeric`, which sums of `bigint` have. */
 const NUMBER_TYPES: readonly number[] = [20, 1700];
@@ -56,15 +61,18 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
   constructor(url: string, { connections = MAX_CONNECTIONS, answerMs = ANSWER_MS }: PoolOptions = {}) {
     this.#url = url;
     this.#answerMs = answerMs;
+    const session = sessionOf(Math.min(STATEMENT_MS, answerMs));
     this.#pool = new Pool({
       connectionString: url,
       max: connections,
       connectionTimeoutMillis: CONNECT_MS,
       idleTimeoutMillis: IDLE_CONNECTION_MS,
-      statement_timeout: Math.min(STATEMENT_MS, answerMs),
-      idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
       keepAlive: true,
-      onConnect: async (client) => void (await client.query(SESSION)),
+      // A pooler accepts a connection before it has one to PostgreSQL, which the first statement then waits for.
+      onConnect: async (client) => {
+        // Sound: the pool makes its clients of this class.
+        await within(CONNECT_MS, client as Client, () => client.query(session));
+      },
       application_name: 'cloche',
       types: {
         getTypeParser: (oid, format) => (NUMBER_TYPES.includes(oid) ? toNumber : types.getTypeParser(oid, format)),
@@ -124,14 +132,11 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     values: readonly unknown[],
     isUnlimited: boolean,
   ): Promise<PostgresQueryResult<unknown>> {
-    // Ending a connection rejects its query, and the pool then removes it.
-    const limit = isUnlimited ? undefined : setTimeout(() => void client.end(), this.#answerMs);
+    const execute = () => this.#execute(client, text, values.map(storable));
     try {
-      return await this.#execute(client, text, values.map(storable));
+      return await (isUnlimited ? execute() : within(this.#answerMs, client, execute));
     } catch (error) {
       throw passingFailure(error) ?? error;
-    } finally {
-      clearTimeout(limit);
     }
   }
 
@@ -156,6 +161,16 @@ export function kyselyOf(pool: PostgresPool): Database {
   // PostgreSQL refuses an empty list, which SQLite takes.
   const emptyLists = new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression });
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [emptyLists] });
+}
+
+/** Ends the connection after `ms`, which rejects the query that `act` waits for. The pool then removes the connection. */
+async function within<T>(ms: number, client: Client, act: () => Promise<T>): Promise<T> {
+  const limit = setTimeout(() => void client.end(), ms);
+  try {
+    return await act();
+  } finally {
+    clearTimeout(limit);
+  }
 }
 
 /** Sound: Kysely's type names the commands that it knows, and it treats all others as a query without effect. */
