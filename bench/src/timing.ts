@@ -8,8 +8,6 @@ export async function timed(act: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
-type Act = (round: number) => Promise<number>;
-
 export async function repeat(times: number, act: (index: number) => Promise<number>): Promise<number[]> {
   const all: number[] = [];
   for (let index = 0; index < times; index++) all.push(await act(index));
@@ -20,12 +18,12 @@ export async function repeat(times: number, act: (index: number) => Promise<numb
  * Measures subject and peer in turns, so that other load on the machine affects both. Each act resolves with its own
  * measured value. A peer that could not be started is undefined and has no values.
  */
-export async function inTurns<Name extends string>(
+export async function inTurns<Name extends string, Value = number>(
   rounds: number,
-  acts: Readonly<Record<Name, Act | undefined>>,
-): Promise<Record<Name, number[]>> {
+  acts: Readonly<Record<Name, ((round: number) => Promise<Value>) | undefined>>,
+): Promise<Record<Name, Value[]>> {
   const names = Object.keys(acts) as Name[];
-  const values = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
+  const values = Object.fromEntries(names.map((name) => [name, [] as Value[]])) as Record<Name, Value[]>;
   for (let round = 0; round < rounds; round++) {
     // The order is reversed in each round, so that no one is always first.
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
