@@ -7,6 +7,10 @@ import { kindOf } from './database-kind.ts';
 const EXACT_MS = 100;
 /** Most comparisons of a starting server. */
 const FIRST_COMPARISONS = 4;
+/** By how much two clocks may drift apart: programs that set the time, such as chrony, slow or speed up each by 1/2000. */
+const DRIFT = 1 / 1000;
+/** What either clock may be rounded by. */
+const RESOLUTION_MS = 1;
 
 export interface SharedClock extends Clock {
   /** Compares the clock with that of the database. Call it at each heartbeat. */
@@ -28,6 +32,8 @@ export async function openClock(db: Database, elapsed?: () => number): Promise<S
 interface Offset {
   readonly low: number;
   readonly high: number;
+  /** Time of the comparison, by the clock of this process. */
+  readonly at: number;
 }
 
 /** The clock of the database, counted on by the clock of this process between two comparisons. */
@@ -59,10 +65,15 @@ export class DatabaseClock implements SharedClock {
     const [row] = (await query.execute(this.#db)).rows;
     const after = this.#elapsed();
     if (!row) return;
-    const seen = { low: row.at - after, high: row.at - before };
+    const seen = { low: row.at - after, high: row.at - before, at: after };
     const known = this.#offset ?? seen;
-    const both = { low: Math.max(known.low, seen.low), high: Math.min(known.high, seen.high) };
-    // They contradict each other if a clock was set, or the clocks run at different speeds.
+    const drift = RESOLUTION_MS + (after - known.at) * DRIFT;
+    const both = {
+      low: Math.max(known.low - drift, seen.low),
+      high: Math.min(known.high + drift, seen.high),
+      at: after,
+    };
+    // They contradict each other if a clock was set.
     this.#offset = both.low <= both.high ? both : seen;
   }
 }

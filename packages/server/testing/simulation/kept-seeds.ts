@@ -35,4 +35,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'code runs',
       fault: 'nobody watched what a sandbox executed that was launched anew beside its lost instance',
     },
+    {
+      seed: 503_142,
+      workload: 'code runs',
+      fault: 'a slow comparison that drift alone contradicted moved the clock of a server by half its duration',
+    },
   ];
