@@ -193,10 +193,12 @@ async def answer_input():
         prompt = await ensure_async(client.get_stdin_msg(timeout=120))
         assert prompt["content"]["prompt"] == "Who? ", prompt
         client.input("Ada")
-        while True:
+        printed = ""
+        while not printed.endswith("\n"):
             message = await ensure_async(client.get_iopub_msg(timeout=120))
             if message["msg_type"] == "stream":
-                return message["content"]["text"]
+                printed += message["content"]["text"]
+        return printed
     finally:
         client.stop_channels()
         await ensure_async(manager.shutdown_kernel(now=True))

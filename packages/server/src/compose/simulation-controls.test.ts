@@ -18,7 +18,7 @@ const CONTROLS: readonly {
   { without: 'answer of a revocation', workload: 'API keys', from: 0, violation: /accepted after the answer/ },
   { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
-  { without: 'first ending of a command', workload: 'commands', from: 2_200, violation: /and then as/ },
+  { without: 'first ending of a command', workload: 'commands', from: 41_900, violation: /and then as/ },
   { without: 'owner of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'owner of an answer', workload: 'code runs', from: 206, violation: /was answered with/ },
   { without: 'generation of a stop', workload: 'code runs', from: 5_014, violation: /live sandbox is stopped/ },

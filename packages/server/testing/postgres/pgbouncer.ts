@@ -13,17 +13,17 @@ import { OWNER, unprivileged, urlOf } from './postgres-server.ts';
 const PACKAGE = 'pgbouncer';
 const PROGRAM = '/usr/sbin/pgbouncer';
 
-/** Installs Debian's PgBouncer if it is missing. Returns the reason why that is impossible, if there is one. */
-export async function installPgBouncer(): Promise<string | undefined> {
-  if (existsSync(PROGRAM)) return undefined;
-  if (process.getuid?.() !== 0) return `${PACKAGE} is not installed; root can install it`;
+/** Why PgBouncer cannot be here; false if it is, or can be installed. */
+export const LACKS_PGBOUNCER =
+  !existsSync(PROGRAM) && process.getuid?.() !== 0 && `${PACKAGE} is not installed; root can install it`;
+
+/** Installs Debian's PgBouncer if it is missing. */
+export async function installPgBouncer(): Promise<void> {
+  if (existsSync(PROGRAM)) return;
   const folder = await mkdtemp(join(tmpdir(), 'cloche-install-pgbouncer-'));
   try {
     await withoutOwnService(PACKAGE);
     await installAptPackages([PACKAGE], join(folder, 'apt.log'));
-    return undefined;
-  } catch (error) {
-    return `${PACKAGE} cannot be installed: ${error}`;
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -1,10 +1,15 @@
 /** Servers behind a real PgBouncer. */
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { sql } from 'kysely';
 import { pythonCode } from '../../../testing/echo-service.ts';
-import { installPgBouncer, type PgBouncerSettings, startPgBouncer } from '../../../testing/postgres/pgbouncer.ts';
+import {
+  installPgBouncer,
+  LACKS_PGBOUNCER,
+  type PgBouncerSettings,
+  startPgBouncer,
+} from '../../../testing/postgres/pgbouncer.ts';
 import { createEmptyDatabase, SOCKETS, urlOf } from '../../../testing/postgres/postgres-server.ts';
 import { listens, NEEDS_POSTGRES } from '../../../testing/servers.ts';
 import { WholeServers } from '../../../testing/whole-servers.ts';
@@ -12,9 +17,10 @@ import { openNotifications } from '../notifications.ts';
 import { openDatabase } from '../open-database.ts';
 
 const postgres = process.env[SOCKETS] ?? '';
-const skip = NEEDS_POSTGRES || ((await installPgBouncer()) ?? false);
 
-describe('PgBouncer', { skip }, () => {
+describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
+  before(installPgBouncer);
+
   it('carries whole servers in its session mode: a sandbox of one runs code sent to the other', async () => {
     await createEmptyDatabase(postgres, 'bounced');
     await using bouncer = await startPgBouncer(postgres, { pool_mode: 'session' });
