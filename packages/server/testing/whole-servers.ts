@@ -36,9 +36,13 @@ export class WholeServers implements AsyncDisposable {
     settings: Readonly<Record<string, string>> = {},
   ): Promise<WholeServers> {
     const servers = new WholeServers(url, settings);
+    await using opened = new AsyncDisposableStack();
+    opened.use(servers);
     // The first one makes the organization and its key.
     await servers.start();
-    await Promise.all(Array.from({ length: count - 1 }, () => servers.start()));
+    const others = await Promise.allSettled(Array.from({ length: count - 1 }, () => servers.start()));
+    for (const other of others) if (other.status === 'rejected') throw other.reason;
+    opened.move();
     return servers;
   }
 

@@ -98,6 +98,8 @@ describe('a revocation with several servers', { skip: NEEDS_POSTGRES }, () => {
     await revoked;
     clearInterval(looking);
     assert.deepEqual(await Promise.all(others.map(isAccepted)), [false, false]);
+    // Also waits for the looks before it.
+    for (const { keyCaches } of others) await keyCaches.look();
   });
 
   it('does not wait for a server that has stopped', async () => {

@@ -41,7 +41,8 @@ const STANDBY =
 
 const OPTIONS: Readonly<Record<string, string>> = {
   listen_addresses: '',
-  max_connections: '200',
+  // Several test files run ten servers each at a time, and a server takes up to 18 connections.
+  max_connections: '800',
   shared_buffers: '64MB',
   // A crash of the machine loses the databases, and nobody needs them.
   fsync: 'off',
