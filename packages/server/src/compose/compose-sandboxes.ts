@@ -26,6 +26,7 @@ import { metricsRoutes } from '../metrics/metrics-routes.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
+import { LookUpRun } from '../runs/look-up-run.ts';
 import { PromoteOutputs } from '../runs/promote-outputs.ts';
 import { ResolveRun } from '../runs/resolve-run.ts';
 import { RunCode } from '../runs/run-code.ts';
@@ -249,7 +250,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       }),
       ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
       ...contextRoutes(createContext, changeContext),
-      ...runRoutes(runs, isShared ? (request) => resolveRun.lookUp(request) : undefined),
+      ...runRoutes(runs, isShared ? new LookUpRun(db) : undefined),
       ...fileRoutes(new AccessFiles(shared)),
     ],
     async start() {

@@ -82,25 +82,25 @@ export class SqlContextRepository implements ContextRepository {
   async find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined> {
     return this.#found.find(`${sandboxId} ${id}`, async () => {
       const [row] = (await this.#findById({ sandboxId, id })).rows;
-      return row && toRecord(row);
+      return row && toContextRecord(row);
     });
   }
 
   async findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined> {
     const row = await this.#of(sandboxId).where('idempotency_record_id', '=', recordId).executeTakeFirst();
-    return row && toRecord(row);
+    return row && toContextRecord(row);
   }
 
   async findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined> {
     return this.#foundDefaults.find(`${sandboxId} ${language}`, async () => {
       const [row] = (await this.#findDefault({ sandboxId, language })).rows;
-      return row && toRecord(row);
+      return row && toContextRecord(row);
     });
   }
 
   async list(sandboxId: SandboxId): Promise<ContextRecord[]> {
     const query = this.#of(sandboxId).where('deleted_at', 'is', null).orderBy('created_at').orderBy('id');
-    return (await query.execute()).map(toRecord);
+    return (await query.execute()).map(toContextRecord);
   }
 
   async markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined> {
@@ -111,7 +111,7 @@ export class SqlContextRepository implements ContextRepository {
       .where('deleted_at', 'is', null)
       .returningAll()
       .executeTakeFirst();
-    return row && toRecord(row);
+    return row && toContextRecord(row);
   }
 
   async remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean> {
@@ -133,7 +133,7 @@ export class SqlContextRepository implements ContextRepository {
 }
 
 /** Converts a row. The casts are sound because only this repository writes these columns. */
-function toRecord(row: Selectable<CodeContextTable>): ContextRecord {
+export function toContextRecord(row: Selectable<CodeContextTable>): ContextRecord {
   return {
     id: row.id as ContextId,
     sandboxId: row.sandbox_id as SandboxId,

@@ -23,12 +23,13 @@ export interface RunRequest {
   readonly signal: AbortSignal;
   readonly claimedRecord?: ClaimedRecord | undefined;
   readonly resultMemory: ResultMemory;
-  /** Result of `ResolveRun.lookUp`, if it was called when the request came in. */
+  /** Result of `LookUpRun.lookUp`, if it was called when the request came in. */
   readonly lookedUp?: LookedUpRun | undefined;
 }
 
 /** What a run needs of the database, as reads that have begun. */
 export interface LookedUpRun {
+  /** Rejects as `SandboxAccess.getLive` does. */
   readonly sandbox: Promise<SandboxRecord>;
   /** Undefined if there is no such context, or no default one yet. */
   readonly context: Promise<ContextRecord | undefined>;
@@ -85,19 +86,6 @@ export class ResolveRun {
       claimedRecord,
       resultMemory,
     };
-  }
-
-  /** Begins to read the sandbox and the context of a run, at once and without a decision about it. */
-  lookUp({ credential, params, body }: Pick<RunRequest, 'credential' | 'params' | 'body'>): LookedUpRun {
-    const sandbox = this.#access.getLive(credential, params.sandboxId);
-    const { contextId, language } = body;
-    const context =
-      contextId === undefined
-        ? this.#contexts.findDefault(params.sandboxId, language)
-        : this.#contexts.find(params.sandboxId, contextId);
-    // A request that is replayed or refused awaits neither.
-    for (const read of [sandbox, context]) read.catch(() => undefined);
-    return { sandbox, context };
   }
 
   async #getDefaultContext(

@@ -1,10 +1,12 @@
 import { operations, sendKernelMessage } from '@cloche/contract';
 import { type Route, route, streamRoute } from '../http/route.ts';
-import type { LookedUpRun, ResolveRun } from './resolve-run.ts';
+import type { LookUpRun } from './look-up-run.ts';
+import type { LookedUpRun } from './resolve-run.ts';
 import type { RunCode } from './run-code.ts';
 
-/** @param lookUp undefined where look-ups take no time, so that they need not begin before the claim of a request */
-export function runRoutes(runs: RunCode, lookUp: ResolveRun['lookUp'] | undefined): Route[] {
+/** @param lookUpRun undefined where look-ups take no time, so that they need not begin before the claim of a request */
+export function runRoutes(runs: RunCode, lookUpRun: LookUpRun | undefined): Route[] {
+  const lookUp = lookUpRun && ((request: Parameters<LookUpRun['lookUp']>[0]) => lookUpRun.lookUp(request));
   // Sound: `lookUp` returned it.
   const withLookUp = <R extends { readonly lookedUp?: unknown }>(request: R) => ({
     ...request,

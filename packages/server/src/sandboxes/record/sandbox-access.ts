@@ -15,16 +15,20 @@ export class SandboxAccess {
 
   /** @throws AppError `not_found` (unknown, or another organization's), `forbidden` (a project outside the key's). */
   async get(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
-    const record = await this.#sandboxes.find(id);
-    if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
-    requireProject(credential, record.projectId, `project of the sandbox "${id}"`);
-    return record;
+    return requireAccess(credential, id, await this.#sandboxes.find(id));
   }
 
   /** @throws AppError as `get` does, and `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live. */
   async getLive(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
     return requireLive(await this.get(credential, id));
   }
+}
+
+/** Returns the record that was found for `id`. @throws AppError as `SandboxAccess.get` does */
+export function requireAccess(credential: Credential, id: SandboxId, record: SandboxRecord | undefined): SandboxRecord {
+  if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
+  requireProject(credential, record.projectId, `project of the sandbox "${id}"`);
+  return record;
 }
 
 export function requireLive(record: SandboxRecord): SandboxRecord {
