@@ -65,8 +65,10 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
       using _ = abortWithClient(reply, controller);
       received = await receiveBody(route, request, reply, context, deps);
     }
+    const opening = openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
+    // After the claim of the request, which takes longer and is sent to the database first.
     const lookedUp = lookAhead(route, execution, credential);
-    const opened = await openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
+    const opened = await opening;
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps.auditLog);

@@ -67,7 +67,7 @@ export class Idempotency {
   async open(given: IdempotencyScope, body: unknown, seal?: AnswerSeal): Promise<Opened> {
     const scope = seal?.scope ?? given;
     const bodyHash = seal?.hashBody(body) ?? hashBody(body);
-    await this.#requireRoom(scope);
+    if (this.#isFull(scope)) await this.#requireRoom(scope);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const id = this.#ids.next('idem_');
       const owner = claimOwner(this.#serverId, id);
@@ -124,13 +124,15 @@ export class Idempotency {
     return claimed;
   }
 
+  #isFull({ orgId }: IdempotencyScope): boolean {
+    const { quota } = this.#storage;
+    return quota !== undefined && quota.usedBytes(orgId, this.#clock.now()) >= quota.limitBytes;
+  }
+
   /** Throws if the quota is used up and the request has no record to replay. A failed record does not count. */
   async #requireRoom(scope: IdempotencyScope): Promise<void> {
-    const { quota } = this.#storage;
-    const now = this.#clock.now();
-    if (!quota || quota.usedBytes(scope.orgId, now) < quota.limitBytes) return;
     const record = await this.#records.find(scope);
-    if (!record || record.state === 'failed') quota.require(scope.orgId, now);
+    if (!record || record.state === 'failed') this.#storage.quota?.require(scope.orgId, this.#clock.now());
   }
 }
 
