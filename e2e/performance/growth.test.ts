@@ -13,7 +13,7 @@ import { HttpClient } from '../../bench/src/http-client.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { repeat, timed } from '../../bench/src/timing.ts';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { ALL_PROTOCOLS, type TestService, testService } from '../support/service.ts';
 
 const PARTS = ['server', 'hostd', 'egress'] as const;
 /**
@@ -38,7 +38,7 @@ let service: TestService;
 let hostd: HttpClient;
 let started: Record<string, number>;
 before(async () => {
-  service = await testService({ CLOCHE_IDLE_TIDYING_MS: `${IDLE_MS}` });
+  service = await testService({ ...ALL_PROTOCOLS, CLOCHE_IDLE_TIDYING_MS: `${IDLE_MS}` });
   started = processCounts();
   hostd = new HttpClient({ socketPath: runPaths(service.runDir).hostdSocket });
 });

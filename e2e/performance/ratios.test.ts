@@ -13,7 +13,7 @@ import { FastifyPeer } from '../../bench/src/peers/fastify.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { inTurns, repeat, timed } from '../../bench/src/timing.ts';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { ALL_PROTOCOLS, type TestService, testService } from '../support/service.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;
 /** Returns the 10th percentile, which other load on the machine hardly affects. */
@@ -23,7 +23,7 @@ const quickestTenth = (values: readonly number[]) =>
 let service: TestService;
 let http: HttpClient;
 before(async () => {
-  service = await testService();
+  service = await testService(ALL_PROTOCOLS);
   const { hostname: host, port } = new URL(service.url);
   http = new HttpClient({ host, port: Number(port) }, { authorization: `Bearer ${service.apiKey}` });
 });

@@ -81,8 +81,15 @@ const SMALL_POOL = { CLOCHE_POOL_SIZE: process.env.CLOCHE_OCI_RUNTIME === 'runsc
 const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
 /** Time until a server that was killed counts as dead, and what it did has been taken over. */
 export const TAKEN_OVER_MS = 60_000;
-/** Off by default; tests and guides use them. */
-const RUN_APIS = { CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion' };
+/** Settings of a service that answers every protocol. */
+export const ALL_PROTOCOLS = {
+  CLOCHE_E2B: 'on',
+  CLOCHE_JUPYTER: 'on',
+  CLOCHE_MCP: 'on',
+  CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion',
+};
+/** Servers load the modules of the protocols that they answer at each start. A test of one shares a service, or switches it on. */
+const NO_PROTOCOLS = { CLOCHE_E2B: 'off', CLOCHE_JUPYTER: 'off', CLOCHE_MCP: 'off' };
 
 export interface ServiceOptions {
   readonly servers?: number;
@@ -91,7 +98,10 @@ export interface ServiceOptions {
   readonly programs?: Programs;
 }
 
-/** Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. */
+/**
+ * Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. It answers
+ * `/v1` alone, unless `env` sets more.
+ */
 export async function testService(
   env: Record<string, string> = {},
   dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
@@ -112,7 +122,7 @@ export async function testService(
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
       ...SMALL_POOL,
       ...(servers > 1 && SHORT_LEASE),
-      ...RUN_APIS,
+      ...NO_PROTOCOLS,
       ...ociRuntime(),
       ...compileCache(),
       ...(database !== undefined && { CLOCHE_DATABASE_URL: database }),
@@ -165,7 +175,7 @@ export async function testService(
  */
 export async function sharedService(): Promise<TestService> {
   const shared = process.env[SHARED_PLACE];
-  if (shared === undefined) return testService();
+  if (shared === undefined) return testService(ALL_PROTOCOLS);
   const { pids, ...place }: SharedPlace = JSON.parse(shared);
   const operator: Operator = async (...operation) => {
     const client = new HttpClient({ socketPath: runPaths(place.runDir).operatorSocket });

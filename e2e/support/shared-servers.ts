@@ -3,7 +3,7 @@
  * the load balancer.
  */
 import { type TestPostgres, testPostgres } from './postgres.ts';
-import { type OwnService, SHARED_POSTGRES, shareService, testService } from './service.ts';
+import { ALL_PROTOCOLS, type OwnService, SHARED_POSTGRES, shareService, testService } from './service.ts';
 
 let postgres: TestPostgres | undefined;
 let service: OwnService | undefined;
@@ -11,7 +11,7 @@ let service: OwnService | undefined;
 export async function globalSetup(): Promise<void> {
   postgres = await testPostgres();
   process.env[SHARED_POSTGRES] = postgres.sockets;
-  service = await testService();
+  service = await testService(ALL_PROTOCOLS);
   shareService(service);
 }
 

@@ -1,10 +1,10 @@
 /** Global setup of a stage (`--test-global-setup`): Node's runner calls it before the test files and after them. */
-import { shareService, type TestService, testService } from './service.ts';
+import { ALL_PROTOCOLS, shareService, type TestService, testService } from './service.ts';
 
 let service: TestService | undefined;
 
 export async function globalSetup(): Promise<void> {
-  service = await testService();
+  service = await testService(ALL_PROTOCOLS);
   shareService(service);
 }
 

@@ -1,7 +1,5 @@
-import { E2bRouter, type TokenSeal } from '@cloche/e2b';
-import { JupyterRouter } from '@cloche/jupyter';
-import { McpRouter } from '@cloche/mcp';
-import { type RunApi, RunApisRouter } from '@cloche/run-apis';
+import type { TokenSeal } from '@cloche/e2b';
+import type { RunApi } from '@cloche/run-apis';
 import type { Logger } from 'pino';
 import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
@@ -25,6 +23,11 @@ export interface ProtocolsDeps {
   readonly runApis: readonly RunApi[];
 }
 
+/** Answers the requests of one protocol. */
+interface ProtocolRouter extends HostRouter {
+  close(): Promise<void>;
+}
+
 /** The protocols beside `/v1`. Each translates its requests to requests of `/v1`. */
 export interface Protocols {
   readonly routers: readonly HostRouter[];
@@ -33,6 +36,7 @@ export interface Protocols {
   close(): Promise<void>;
 }
 
+/** Loads only the modules of protocols that are answered: together they are a third of all that a server loads. */
 export async function composeProtocols({
   db,
   log,
@@ -46,8 +50,9 @@ export async function composeProtocols({
 }: ProtocolsDeps): Promise<Protocols> {
   let servedAt = '';
   const apiUrl = () => servedAt;
-  const routers: (E2bRouter | JupyterRouter | McpRouter | RunApisRouter)[] = [];
+  const routers: ProtocolRouter[] = [];
   if (answersE2b) {
+    const { E2bRouter } = await import('@cloche/e2b');
     const { domain, hostRouter } = previews;
     const server = {
       domain,
@@ -56,9 +61,18 @@ export async function composeProtocols({
     };
     routers.push(await E2bRouter.open({ apiUrl, publicUrl, seal: await e2bTokenSeal(db), previews: server, log }));
   }
-  if (answersMcp) routers.push(new McpRouter({ apiUrl, publicUrl, version, log }));
-  if (answersJupyter) routers.push(await JupyterRouter.open({ apiUrl, version, log }));
-  if (runApis.length > 0) routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
+  if (answersMcp) {
+    const { McpRouter } = await import('@cloche/mcp');
+    routers.push(new McpRouter({ apiUrl, publicUrl, version, log }));
+  }
+  if (answersJupyter) {
+    const { JupyterRouter } = await import('@cloche/jupyter');
+    routers.push(await JupyterRouter.open({ apiUrl, version, log }));
+  }
+  if (runApis.length > 0) {
+    const { RunApisRouter } = await import('@cloche/run-apis');
+    routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
+  }
   return {
     routers,
     servedAt(url) {
