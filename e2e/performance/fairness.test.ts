@@ -23,6 +23,7 @@ const CYCLES = 40;
 /** Cycles before, which are not measured. */
 const WARM_UP_CYCLES = 10;
 const PAUSE_MS = 200;
+/** Longest time of the attacks, which end when the cycles do. */
 const ATTACK_SECONDS = 40;
 /** Time in which attackers reach their limits, and in which the first of them lose their priority. */
 const ONSET_MS = 4000;
@@ -83,10 +84,10 @@ async function measureCycles(count = CYCLES, untilMs = Number.POSITIVE_INFINITY)
 }
 
 /**
- * Repeats the attack, which ends early when it breaks its own sandbox, until the time is over or the sandbox has ended.
+ * Repeats the attack, which ends early when it breaks its own sandbox, until the time is over or `ended` is aborted.
  */
-async function attack(sandboxId: string, name: string, untilMs: number): Promise<void> {
-  for (let left = untilMs - performance.now(); left > 0; left = untilMs - performance.now()) {
+async function attack(sandboxId: string, name: string, untilMs: number, ended: AbortSignal): Promise<void> {
+  for (let left = untilMs - performance.now(); left > 0 && !ended.aborted; left = untilMs - performance.now()) {
     const given = JSON.stringify({ attack: name, seconds: left / 1000, internet: internet.address });
     const code = `import json\ngiven = json.loads(${JSON.stringify(given)})\n${SCRIPT}`;
     const { status } = await attackers.post(`/v1/sandboxes/${sandboxId}/code/runs`, {
@@ -108,9 +109,13 @@ it('beside fifty sandboxes that attack, one of another key is created, runs and 
     }),
   );
   const untilMs = performance.now() + ATTACK_SECONDS * 1000;
-  const attacks = Promise.all(ids.map((id, index) => attack(id, ATTACKS[index % ATTACKS.length] ?? '', untilMs)));
+  const ended = new AbortController();
+  const attackWith = (id: string, index: number) =>
+    attack(id, ATTACKS[index % ATTACKS.length] ?? '', untilMs, ended.signal);
+  const attacks = Promise.all(ids.map(attackWith));
   await delay(ONSET_MS);
   const attacked = await measureCycles(CYCLES, untilMs);
+  ended.abort();
   await Promise.all(ids.map((id) => attackers.delete(`/v1/sandboxes/${id}`)));
   await attacks;
   for (const [step, values] of Object.entries(quiet)) {
