@@ -11,7 +11,7 @@ import * as older from 'e2b-older';
 import { Api } from '../support/api.ts';
 import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 /** The folder that templates copy files of. */
 const CONTEXT = mkdtempSync(join(tmpdir(), 'e2b-template-'));
@@ -25,7 +25,7 @@ before(async () => {
   writeFileSync(join(CONTEXT, 'app/inner/data.bin'), BINARY);
   symlinkSync('inner/data.bin', join(CONTEXT, 'app/link'));
   for (const name of ['a.py', 'b.py', 'c.txt']) writeFileSync(join(CONTEXT, name), name);
-  service = await testService();
+  service = await sharedService();
   options = e2bOptions(service);
 });
 after(async () => {

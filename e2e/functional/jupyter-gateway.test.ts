@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { JupyterClient, type KernelChannels } from '../../packages/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import { installWidgets } from '../support/widget-packages.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -17,7 +17,7 @@ const PROGRAM = join(ROOT, 'e2e/support/jupyter_clients.py');
 let service: TestService;
 let jupyter: JupyterClient;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   jupyter = new JupyterClient(service.url, service.apiKey);
 });
 after(() => service?.close());

@@ -16,7 +16,9 @@ const ANSWER_MS = 10;
 
 let service: OwnService;
 before(async () => {
-  service = await testService({ CLOCHE_WEBHOOK_ALLOW_HTTP: 'on', CLOCHE_WEBHOOK_ALLOW_CIDRS: '127.0.0.1/32' });
+  // No sandbox is used.
+  const env = { CLOCHE_WEBHOOK_ALLOW_HTTP: 'on', CLOCHE_WEBHOOK_ALLOW_CIDRS: '127.0.0.1/32', CLOCHE_POOL_SIZE: '0' };
+  service = await testService(env);
 });
 after(() => service?.close());
 
