@@ -19,3 +19,8 @@ export function skipUnless<Name extends keyof typeof isolation>(claim: Name, val
 export function sameWithEachRuntime(reason: string) {
   return { skip: runtime !== 'crun' && `runs with crun alone: ${reason}` };
 }
+
+/** As `sameWithEachRuntime`, for what the kernel of a sandbox may change: it runs with crun and with gVisor. */
+export function sameOnTheHostKernel(reason: string) {
+  return { skip: runtime === 'runc' && `runs with crun and gVisor alone: ${reason}` };
+}
