@@ -58,6 +58,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/traces': 'the server exports the traces; hostd and agent tell the same steps with each runtime',
   'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
   'functional/webhooks': 'the server sends webhooks',
+  'functional/workspace-runs':
+    'the server runs a command in a sandbox; functional/commands, files and restarts test what it uses',
   'functional/workspace-archives':
     'the server judges and stores archives; functional/files tests how they are unpacked',
   'functional/workspace-run-output':
@@ -81,8 +83,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
-    ...['functional/languages', 'functional/output', 'functional/own-zygote', 'functional/previews'],
-    ...['functional/terminals', 'functional/timeouts', 'functional/warm-imports', 'functional/workspace-runs'],
+    ...['functional/image-languages', 'functional/languages', 'functional/output', 'functional/own-zygote'],
+    ...['functional/previews', 'functional/terminals', 'functional/timeouts', 'functional/warm-imports'],
     ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
@@ -107,25 +109,38 @@ const ALONE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Suites that run once more with three servers of one database: one server must see what another one has written, or
+ * Suites that run once more with two servers of one database: one server must see what another one has written, or
  * requests of one client, which pass to any server, belong together. Not those whose requests each server answers by
- * itself, and not those that start several
- * servers without this stage.
+ * itself, and not those that start several servers without this stage.
  */
 const OF_SERVERS: readonly string[] = [
-  ...['artifacts', 'command-requests', 'commands', 'events', 'file-contents', 'idempotency', 'previews', 'quotas'],
+  ...['artifacts', 'command-requests', 'commands', 'events', 'idempotency', 'previews', 'quotas'],
   ...['sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
 ].map((name) => `functional/${name}`);
 
-/** Suites that take longest with any runtime and any number of servers. They start first, so that none of them is the end of a stage. */
+/**
+ * Test files that take longest, with any runtime and any number of servers. They start first, so that none of them is the
+ * end of a stage.
+ */
 const LONGEST: readonly string[] = [
-  ...['template-builds', 'guides', 'workspace-runs', 'operators-guides', 'npm-packages', 'webhooks', 'start'],
-  ...['rolling-upgrade', 'commands', 'quotas', 'terminals', 'python-sdk', 'adapter-deepagents', 'jupyter-bridge'],
-].map((name) => `functional/${name}`);
+  ...[
+    ...['template-builds', 'guides', 'workspace-runs', 'operators-guides', 'npm-packages', 'webhooks', 'start'],
+    ...['rolling-upgrade', 'commands', 'quotas', 'terminals', 'python-sdk', 'adapter-deepagents', 'jupyter-bridge'],
+    ...['image-languages', 'e2b-python-ledger', 'lost-servers', 'metrics', 'usage', 'e2b-ledger', 'warm-imports'],
+  ].map((name) => `e2e/functional/${name}.test.ts`),
+  ...['network-policy', 'network-gateway', 'surroundings', 'secrets'].map((name) => `e2e/security/${name}.test.ts`),
+  ...['provisioning/sandbox-zygote', 'contexts/silent-server', 'contexts/overtaken-start', 'commands/commands'].map(
+    (name) => `packages/agent/src/${name}.runtime.test.ts`,
+  ),
+  'packages/setup/src/installation/start-installation.runtime.test.ts',
+];
 
-/** Throws if there is no such suite, so that no table names one that was renamed. */
 function fileOf(name: string): string {
-  const file = `e2e/${name}.test.ts`;
+  return existing(`e2e/${name}.test.ts`);
+}
+
+/** Throws if there is no such file, so that no table names one that was renamed. */
+function existing(file: string): string {
   if (!existsSync(file)) throw new Error(`${file} does not exist`);
   return file;
 }
@@ -137,7 +152,7 @@ export function runsAlone(file: string): boolean {
 
 /** Returns files in the order in which a stage starts them. */
 export function longestFirst(files: readonly string[]): string[] {
-  const longest = LONGEST.map(fileOf).filter((file) => files.includes(file));
+  const longest = LONGEST.map(existing).filter((file) => files.includes(file));
   return [...longest, ...files.filter((file) => !longest.includes(file)).sort()];
 }
 

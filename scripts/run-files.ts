@@ -9,14 +9,13 @@ import { parseArgs } from 'node:util';
 import stageReport from './stage-report.ts';
 import terse from './terse-reporter.ts';
 
-/** Time of one test. */
-const LONGEST_MS = 300_000;
-
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     /** Number of files that run at once. */
     concurrency: { type: 'string', default: '1' },
+    /** Time of one test, and of one file. */
+    'longest-ms': { type: 'string', default: '300000' },
     /** Module that runs before the files and after them. */
     'global-setup': { type: 'string' },
     /** File for the report of the stage. */
@@ -30,7 +29,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const events = run({
   files: positionals,
   concurrency: Number(values.concurrency),
-  timeout: LONGEST_MS,
+  timeout: Number(values['longest-ms']),
   signal: interruption.signal,
   ...(globalSetup !== undefined && { globalSetupPath: globalSetup }),
 });

@@ -33,6 +33,8 @@ interface Stage {
   readonly grouped?: RegExp;
   /** Number of files that run at once. Default: 1. */
   readonly concurrency?: number;
+  /** Computes without waiting, at a low priority: it takes what the stage beside it leaves of the processors. */
+  readonly yields?: boolean;
   /** Returns whether a file runs after the others and by itself, so that its timings are meaningful. */
   readonly alone?: (file: string) => boolean;
   readonly env?: Readonly<Record<string, string>>;
@@ -65,8 +67,6 @@ const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json', '--checkers', '1'], beside: 'unit' },
   { name: 'lint', command: [bin('biome'), 'check', '.'], beside: 'unit' },
   { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
-  // One process, which depends on no time but its own.
-  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'unit' },
   // On a new machine it downloads and compiles for minutes.
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   {
@@ -78,7 +78,7 @@ const stages: Stage[] = [
     install: installPostgres,
   },
   { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1, beside: 'runtime' },
-  { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 2 },
+  { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 3 },
   // One file at a time, and each mostly waits.
   { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1, beside: 'postgres' },
   { name: 'e2e', files: suites, ...E2E },
@@ -89,6 +89,8 @@ const stages: Stage[] = [
     globalSetup: 'e2e/support/shared-servers.ts',
     install: installPostgres,
   },
+  // It depends on no time but its own, and servers under test wait for leases to end.
+  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'e2e-servers', yields: true },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
   { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E, concurrency: 2 },
@@ -217,7 +219,7 @@ function addReports(one: StageReport, other: StageReport): StageReport {
 async function runFiles(
   found: readonly string[],
   concurrency: number,
-  { env = {}, globalSetup, grouped }: Pick<Stage, 'env' | 'globalSetup' | 'grouped'>,
+  { env = {}, globalSetup, grouped, yields }: Pick<Stage, 'env' | 'globalSetup' | 'grouped' | 'yields'>,
 ): Promise<StageReport> {
   if (found.length === 0) return NOTHING;
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
@@ -226,9 +228,11 @@ async function runFiles(
   const runOnce = async (chosen: readonly string[], { again }: { again: boolean }) => {
     const file = join(folder, 'report.json');
     const command = [
+      ...(yields ? ['nice', '-n', '10'] : []),
       process.execPath,
       '--import=./scripts/end-after-tests.ts',
       'scripts/run-files.ts',
+      ...(yields ? [`--longest-ms=${LONGEST_MS}`] : []),
       `--concurrency=${again ? 1 : concurrency}`,
       `--report=${file}`,
       ...(globalSetup ? [`--global-setup=${globalSetup}`] : []),
