@@ -92,3 +92,18 @@ export const CapturedVersion = Type.Object({
 });
 export type CapturedVersion = Static<typeof CapturedVersion>;
 export const CapturedVersionList = Type.Object({ versions: Type.Array(CapturedVersion) });
+
+/** Removes a version, unless it was made again after `madeAt`, the time that `MadeVersionList` had for it. */
+export const RemoveVersionQuery = Type.Object(
+  {
+    /** Absent in a request of an earlier server: then the version is removed whenever it was made. */
+    madeAt: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })),
+  },
+  { additionalProperties: false },
+);
+export type RemoveVersionQuery = Static<typeof RemoveVersionQuery>;
+
+/** A version that the server has to remove, and when it was made last: by the host's clock, and later each time. */
+const MadeVersion = Type.Object({ id: VersionId, madeAt: Type.Integer({ minimum: 0 }) });
+export type MadeVersion = Static<typeof MadeVersion>;
+export const MadeVersionList = Type.Object({ versions: Type.Array(MadeVersion) });

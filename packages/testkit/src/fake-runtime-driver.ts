@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { orAbort } from '@cloche/node-support';
-import type { CapturedVersion, CaptureInstance, DeriveVersion, TemplateVersionManifest } from '@cloche/protocol';
+import type {
+  CapturedVersion,
+  CaptureInstance,
+  DeriveVersion,
+  MadeVersion,
+  TemplateVersionManifest,
+} from '@cloche/protocol';
 import {
   type AgentClient,
   AgentError,
@@ -34,6 +40,7 @@ interface FakeInstance {
 interface FakeVersion {
   readonly captured: CapturedVersion;
   readonly disk: FakeDisk;
+  readonly madeAt: number;
 }
 
 /** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
@@ -72,6 +79,9 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   /** If set, captures wait for it. */
   captureGate: Promise<void> | undefined;
   readonly #instances = new Map<string, FakeInstance>();
+  /** The clock of the host. */
+  now = () => Date.now();
+  #lastMadeAt = 0;
 
   constructor(manifests: TemplateVersionManifest[] = [fakeManifest('python-node'), fakeManifest('node')]) {
     this.manifests = manifests;
@@ -265,12 +275,19 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     return this.#keep(version?.disk ?? new FakeDisk(), request, { base, layers });
   }
 
-  async removeVersion(versionId: string): Promise<void> {
+  async madeVersions(): Promise<readonly MadeVersion[]> {
+    this.#requireUp();
+    const versions = [...this.versions].filter(([, { captured }]) => captured.purpose === 'version');
+    return versions.map(([id, { madeAt }]) => ({ id, madeAt }));
+  }
+
+  async removeVersion({ id, madeAt }: MadeVersion): Promise<void> {
     this.#requireUp();
     for (const { instance } of this.#instances.values()) {
-      if (instance.templateVersionId === versionId) throw new CaptureError('in_use', 'an instance runs on it');
+      if (instance.templateVersionId === id) throw new CaptureError('in_use', 'an instance runs on it');
     }
-    this.versions.delete(versionId);
+    if ((this.versions.get(id)?.madeAt ?? 0) > madeAt) throw new CaptureError('in_use', 'it was made again');
+    this.versions.delete(id);
   }
 
   #keep(
@@ -278,10 +295,11 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     { purpose, manifest }: Pick<CaptureInstance, 'purpose' | 'manifest'>,
     files: Pick<CapturedVersion, 'layers' | 'base'>,
   ): CapturedVersion {
-    const digest = digestOf([manifest, files]);
+    const digest = digestOf([purpose, manifest, files]);
     const id = `tplv_${digest.slice(0, 20)}`;
     const captured = { id, digest, purpose, manifest, ...files, capturedAt: new Date().toISOString() };
-    this.versions.set(id, { captured, disk: disk.copy() });
+    this.#lastMadeAt = Math.max(this.now(), this.#lastMadeAt + 1);
+    this.versions.set(id, { captured, disk: disk.copy(), madeAt: this.#lastMadeAt });
     return captured;
   }
 

@@ -75,6 +75,25 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await subject?.close();
     });
 
+    it('removes a captured version, but not one that was made again since it was listed', async () => {
+      const { driver, spec } = subject;
+      const manifest = { languages: [], env: { SUITE: suffix } };
+      const request = { from: spec.source.templateVersionId, purpose: 'version', manifest } as const;
+      const derive = async () => {
+        const { id } = await driver.deriveVersion(request, patience());
+        const version = (await driver.madeVersions()).find((made) => made.id === id);
+        assert.ok(version);
+        return version;
+      };
+      const first = await derive();
+      const second = await derive();
+      assert.equal(second.id, first.id);
+      await assert.rejects(driver.removeVersion(first), { kind: 'in_use' });
+      await driver.removeVersion(second);
+      await driver.removeVersion(second);
+      assert.ok(!(await driver.madeVersions()).some(({ id }) => id === first.id));
+    });
+
     it('names the template versions that it launches from', async () => {
       const ids = (await subject.driver.templateVersions()).map(({ id }) => id);
       assert.ok(ids.includes(subject.spec.source.templateVersionId));

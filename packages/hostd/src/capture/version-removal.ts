@@ -24,10 +24,12 @@ export class VersionRemoval {
 
   /**
    * Removes a version, with the instances of it that were launched ahead. Versions that have layers of it keep them.
-   * Idempotent. Throws `version_in_use` while a sandbox has an instance of it, and then the version is as before.
+   * Idempotent. Throws `version_in_use` while a sandbox has an instance of it, or if it was made again after `madeAt`, and
+   * then the version is as before.
    */
-  async remove(id: string): Promise<void> {
+  async remove(id: string, madeAt = this.#deps.captured.madeAt(id) ?? 0): Promise<void> {
     const { captured, emptyPool } = this.#deps;
+    this.#assertNotMadeSince(id, madeAt);
     this.#assertUnclaimed(id);
     using _ = captured.retire(id);
     for (let attempt = 1; this.#users(id).length > 0; attempt += 1) {
@@ -37,6 +39,7 @@ export class VersionRemoval {
       if (attempt === ATTEMPTS) throw inUse(id);
       await delay(PAUSE_MS);
     }
+    this.#assertNotMadeSince(id, madeAt);
     captured.remove(id);
   }
 
@@ -45,6 +48,11 @@ export class VersionRemoval {
     for (const id of this.#deps.captured.snapshotsUnusedSince(Date.now() - retentionMs)) {
       if (this.#users(id).length === 0) await this.remove(id);
     }
+  }
+
+  #assertNotMadeSince(id: string, madeAt: number): void {
+    const last = this.#deps.captured.madeAt(id) ?? 0;
+    if (last > madeAt) throw new HostdError('version_in_use', `${id} was made again after it was to be removed`);
   }
 
   #assertUnclaimed(id: string): void {

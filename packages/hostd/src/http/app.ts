@@ -13,9 +13,11 @@ import {
   LaunchedInstance,
   LaunchQuery,
   LaunchSpec,
+  MadeVersionList,
   MeasuredInstanceList,
   MeasureInstances,
   ProvideKernel,
+  RemoveVersionQuery,
   StartedLanguage,
   StoppedInstance,
   StopQuery,
@@ -193,11 +195,15 @@ export function createApp({
     async ({ body }) => captures.derive(body),
   );
 
-  app.delete<{ Params: Static<typeof VersionParams> }>(
+  app.get('/made-versions', { schema: { response: { 200: MadeVersionList } } }, async () => ({
+    versions: captured.listMade(),
+  }));
+
+  app.delete<{ Params: Static<typeof VersionParams>; Querystring: RemoveVersionQuery }>(
     '/captured-versions/:versionId',
-    { schema: { params: VersionParams } },
-    async (request, reply) => {
-      await removal.remove(request.params.versionId);
+    { schema: { params: VersionParams, querystring: RemoveVersionQuery } },
+    async ({ params, query }, reply) => {
+      await removal.remove(params.versionId, query.madeAt === undefined ? undefined : Number(query.madeAt));
       return reply.code(204).send();
     },
   );

@@ -95,6 +95,28 @@ describe('captured versions', () => {
     assert.deepEqual(open().snapshotsUnusedSince(now + 1), [snapshot.id]);
   });
 
+  it('are made later each time, also within a millisecond, after a restart and when the clock was set back', () => {
+    const versions = openWith(layer('a'));
+    const times: number[] = [];
+    const make = (into: CapturedVersions) => {
+      const { id } = into.add(contents('version', layer('a')));
+      assert.deepEqual(into.listMade(), [{ id, madeAt: into.madeAt(id) }]);
+      times.push(into.madeAt(id) ?? 0);
+      return id;
+    };
+    versions.add(contents('snapshot', layer('a')));
+    make(versions);
+    versions.remove(make(versions));
+    make(versions);
+    now -= DAY;
+    make(open());
+    assert.deepEqual(
+      times,
+      [...new Set(times)].sort((one, other) => one - other),
+    );
+    assert.equal(times.length, 4);
+  });
+
   it('are hidden from launches while they are removed', () => {
     const versions = openWith(layer('a'));
     const { id } = versions.add(contents('version', layer('a')));

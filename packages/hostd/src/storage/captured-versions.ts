@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { type CapturedManifest, CapturedVersion } from '@cloche/protocol';
+import { type CapturedManifest, CapturedVersion, type MadeVersion } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { syncFolder, writeDurably } from '../base/durable-file.ts';
@@ -19,6 +19,8 @@ export type LayerOfVersion = Static<typeof LayerOfVersion>;
 const VersionRecord = Type.Object({
   ...Type.Omit(CapturedVersion, ['layers']).properties,
   layers: Type.Array(LayerOfVersion),
+  /** When it was made last, in milliseconds; later each time. Absent if an earlier hostd made it. */
+  madeAt: Type.Optional(Type.Integer()),
 });
 export type VersionRecord = Static<typeof VersionRecord>;
 
@@ -45,6 +47,7 @@ export class CapturedVersions {
   /** Versions that are being removed. */
   readonly #retired = new Set<string>();
   readonly #now: () => number;
+  #lastMadeAt = 0;
 
   /** Removes the remains of interrupted captures, and layers that no version has. */
   constructor(dir: string, layers: Layers, now: () => number = Date.now) {
@@ -60,6 +63,7 @@ export class CapturedVersions {
       }
       this.#records.set(record.id, record);
       this.#usedAt.set(record.id, statSync(join(dir, name)).mtimeMs);
+      this.#lastMadeAt = Math.max(this.#lastMadeAt, madeAtOf(record));
     }
     this.removeUnusedLayers();
   }
@@ -74,6 +78,18 @@ export class CapturedVersions {
   list(): CapturedVersion[] {
     const records = [...this.#records.values()].filter(({ id }) => !this.#retired.has(id));
     return records.map((record) => this.#describe(record));
+  }
+
+  /** Returns the versions that only the server removes. */
+  listMade(): MadeVersion[] {
+    const versions = [...this.#records.values()].filter(({ purpose }) => purpose === 'version');
+    return versions.map((record) => ({ id: record.id, madeAt: madeAtOf(record) }));
+  }
+
+  /** Returns when a version was made last; undefined if there is none. */
+  madeAt(id: string): number | undefined {
+    const record = this.#records.get(id);
+    return record && madeAtOf(record);
   }
 
   /** Whether a version is being removed. */
@@ -92,21 +108,21 @@ export class CapturedVersions {
     return new Set([...this.#records.values()].flatMap(({ base }) => (base === undefined ? [] : [base])));
   }
 
-  /** Stores a version, atomically. Idempotent: the same contents are the same version. */
+  /** Stores a version, atomically. The same contents are the same version, with a later `madeAt`. */
   add({ purpose, manifest, base, layers }: VersionContents): CapturedVersion {
     const contents = { purpose, manifest, ...(base !== undefined && { base }), layers: [...layers] };
     const digest = createHash('sha256').update(sortedJson(contents)).digest('hex');
     const id = `tplv_${digest.slice(0, 20)}`;
-    const known = this.find(id);
-    if (known) return this.#describe(known);
-
-    const record = { id, digest, ...contents, capturedAt: new Date(this.#now()).toISOString() };
+    const now = this.#now();
+    const capturedAt = this.#records.get(id)?.capturedAt ?? new Date(now).toISOString();
+    this.#lastMadeAt = Math.max(now, this.#lastMadeAt + 1);
+    const record = { id, digest, ...contents, capturedAt, madeAt: this.#lastMadeAt };
     const draft = join(this.#dir, `${id}.draft`);
     writeDurably(draft, JSON.stringify(record));
     renameSync(draft, this.#fileOf(id));
     syncFolder(this.#dir);
     this.#records.set(id, record);
-    this.#usedAt.set(id, this.#now());
+    this.#usedAt.set(id, now);
     return this.#describe(record);
   }
 
@@ -141,7 +157,7 @@ export class CapturedVersions {
     }
   }
 
-  #describe({ layers, ...record }: VersionRecord): CapturedVersion {
+  #describe({ layers, madeAt: _, ...record }: VersionRecord): CapturedVersion {
     const sized = layers.map(({ digest }) => ({ digest, bytes: this.#layers.find(digest)?.bytes ?? 0 }));
     return { ...record, layers: sized };
   }
@@ -157,6 +173,10 @@ export class CapturedVersions {
     if (!Value.Check(VersionRecord, record)) return undefined;
     return record.layers.every(({ digest }) => this.#layers.find(digest)) ? record : undefined;
   }
+}
+
+function madeAtOf({ madeAt, capturedAt }: VersionRecord): number {
+  return madeAt ?? Date.parse(capturedAt);
 }
 
 /** Returns JSON with sorted keys, so that equal contents have equal digests. */

@@ -24,6 +24,7 @@ const CONTROLS: readonly {
   { without: 'generation of a stop', workload: 'code runs', from: 5_014, violation: /live sandbox is stopped/ },
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 133, violation: /executed (twice|again)/ },
+  { without: 'builds before a removal', workload: 'template builds', from: 0, violation: /has lost the version/ },
   { without: 'removal of a content', workload: 'artifacts', from: 130, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */

@@ -8,6 +8,7 @@ import type {
   InstanceUse,
   Language,
   LaunchSpec,
+  MadeVersion,
   MeasuredInstance,
   OpenContext,
   StartRun,
@@ -129,8 +130,13 @@ export interface RuntimeDriver {
   capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion>;
   /** Makes a version with the files of another one. Throws `LaunchError`, with `template_not_found` without that one. */
   deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion>;
-  /** Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while something needs it. */
-  removeVersion(versionId: string): Promise<void>;
+  /** Returns the captured versions that are no snapshots, and when each was made last, by `capture` or `deriveVersion`. */
+  madeVersions(): Promise<readonly MadeVersion[]>;
+  /**
+   * Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while an instance needs it, or if it was made
+   * again since `madeVersions` returned it: a removal may arrive late.
+   */
+  removeVersion(version: MadeVersion): Promise<void>;
   /** Rejects when instances cannot be launched now. */
   check(signal: AbortSignal): Promise<void>;
 }

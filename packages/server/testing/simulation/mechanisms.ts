@@ -31,6 +31,10 @@ export const MECHANISMS = [
   'first ending of a command',
   /** A content is not used while a request to remove it may still arrive. */
   'removal of a content',
+  /** The host removes no version that it has made again since the server saw it. */
+  'time of making',
+  /** A version made lately is not removed while a build may be about to add it. */
+  'builds before a removal',
 ] as const;
 export type Mechanism = (typeof MECHANISMS)[number];
 
@@ -46,6 +50,10 @@ const REWRITES: Partial<Record<Mechanism, readonly [RegExp, string]>> = {
   ],
   'claim of a row': [/\("claimed_by" is null or "claimed_until" <= \?\)/, '("claimed_by" is null or ? or 1)'],
   'owner of a row': [/"claimed_by" = \?(?=$| returning)/, '("claimed_by" = ? or 1)'],
+  'builds before a removal': [
+    /^(select "id" from "template_builds" where "status" in \([^)]*\)) limit/,
+    '$1 and 0 limit',
+  ],
   'first ending of a command': [/^(update "commands" set "status" = .*)"status" = \?/, '$1("status" = ? or 1)'],
   'status of a transition': [
     /^(update "sandboxes" set "status" = .*"generation" = \? and )"status" = \?/,

@@ -75,6 +75,11 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
     capture: (name, request, signal) =>
       ask(`capture ${name.sandboxId}/${name.generation}`, () => runtime.capture(name, request, signal), signal),
     deriveVersion: (request) => ask('derive', () => runtime.deriveVersion(request)),
+    madeVersions: () => ask('made versions', () => runtime.madeVersions()),
+    removeVersion: ({ id, madeAt }) =>
+      ask(`remove ${id}`, () =>
+        runtime.removeVersion({ id, madeAt: without.has('time of making') ? Number.MAX_VALUE : madeAt }),
+      ),
     measure: (instances) => ask('measure', () => runtime.measure(instances)),
     templateVersions: () => ask('versions', () => runtime.templateVersions()),
     check: () => ask('check', () => runtime.check()),

@@ -12,6 +12,8 @@ import {
   InstanceUseList,
   LaunchedInstance,
   type LaunchSpec,
+  type MadeVersion,
+  MadeVersionList,
   type MeasuredInstance,
   MeasuredInstanceList,
   type MeasureInstances,
@@ -53,6 +55,7 @@ const instanceHistory = Compile(InstanceHistory);
 const measuredInstanceList = Compile(MeasuredInstanceList);
 const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
+const madeVersionList = Compile(MadeVersionList);
 
 /**
  * Time limit of a request that hostd answers at once. Only launches and stops take longer; hostd bounds its own steps.
@@ -228,8 +231,12 @@ export class HostdDriver implements RuntimeDriver {
     return this.#hostd.ask(capturedVersion, 'POST', '/captured-versions', signal, request);
   }
 
-  async removeVersion(versionId: string): Promise<void> {
-    const path = `/captured-versions/${encodeURIComponent(versionId)}`;
+  async madeVersions(): Promise<readonly MadeVersion[]> {
+    return (await this.#hostd.ask(madeVersionList, 'GET', '/made-versions', AbortSignal.timeout(ASK_MS))).versions;
+  }
+
+  async removeVersion({ id, madeAt }: MadeVersion): Promise<void> {
+    const path = `/captured-versions/${encodeURIComponent(id)}?madeAt=${madeAt}`;
     const response = await this.#hostd.request('DELETE', path, AbortSignal.timeout(STOP_MS));
     await response.body.dump();
   }

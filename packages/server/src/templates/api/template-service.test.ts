@@ -35,6 +35,7 @@ describe('a template of an organization', () => {
   it('goes back to an earlier version, and only to one of its own', async () => {
     await using world = await openSandboxes();
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
+    world.clock.advance(1);
     const second = await rebuilt(world, 'a', containing('two'));
     const { build: other } = await built(world, { slug: 'b', ...containing('three') });
     const versionOf = async () => (await world.create({ template: 'a' })).templateVersionId;

@@ -1,17 +1,24 @@
+import { LIMITS } from '@cloche/contract';
+import type { MadeVersion } from '@cloche/protocol';
 import type { ExpressionBuilder } from 'kysely';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Tables } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import type { Transactions } from '../../db/transactions.ts';
 import { CaptureError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
 import { UNFINISHED } from './template-build.ts';
 
-/** Versions removed in one sweep. */
+/** Versions marked, and versions removed from the host, in one sweep. */
 const MOST = 500;
+/** Time after which no build can still be about to add a version that it has made: twice the longest build. */
+const ADDED_MS = 2 * LIMITS.templateBuildMs;
 
 export interface RemoveVersionsDeps {
   readonly db: Database;
-  readonly driver: Pick<RuntimeDriver, 'removeVersion'>;
+  readonly transactions: Transactions;
+  readonly driver: Pick<RuntimeDriver, 'madeVersions' | 'removeVersion'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -26,6 +33,9 @@ type Joined = ExpressionBuilder<
  * Removes what builds have made and nothing needs any more. A version goes when no sandbox runs on it, nothing is made
  * from it, and no build or workspace run names it; and if it is not the default one of its template, only a time after
  * its last use. Those of a deleted template go at once.
+ *
+ * A version is marked as removed first, so that nothing new uses it, and its files go later: in this sweep, or in a later
+ * one of any server if the host does not answer, refuses or the server ends.
  */
 export class RemoveVersions {
   readonly #deps: RemoveVersionsDeps;
@@ -34,92 +44,118 @@ export class RemoveVersions {
     this.#deps = deps;
   }
 
-  /** Removes what was not used since the time `before`. Returns the number of versions. */
+  /** Removes what was not used since the time `before`. Returns the number of versions whose files were removed. */
   async sweep(before: number): Promise<number> {
     const { db } = this.#deps;
     await db.deleteFrom('template_steps').where('used_at', '<', before).execute();
     await db.deleteFrom('template_builds').where('finished_at', '<', before).where('claimed_by', 'is', null).execute();
-    let removed = 0;
-    for (const { id, template_id: templateId } of await this.#unneeded(before)) {
-      if (await this.#remove(id, templateId)) removed += 1;
+    const found = await unneeded(db, before).limit(MOST).execute();
+    for (const { id, template_id: templateId } of found) await this.#mark(id, templateId, before);
+    return this.#removeFiles();
+  }
+
+  /** Marks a version unless something has begun to need it. */
+  async #mark(id: string, templateId: string, before: number): Promise<void> {
+    const { transactions, clock } = this.#deps;
+    await transactions.run(async ({ db }) => {
+      // A build that adds the version changes its template first.
+      const template = db.selectFrom('custom_templates').select('id').where('id', '=', templateId);
+      if (locksRows(db)) await template.forNoKeyUpdate().execute();
+      const same = unneeded(db, before).where('version.id', '=', id).where('template.id', '=', templateId);
+      if (!(await same.executeTakeFirst())) return;
+      const update = db.updateTable('custom_template_versions').set({ removed_at: clock.now() });
+      await update.where('id', '=', id).where('template_id', '=', templateId).execute();
+    });
+  }
+
+  /**
+   * Removes the versions that the host has and no template does. Templates with equal contents have a version with the same
+   * id, and a build may make it again at any moment. So the host is asked first, when it made each version: it refuses to
+   * remove one that it has made again since, however late the request arrives.
+   */
+  async #removeFiles(): Promise<number> {
+    const { driver, clock, db } = this.#deps;
+    const made = await driver.madeVersions();
+    // The order matters: a build that ends after this look has added what it made before the next one, or made it later.
+    const builds = db.selectFrom('template_builds').select('id').where('status', 'in', UNFINISHED).limit(1);
+    const isBuilding = (await builds.executeTakeFirst()) !== undefined;
+    const removed = await this.#removedAmong(made.map(({ id }) => id));
+    const mayBeAdded = (madeAt: number) => isBuilding && madeAt > clock.now() - ADDED_MS;
+    const left = made.filter(({ id, madeAt }) => removed.has(id) && !mayBeAdded(madeAt)).slice(0, MOST);
+    let count = 0;
+    for (const version of left) {
+      await db.deleteFrom('template_steps').where('version_id', '=', version.id).execute();
+      if (await this.#removeFromHost(version)) count += 1;
+    }
+    return count;
+  }
+
+  /** Returns which of the ids only templates have whose version is marked as removed. */
+  async #removedAmong(ids: readonly string[]): Promise<Set<string>> {
+    const removed = new Set<string>();
+    for (let from = 0; from < ids.length; from += MOST) {
+      const query = this.#deps.db.selectFrom('custom_template_versions').select('id').groupBy('id');
+      const among = query.where('id', 'in', ids.slice(from, from + MOST));
+      const rows = await among.having(({ fn, eb }) => eb(fn.count('removed_at'), '=', fn.countAll())).execute();
+      for (const { id } of rows) removed.add(id);
     }
     return removed;
   }
 
-  async #unneeded(before: number) {
-    return this.#deps.db
-      .selectFrom('custom_template_versions as version')
-      .innerJoin('custom_templates as template', 'template.id', 'version.template_id')
-      .select(['version.id', 'version.template_id'])
-      .where('version.removed_at', 'is', null)
-      .where((eb) => eb.or([eb('template.deleted_at', 'is not', null), isOld(eb, before)]))
-      .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where('sandboxes.status', 'in', OCCUPYING_STATUSES))))
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom('custom_template_versions as above')
-              .select('above.id')
-              .whereRef('above.from_version_id', '=', 'version.id')
-              .where('above.removed_at', 'is', null),
-          ),
-        ),
-      )
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom('template_builds')
-              .select('template_builds.id')
-              .whereRef('template_builds.from_version_id', '=', 'version.id')
-              .where('template_builds.status', 'in', UNFINISHED),
-          ),
-        ),
-      )
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom('workspace_runs')
-              .select('workspace_runs.id')
-              .whereRef('workspace_runs.template_version_id', '=', 'version.id')
-              .where('workspace_runs.finished_at', 'is', null),
-          ),
-        ),
-      )
-      .limit(MOST)
-      .execute();
-  }
-
-  /** Marks the version first, so that nothing new uses it. Returns whether it was removed. */
-  async #remove(id: string, templateId: string): Promise<boolean> {
-    const { db, driver, clock, log } = this.#deps;
-    const mark = (removedAt: number | null) =>
-      db
-        .updateTable('custom_template_versions')
-        .set({ removed_at: removedAt })
-        .where('id', '=', id)
-        .where('template_id', '=', templateId)
-        .execute();
-    await mark(clock.now());
+  async #removeFromHost(version: MadeVersion): Promise<boolean> {
     try {
-      if (await this.#isNeededElsewhere(id)) return true;
-      await db.deleteFrom('template_steps').where('version_id', '=', id).execute();
-      await driver.removeVersion(id);
+      await this.#deps.driver.removeVersion(version);
       return true;
     } catch (error) {
-      await mark(null);
       if (!(error instanceof CaptureError)) throw error;
-      log.debug({ err: error, templateVersionId: id }, 'a version is still in use');
+      this.#deps.log.debug({ err: error, templateVersionId: version.id }, 'a version is still in use');
       return false;
     }
   }
+}
 
-  /** Templates with equal contents have a version with the same id. */
-  async #isNeededElsewhere(id: string): Promise<boolean> {
-    const query = this.#deps.db.selectFrom('custom_template_versions').select('id').where('id', '=', id);
-    return (await query.where('removed_at', 'is', null).executeTakeFirst()) !== undefined;
-  }
+/** Selects the versions that nothing needs. */
+function unneeded(db: Database, before: number) {
+  return db
+    .selectFrom('custom_template_versions as version')
+    .innerJoin('custom_templates as template', 'template.id', 'version.template_id')
+    .select(['version.id', 'version.template_id'])
+    .where('version.removed_at', 'is', null)
+    .where((eb) => eb.or([eb('template.deleted_at', 'is not', null), isOld(eb, before)]))
+    .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where('sandboxes.status', 'in', OCCUPYING_STATUSES))))
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('custom_template_versions as above')
+            .select('above.id')
+            .whereRef('above.from_version_id', '=', 'version.id')
+            .where('above.removed_at', 'is', null),
+        ),
+      ),
+    )
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('template_builds')
+            .select('template_builds.id')
+            .whereRef('template_builds.from_version_id', '=', 'version.id')
+            .where('template_builds.status', 'in', UNFINISHED),
+        ),
+      ),
+    )
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('workspace_runs')
+            .select('workspace_runs.id')
+            .whereRef('workspace_runs.template_version_id', '=', 'version.id')
+            .where('workspace_runs.finished_at', 'is', null),
+        ),
+      ),
+    );
 }
 
 function isOld(eb: Joined, before: number) {

@@ -6,7 +6,7 @@ import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import type { Transactions } from '../../db/transactions.ts';
-import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { CustomVersionRecord } from '../custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
@@ -130,7 +130,7 @@ export class RunBuild {
     const key = versionKey(templateId, fromVersionId, plan);
     const made = await cache.findLast(orgId, [key], clock.now());
     const existing = made && (await templates.findVersion(orgId, made.step.versionId, templateId));
-    if (existing) {
+    if (existing && (await this.#isMadeAgain(existing, signal))) {
       await progress.set(0, steps.length, 'cached');
       return existing;
     }
@@ -170,6 +170,17 @@ export class RunBuild {
       sizeBytes: result.sizeBytes,
       builtAt,
     };
+  }
+
+  /** Makes a version again, so that no removal under way takes its files. Returns false if the host has lost them. */
+  async #isMadeAgain({ id: from, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#deps.driver.deriveVersion({ from, purpose: 'version', manifest }, signal);
+      return true;
+    } catch (error) {
+      if (error instanceof LaunchError && error.kind === 'template_not_found') return false;
+      throw error;
+    }
   }
 
   /** Returns the version that the recipe starts from, with its manifest. */

@@ -100,8 +100,13 @@ export class CustomTemplateRepository {
     });
   }
 
-  /** Makes a new version the default one of its template. A version that exists stays as it is. */
+  /**
+   * Makes a new version the default one of its template. A version that exists stays as it is. Call it only after the host
+   * has made the version again: otherwise its files may have been removed.
+   */
   async addVersion(version: CustomVersionRecord, tx: Transaction): Promise<void> {
+    // First, because the removal of versions locks the template.
+    await this.#set(tx, version.templateId, defaultOf(version));
     await tx.db
       .insertInto('custom_template_versions')
       .values({
@@ -122,7 +127,6 @@ export class CustomTemplateRepository {
       })
       .onConflict((conflict) => conflict.columns(['template_id', 'id']).doUpdateSet({ removed_at: null }))
       .execute();
-    await this.#set(tx, version.templateId, defaultOf(version));
   }
 
   /** Marks a template as deleted. Returns undefined if it is deleted already. */

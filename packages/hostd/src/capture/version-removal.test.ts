@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import type { InstanceKey } from '../instance/instance-key.ts';
+import type { InstanceRecord, InstanceRecords } from '../instance/instance-records.ts';
+import { CapturedVersions, type VersionContents } from '../storage/captured-versions.ts';
+import { Layers } from '../storage/layers.ts';
+import { VersionRemoval } from './version-removal.ts';
+
+const CONTENTS: VersionContents = {
+  purpose: 'version',
+  manifest: { languages: [] },
+  base: 'tplv_base',
+  layers: [],
+};
+
+describe('the removal of a version', () => {
+  let folder: string;
+  let captured: CapturedVersions;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'cloche-removal-'));
+    captured = new CapturedVersions(
+      join(folder, 'versions'),
+      new Layers(join(folder, 'layers'), join(folder, 'mounts')),
+    );
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** Returns a removal while one waiting instance runs on the version, which `emptyPool` removes. */
+  function removalOf(templateVersionId: string, emptyPool: () => void): VersionRemoval {
+    let keys = ['pool_1' as InstanceKey];
+    const records: Pick<InstanceRecords, 'keys' | 'read'> = {
+      keys: () => keys,
+      // Sound: the removal reads nothing else of a record.
+      read: () => ({ status: 'pooled', templateVersionId }) as InstanceRecord,
+    };
+    return new VersionRemoval({
+      records: records as InstanceRecords,
+      captured,
+      emptyPool: async () => {
+        emptyPool();
+        keys = [];
+      },
+    });
+  }
+
+  it('does nothing to a version that was made again after the given time', async () => {
+    const { id } = captured.add(CONTENTS);
+    const madeAt = captured.madeAt(id) ?? 0;
+    captured.add(CONTENTS);
+    const removal = removalOf(id, () => assert.fail('the instances of the version stay'));
+    await assert.rejects(removal.remove(id, madeAt), { code: 'version_in_use' });
+    assert.equal(captured.find(id)?.id, id);
+  });
+
+  for (const [name, timeOf] of [
+    ['the given time', (madeAt: number) => madeAt],
+    ['its begin', () => undefined],
+  ] as const) {
+    it(`leaves a version that is made again after ${name}, while it removes the instances that wait`, async () => {
+      const { id } = captured.add(CONTENTS);
+      const madeAt = captured.madeAt(id) ?? 0;
+      const removal = removalOf(id, () => captured.add(CONTENTS));
+      await assert.rejects(removal.remove(id, timeOf(madeAt)), { code: 'version_in_use' });
+      assert.equal(captured.find(id)?.id, id);
+    });
+  }
+
+  it('removes a version that was not made again', async () => {
+    const { id } = captured.add(CONTENTS);
+    await removalOf(id, () => undefined).remove(id, captured.madeAt(id));
+    assert.equal(captured.find(id), undefined);
+  });
+});
