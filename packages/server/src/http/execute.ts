@@ -1,7 +1,4 @@
 /** Executes a validated request: applies idempotency and calls the handler. */
-import type { OutgoingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
-import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -10,24 +7,19 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import { auditActionOf, RequestAudit } from '../audit/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
-import type { ResultMemory, ResultMemoryLimit } from '../base/result-memory.ts';
+import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import { AnswerSeal } from '../idempotency/answer-seal.ts';
-import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
-import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { answerSocket } from './answer-socket.ts';
 import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
-import { JSON_TYPE } from './error-response.ts';
-import { ClientGoneError, type InFlight } from './in-flight.ts';
-import { isLarge, jsonPieces } from './json-pieces.ts';
+import { ClientGoneError, endOf, type InFlight } from './in-flight.ts';
 import { receiveBody } from './received-uploads.ts';
+import { answerJson, answerStream, replay } from './recorded-answers.ts';
 import { addRateFields } from './request-limit.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { ReceivedBody, RequestContext, Route } from './route.ts';
-import { sendEvents } from './send-events.ts';
-import { type JsonText, type SseEvent, SseWriter } from './sse.ts';
 
 export interface Execution {
   readonly request: FastifyRequest;
@@ -115,12 +107,6 @@ async function answer(
     case 'upload':
       return answerUpload(route, request, reply, context, transfers);
   }
-}
-
-/** Returns why the request ended early, if its client left, its key stopped working or the server was cut off. */
-function endOf({ reason }: AbortSignal): Error | undefined {
-  const isKeyEnd = reason instanceof AppError && reason.is('unauthorized');
-  return isKeyEnd || reason instanceof CutOffError || reason instanceof ClientGoneError ? reason : undefined;
 }
 
 /** Aborts `controller` when the client disconnects, until disposed of. */
@@ -217,98 +203,4 @@ function contextOf(
 
 function firstOf(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
-}
-
-async function answerJson(
-  { operation }: Route,
-  handled: Promise<unknown>,
-  reply: FastifyReply,
-  context: RequestContext,
-  claim: Claim | undefined,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  const value = await handled;
-  const end = endOf(context.signal);
-  // A response that reports a change of state is sent all the same, as if it had come a moment earlier.
-  if (end && operation.method === 'GET') throw end;
-  const { status } = operation.response;
-  if (isLarge(value))
-    return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
-  const text = JSON.stringify(value);
-  await claim?.complete(status, text);
-  return sendJson(reply, status, text);
-}
-
-/** Sends a large response from a file, so that a slow client costs no memory. */
-async function answerLarge(
-  reply: FastifyReply,
-  { status, value, resultMemory }: { status: number; value: unknown; resultMemory: ResultMemory },
-  claim: Claim | undefined,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  const json = jsonPieces(value);
-  const file = claim ? await claim.completeWithFile(status, json) : await idempotency.spool(json);
-  resultMemory.release();
-  if ('json' in file) return sendJson(reply.header('content-length', file.bytes), status, file.json);
-  return sendFile(reply, status, file, idempotency);
-}
-
-async function answerStream(
-  route: Route & { kind: 'stream' },
-  reply: FastifyReply,
-  context: RequestContext,
-  claim: Claim | undefined,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  // Sound: every event in the contract has a type and data.
-  const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
-  return streamTo(reply, events, context, { claim, idempotency });
-}
-
-async function replay(
-  route: Route,
-  reply: FastifyReply,
-  context: RequestContext,
-  response: StoredResponse,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  reply.header(REPLAYED_HEADER, 'true');
-  if (route.kind === 'json' || route.kind === 'receivedUpload') {
-    if ('file' in response) return sendFile(reply, response.status, response.file, idempotency);
-    return sendJson(reply, response.status, response.body);
-  }
-  const result = 'file' in response ? await idempotency.read(response.file) : [response.body];
-  return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
-}
-
-/** Replays only the result of a stream: earlier events are not stored. */
-async function* resultAlone(json: JsonText): AsyncGenerator<SseEvent> {
-  yield { type: 'complete', json };
-}
-
-async function streamTo(
-  reply: FastifyReply,
-  events: AsyncIterable<SseEvent>,
-  context: RequestContext,
-  record: { claim: Claim | undefined; idempotency: Idempotency },
-): Promise<FastifyReply> {
-  reply.hijack();
-  const writer = new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
-  const error = await sendEvents(events, writer, context, record);
-  if (error) reply.request.state.errorCode = error;
-  return reply;
-}
-
-async function sendFile(
-  reply: FastifyReply,
-  status: number,
-  file: ResultFile,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  const json = await idempotency.read(file);
-  return sendJson(reply.header('content-length', file.bytes), status, json);
-}
-
-function sendJson(reply: FastifyReply, status: number, json: string | Readable): FastifyReply {
-  return reply.code(status).type(JSON_TYPE).send(json);
 }

@@ -4,6 +4,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import type { OpenWork } from '../api-keys/end-key-work.ts';
 import { AppError } from '../base/app-error.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
+import { CutOffError } from '../idempotency/held-claims.ts';
 
 /** Time for handlers to undo their work after their signal has aborted. */
 const UNWIND_MS = 2_000;
@@ -110,4 +111,10 @@ export class InFlight implements OpenWork {
 /** Returns the error for requests that a stopping server does not serve. */
 export function stopping(): AppError {
   return new AppError('unavailable', 'The service is stopping; send the request again in a moment.');
+}
+
+/** Returns why the request ended early, if its client left, its key stopped working or the server was cut off. */
+export function endOf({ reason }: AbortSignal): Error | undefined {
+  const isKeyEnd = reason instanceof AppError && reason.is('unauthorized');
+  return isKeyEnd || reason instanceof CutOffError || reason instanceof ClientGoneError ? reason : undefined;
 }

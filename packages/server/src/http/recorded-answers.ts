@@ -1,0 +1,111 @@
+/** Sends JSON and streams of events, and records them under the Idempotency-Key of the request. */
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import { REPLAYED_HEADER } from '@cloche/contract';
+import type { FastifyReply } from 'fastify';
+import type { ResultMemory } from '../base/result-memory.ts';
+import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
+import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
+import { JSON_TYPE } from './error-response.ts';
+import { endOf } from './in-flight.ts';
+import { isLarge, jsonPieces } from './json-pieces.ts';
+import type { RequestContext, Route } from './route.ts';
+import { sendEvents } from './send-events.ts';
+import { type JsonText, type SseEvent, SseWriter } from './sse.ts';
+
+/** Records and sends what the handler returns. */
+export async function answerJson(
+  { operation }: Route,
+  handled: Promise<unknown>,
+  reply: FastifyReply,
+  context: RequestContext,
+  claim: Claim | undefined,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  const value = await handled;
+  const end = endOf(context.signal);
+  // A response that reports a change of state is sent all the same, as if it had come a moment earlier.
+  if (end && operation.method === 'GET') throw end;
+  const { status } = operation.response;
+  if (isLarge(value))
+    return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
+  const text = JSON.stringify(value);
+  await claim?.complete(status, text);
+  return sendJson(reply, status, text);
+}
+
+/** Sends a large response from a file, so that a slow client costs no memory. */
+async function answerLarge(
+  reply: FastifyReply,
+  { status, value, resultMemory }: { status: number; value: unknown; resultMemory: ResultMemory },
+  claim: Claim | undefined,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  const json = jsonPieces(value);
+  const file = claim ? await claim.completeWithFile(status, json) : await idempotency.spool(json);
+  resultMemory.release();
+  if ('json' in file) return sendJson(reply.header('content-length', file.bytes), status, file.json);
+  return sendFile(reply, status, file, idempotency);
+}
+
+/** Sends the events of the handler, and records the last one. */
+export async function answerStream(
+  route: Route & { kind: 'stream' },
+  reply: FastifyReply,
+  context: RequestContext,
+  claim: Claim | undefined,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  // Sound: every event in the contract has a type and data.
+  const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
+  return streamTo(reply, events, context, { claim, idempotency });
+}
+
+/** Sends what is recorded of an earlier request. */
+export async function replay(
+  route: Route,
+  reply: FastifyReply,
+  context: RequestContext,
+  response: StoredResponse,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  reply.header(REPLAYED_HEADER, 'true');
+  if (route.kind === 'json' || route.kind === 'receivedUpload') {
+    if ('file' in response) return sendFile(reply, response.status, response.file, idempotency);
+    return sendJson(reply, response.status, response.body);
+  }
+  const result = 'file' in response ? await idempotency.read(response.file) : [response.body];
+  return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
+}
+
+/** Replays only the result of a stream: earlier events are not stored. */
+async function* resultAlone(json: JsonText): AsyncGenerator<SseEvent> {
+  yield { type: 'complete', json };
+}
+
+async function streamTo(
+  reply: FastifyReply,
+  events: AsyncIterable<SseEvent>,
+  context: RequestContext,
+  record: { claim: Claim | undefined; idempotency: Idempotency },
+): Promise<FastifyReply> {
+  reply.hijack();
+  const writer = new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
+  const error = await sendEvents(events, writer, context, record);
+  if (error) reply.request.state.errorCode = error;
+  return reply;
+}
+
+async function sendFile(
+  reply: FastifyReply,
+  status: number,
+  file: ResultFile,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  const json = await idempotency.read(file);
+  return sendJson(reply.header('content-length', file.bytes), status, json);
+}
+
+function sendJson(reply: FastifyReply, status: number, json: string | Readable): FastifyReply {
+  return reply.code(status).type(JSON_TYPE).send(json);
+}
