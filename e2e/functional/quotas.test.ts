@@ -33,7 +33,8 @@ const instances = () => globSync('instances/*/instance.json', { cwd: dataPaths(s
 
 /** Sends a creation for each key at once. Returns undefined for an answer that was lost. */
 function createAll(keys: readonly string[]): Promise<(Answer | undefined)[]> {
-  return Promise.all(keys.map((key) => service.api.post('/v1/sandboxes', {}, key).catch(() => undefined)));
+  const create = (key: string) => service.api.post('/v1/sandboxes', { template: 'node' }, key);
+  return Promise.all(keys.map((key) => create(key).catch(() => undefined)));
 }
 
 /**
