@@ -243,7 +243,8 @@ export const HostdHealth = Type.Object({
  * Error codes of hostd, with their HTTP status.
  *
  * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce the mode, so
- * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `launch_failed` 500: the launch was undone;
+ * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `stopping` 503: this hostd ends, so the launch was
+ * undone, and the next one takes it; `launch_failed` 500: the launch was undone;
  * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one;
  * `capture_refused` 422: the changes cannot become a version, and the message says why; `instance_not_found` 404: no
  * such instance lives here; `version_in_use` 409: an instance runs on the version, or another version is made from it.
@@ -253,6 +254,7 @@ export const HOSTD_ERROR_CODES = [
   'template_not_found',
   'network_mode_unsupported',
   'no_capacity',
+  'stopping',
   'launch_failed',
   'kernel_unavailable',
   'capture_refused',

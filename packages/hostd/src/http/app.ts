@@ -47,6 +47,7 @@ const STATUS_OF_CODE = {
   template_not_found: 404,
   network_mode_unsupported: 422,
   no_capacity: 503,
+  stopping: 503,
   launch_failed: 500,
   kernel_unavailable: 409,
   capture_refused: 422,

@@ -157,9 +157,9 @@ export class Instances {
     }
   }
 
-  /** Aborts and undoes every launch under way; their callers get `no_capacity`. */
+  /** Aborts and undoes every launch under way; their callers get `stopping`. */
   abortLaunches(): void {
-    for (const abort of this.#aborts.values()) abort.abort(new HostdError('no_capacity', 'hostd is stopping'));
+    for (const abort of this.#aborts.values()) abort.abort(new HostdError('stopping', 'hostd is stopping'));
   }
 
   /** Returns every live instance, including those that an earlier hostd launched. */

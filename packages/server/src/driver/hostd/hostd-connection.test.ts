@@ -27,11 +27,13 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
   const socketPath = join(folder, 'hostd.sock');
   const asked: string[] = [];
   const pool = { size: 0, ready: 0, hits: 0, misses: 0 };
-  const peer = { ...versions };
+  const peer: { protocolVersion: number; agentProtocolVersion?: number; isStopping?: boolean } = { ...versions };
   const answer: RequestListener = (request, response) => {
     asked.push(`${request.method} ${request.url}`);
     const health = { status: 'ready', installationId: 'x', ociRuntime: 'crun', pool, ...peer };
     if (request.url === '/health') response.end(JSON.stringify(health));
+    else if (peer.isStopping)
+      response.writeHead(503).end(JSON.stringify({ error: { code: 'stopping', message: 'hostd is stopping' } }));
     else if (request.url === '/instances') response.end(JSON.stringify({ instances: [INSTANCE] }));
     else if (request.method === 'DELETE') response.end('{}');
     else if (request.method === 'PUT')
@@ -71,6 +73,15 @@ describe('a driver', () => {
     await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
     await hostd.driver.launch('sbx_1', 1, SPEC, never, { startsBusy: true });
     assert.deepEqual(hostd.asked, ['GET /health', 'PUT /instances/sbx_1/1?starts=busy']);
+  });
+
+  it('takes a hostd that stops for one that does not answer, so that a launch waits for the next one', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    hostd.peer.isStopping = true;
+    const awaited = { name: 'LaunchError', kind: 'unreachable' };
+    await assert.rejects(hostd.driver.launch('sbx_1', 1, SPEC, never), awaited);
+    hostd.peer.isStopping = false;
+    assert.equal((await hostd.driver.launch('sbx_1', 1, SPEC, never)).instance.sandboxId, 'sbx_1');
   });
 
   for (const difference of [1, -2]) {

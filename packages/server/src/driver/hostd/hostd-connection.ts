@@ -19,6 +19,8 @@ const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
   ['template_not_found', 'template_not_found'],
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
+  // The next hostd answers in a moment.
+  ['stopping', 'unreachable'],
 ]);
 
 const CAPTURE_KINDS: ReadonlyMap<string, CaptureError['kind']> = new Map([
