@@ -4,13 +4,27 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { loopbackClient } from '../loopback-client.ts';
 
+/** A key as E2B writes its own. */
+const E2B_FORM = /^e2b_((?:[0-9a-f]{2})+)$/;
+const PRINTABLE = /^[\x21-\x7e]+$/;
+
 /** Returns the key of a request. @throws E2bError 401 */
 export function keyOf({ headers }: Pick<FastifyRequest, 'headers'>): string {
   const key = headers['x-api-key'];
   const bearer = headers.authorization?.replace(/^Bearer /i, '');
   const found = typeof key === 'string' && key !== '' ? key : bearer;
   if (!found) throw new E2bError(401, 'The API key is missing: set E2B_API_KEY to a key of Cloche.');
-  return found;
+  return plainKey(found);
+}
+
+/**
+ * Returns the key that hexadecimal digits spell: some clients send no key that does not look like one of E2B. A key whose digits
+ * spell no text is of this form by itself.
+ */
+function plainKey(key: string): string {
+  const [, digits = ''] = E2B_FORM.exec(key) ?? [];
+  const text = Buffer.from(digits, 'hex').toString('latin1');
+  return PRINTABLE.test(text) ? text : key;
 }
 
 /** Returns a client of `/v1` with the key of a request. */
