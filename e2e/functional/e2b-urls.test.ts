@@ -121,6 +121,8 @@ describe('hosts of ports', () => {
     assert.match(sandbox.getHost(3000), new RegExp(`^3000-${sandbox.sandboxId}\\.`));
     for (const path of ['/hello?a=b', '/missing', '/again'])
       assert.equal((await visit(sandbox, path)).body, `${path} prv- []`);
+    const hyphenated = sandbox.getHost(3000).replace('_', '-');
+    assert.equal((await visit(sandbox, '/', sandbox.trafficAccessToken, hyphenated)).body, '/ prv- []');
     assert.equal((await previews()).length, 1);
     const found = await Sandbox.connect(sandbox.sandboxId, options);
     assert.equal(found.getHost(3000), sandbox.getHost(3000));
@@ -163,8 +165,8 @@ async function previews(): Promise<{ id: string }[]> {
 }
 
 /** Sends a request to port 3000. The name of the host is not resolved: Node does not resolve names below localhost. */
-async function visit(box: Sandbox, path: string, token = box.trafficAccessToken) {
-  const headers = { host: box.getHost(3000), ...(token ? { 'e2b-traffic-access-token': token } : {}) };
+async function visit(box: Sandbox, path: string, token = box.trafficAccessToken, host = box.getHost(3000)) {
+  const headers = { host, ...(token ? { 'e2b-traffic-access-token': token } : {}) };
   const sent = request(service.url, { path, headers }).end();
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
   return { status: response.statusCode, body: await text(response) };

@@ -7,8 +7,11 @@ import { E2bError } from '../e2b-error.ts';
 import { type OpenPreview, PortPreviews } from './port-previews.ts';
 
 const TOKEN_HEADER = 'e2b-traffic-access-token';
-/** Label of a host that `getHost` names: the port and the id of the sandbox. */
-const LABEL = /^(\d{1,5})-(sbx_[0-9a-z]+)$/;
+/**
+ * Label of a host that `getHost` names: the port and the id of the sandbox. A hyphen may replace the underscore, for which Python
+ * accepts no wildcard certificate.
+ */
+const LABEL = /^(\d{1,5})-sbx[_-]([0-9a-z]+)$/;
 
 interface Port {
   readonly port: number;
@@ -62,8 +65,8 @@ export class PortRouter {
   #find({ headers }: IncomingMessage): Port | undefined {
     const end = `.${this.#server.domain()}`;
     const host = headers.host?.toLowerCase() ?? '';
-    const [, port, sandboxId] = (host.endsWith(end) && LABEL.exec(host.slice(0, -end.length))) || [];
-    return port === undefined || sandboxId === undefined ? undefined : { port: Number(port), sandboxId };
+    const [, port, id] = (host.endsWith(end) && LABEL.exec(host.slice(0, -end.length))) || [];
+    return port === undefined || id === undefined ? undefined : { port: Number(port), sandboxId: `sbx_${id}` };
   }
 
   /** Opens the preview and gives the request its host and its token. */
