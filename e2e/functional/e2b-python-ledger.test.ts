@@ -4,20 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Ledger, PYTHON_LEDGER_FILE, readLedger, writeLedger } from '../support/e2b-ledger.ts';
-import { runE2bPython } from '../support/e2b-python.ts';
+import { type Ledger, type Methods, PYTHON_LEDGER_FILE, readLedger, writeLedger } from '../support/e2b-ledger.ts';
+import { E2B_PYTHON, runE2bPython } from '../support/e2b-python.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const WRITES = process.env.CLOCHE_WRITE_E2B_LEDGER === '1';
 const written = WRITES ? {} : readLedger(PYTHON_LEDGER_FILE);
 
 let service: TestService;
-let found: Ledger;
+const found: Record<string, Methods> = {};
 before(async () => {
   service = await sharedService();
-  const { code, stdout, stderr } = await runE2bPython('e2e/support/e2b_python_ledger.py', service);
-  assert.equal(code, 0, stderr);
-  found = JSON.parse(stdout);
+  for (const requirements of Object.values(E2B_PYTHON)) Object.assign(found, await ledgerOf(requirements));
 });
 after(() => service?.close());
 
@@ -37,6 +35,12 @@ for (const [title, methods] of Object.entries(written)) {
       it(method, () => assert.equal(found[title]?.[method], verdict));
     }
   });
+}
+
+async function ledgerOf(requirements: string): Promise<Ledger> {
+  const { code, stdout, stderr } = await runE2bPython('e2e/support/e2b_python_ledger.py', service, requirements);
+  assert.equal(code, 0, stderr);
+  return JSON.parse(stdout);
 }
 
 function unknownVerdicts(ledger: Ledger): string[] {

@@ -7,6 +7,9 @@ import type { TestService } from './service.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const PROGRAM_MS = 240_000;
 
+/** Pinned packages of the clients, by how old they are. */
+export const E2B_PYTHON = { newest: 'requirements-e2b.txt', older: 'requirements-e2b-older.txt' } as const;
+
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
@@ -14,15 +17,20 @@ export interface Ended {
 }
 
 /** Runs a program with E2B's clients for Python in their pinned versions, whose variables name the service. */
-export function runE2bPython(program: string, { url, apiKey }: TestService): Promise<Ended> {
+export function runE2bPython(
+  program: string,
+  { url, apiKey }: TestService,
+  requirements: string = E2B_PYTHON.newest,
+): Promise<Ended> {
   const packages = findPythonPackages();
   if (packages === undefined) throw new Error('No python-node template is built.');
   const env = {
     PATH: process.env.PATH,
     HOME: '/nonexistent',
-    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, 'requirements-e2b.txt')),
+    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, requirements)),
     PYTHONDONTWRITEBYTECODE: '1',
-    E2B_API_KEY: apiKey,
+    // Clients of this age send no key that does not look like one of E2B.
+    E2B_API_KEY: requirements === E2B_PYTHON.older ? `e2b_${Buffer.from(apiKey).toString('hex')}` : apiKey,
     E2B_API_URL: `${url}/e2b`,
     E2B_SANDBOX_URL: `${url}/e2b-box`,
   };

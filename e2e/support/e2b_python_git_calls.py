@@ -6,9 +6,21 @@ from typing import Any
 
 from e2b_python_subject import Call, Subject, done
 
+#: Repositories by the name of their client.
+FIRST: dict[str, str] = {}
+
 
 async def repository(subject: Subject) -> str:
-    """Makes a repository for one call, with one commit, whose remote is a folder."""
+    """Copies the first repository of a client, and its remote one, for one call."""
+    first = FIRST.get(subject.name) or await make_repository(subject)
+    FIRST[subject.name], path = first, f"/tmp/{uuid.uuid4()}"
+    copies = f"cp -r {first} {path} && cp -r {first}.git {path}.git"
+    await done(subject.box.commands.run(f"{copies} && git -C {path} remote set-url origin file://{path}.git"))
+    return path
+
+
+async def make_repository(subject: Subject) -> str:
+    """Makes a repository with one commit, whose remote is a folder."""
     git, path = subject.box.git, f"/tmp/{uuid.uuid4()}"
     await done(git.init(f"{path}.git", bare=True))
     await done(git.init(path, initial_branch="main"))
@@ -69,7 +81,8 @@ async def delete_branch(git: Any, path: str, subject: Subject) -> None:
 
 
 async def remote_add(git: Any, path: str, _subject: Subject) -> None:
-    assert await done(git.remote_get(path, "origin")) == f"file://{path}.git"
+    await done(git.remote_add(path, "other", "file:///tmp/other.git"))
+    assert await done(git.remote_get(path, "other")) == "file:///tmp/other.git"
 
 
 async def push(git: Any, path: str, subject: Subject) -> None:
