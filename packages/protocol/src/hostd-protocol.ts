@@ -230,7 +230,7 @@ export const HostdHealth = Type.Object({
   ociRuntime: Type.String(),
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
-    /** Instances to keep ready, of all kinds together. */
+    /** Most instances to keep ready, of all kinds together; one that holds much memory counts as several. */
     size: Type.Integer(),
     ready: Type.Integer(),
     /** Launches that found a ready instance; `misses` counts those that did not. */

@@ -129,7 +129,8 @@ export const HOST_SETTINGS = {
     summary: 'sandboxes launched ahead of demand, of all templates together; 0 for none',
     more:
       'Each creation beyond the pool launches a sandbox of its own, four at a time. A waiting sandbox has 16 MB in its ' +
-      'control group, the mean of both templates; with gVisor and Python, it has 140 MB.',
+      'control group, the mean of both templates; with gVisor and Python, it has 140 MB. One of a template of your own has ' +
+      '103 MB, and counts as several of the default number.',
   },
   CLOCHE_SANDBOX_DEFAULT_CPU: {
     value: cores(),

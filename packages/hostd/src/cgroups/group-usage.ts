@@ -15,6 +15,9 @@ export interface LimitedGroup {
   readonly countsProcesses: boolean;
 }
 
+/** The group of an instance itself, with those of its agent and of its processes below. */
+export const WHOLE_GROUP: LimitedGroup = { name: '', memory: 'unreclaimable', countsProcesses: false };
+
 /** Resources that a group occupies now. */
 export interface Occupied {
   memoryBytes: number;

@@ -20,6 +20,7 @@ import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
+import { PoolPlaces } from '../pool/pool-places.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
 import { seedDemand } from '../pool/seed-demand.ts';
 import { WarmPool } from '../pool/warm-pool.ts';
@@ -67,8 +68,11 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const launcher = makeLauncher(host, options);
   const remove = (key: InstanceKey) => removeInstance(key, host);
   const demand = new Demand();
-  const maker = new PooledInstances({ ...host, launcher, templates, removeInstance: remove });
-  const size = config.pool.size ?? defaultPoolSize(host.runtime.waitingInstanceBytes);
+  const { waitingInstanceBytes } = host.runtime;
+  // A given size counts instances, whatever each of them holds.
+  const places = new PoolPlaces(config.pool.size === undefined ? waitingInstanceBytes : Number.POSITIVE_INFINITY);
+  const maker = new PooledInstances({ ...host, launcher, templates, places, removeInstance: remove });
+  const size = config.pool.size ?? defaultPoolSize(waitingInstanceBytes);
   const pool = new WarmPool({ size, lanes: launchesAhead(), demand, maker, log });
   const readLive = (key: InstanceKey) => {
     const record = records.read(key);

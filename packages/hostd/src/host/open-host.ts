@@ -5,7 +5,7 @@ import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { Slots } from '../addressing/slots.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { Cgroups, hideHybridHierarchy } from '../cgroups/cgroups.ts';
-import { GroupUsage } from '../cgroups/group-usage.ts';
+import { GroupUsage, WHOLE_GROUP } from '../cgroups/group-usage.ts';
 import { InstanceRecords } from '../instance/instance-records.ts';
 import { holdFileLock } from '../kernel/file-lock.ts';
 import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
@@ -33,7 +33,13 @@ import type { HostdConfig } from './config.ts';
 const SLOTS_DIR = '/run/cloche/slots';
 
 /** The parts that hostd's classes are composed of on this host. Each installation has one set. */
-export type Host = LauncherDeps & RemovalDeps & { meter: InstanceMeter; readings: InstanceReadings };
+export type Host = LauncherDeps &
+  RemovalDeps & {
+    meter: InstanceMeter;
+    readings: InstanceReadings;
+    /** Reads what an instance occupies, its agent included. */
+    instanceUsage: GroupUsage;
+  };
 
 /**
  * Creates the parts, or takes over those that an earlier hostd of the installation left for its sandboxes. Throws when
@@ -85,6 +91,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     processor,
     meter,
     readings: new InstanceReadings(meter, new GroupUsage(cgroups.parent, hierarchies, runtime.limitedGroup)),
+    instanceUsage: new GroupUsage(cgroups.parent, hierarchies, WHOLE_GROUP),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     layers: new Layers(join(hostdDir, 'layers'), mountsDir),
     diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),

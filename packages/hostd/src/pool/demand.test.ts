@@ -8,6 +8,7 @@ const PYTHON = kind('tplv_python');
 const NODE = kind('tplv_node');
 const GATED: PoolKind = { ...PYTHON, network: 'gated' };
 const MINUTE = 60_000;
+const ONE = () => 1;
 
 function kind(templateVersionId: string): PoolKind {
   return { templateVersionId, network: 'open', resources: RESOURCES };
@@ -22,7 +23,7 @@ describe('the shares of a pool', () => {
     return demand;
   };
   const sharesOf = (demand: Demand, size: number) =>
-    [PYTHON, NODE, GATED].map((one) => demand.shares(size).get(kindId(one))?.share ?? 0);
+    [PYTHON, NODE, GATED].map((one) => demand.shares(size, ONE).get(kindId(one))?.share ?? 0);
 
   test('are equal before the first request', () => {
     assert.deepEqual(sharesOf(demandOf(), 10), [5, 5, 0]);
@@ -48,11 +49,33 @@ describe('the shares of a pool', () => {
     for (let size = 0; size < 40; size += 1) {
       const demand = demandOf(PYTHON, PYTHON, NODE, GATED, GATED, GATED);
       for (let other = 0; other < 5; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
-      const shares = [...demand.shares(size).values()];
+      const shares = [...demand.shares(size, ONE).values()];
       const sum = shares.reduce((total, { share }) => total + share, 0);
       assert.equal(sum, size, `${size}`);
       assert.ok(shares.every(({ share }) => share > 0));
     }
+  });
+
+  test("never exceed the pool's size in places, which a large instance takes several of", () => {
+    const OWN = kind('tplv_own');
+    const placesOf = (id: string) => (id === OWN.templateVersionId ? 5 : 1);
+    for (let size = 0; size < 80; size += 1) {
+      const shares = demandOf(OWN, OWN, OWN, PYTHON).shares(size, placesOf);
+      const own = shares.get(kindId(OWN))?.share ?? 0;
+      const taken = [...shares.values()].reduce(
+        (sum, { kind, share }) => sum + share * placesOf(kind.templateVersionId),
+        0,
+      );
+      assert.ok(taken <= size, `${taken} of ${size}`);
+      assert.equal(own > 0, size >= 5, `${own} of the requested kind in ${size} places`);
+      assert.ok([...shares.values()].every(({ share }) => share > 0));
+    }
+    // Two of each take 14 places. Of the 28 others, three quarters are 21, so four more; then 7, and one is left.
+    const shares = demandOf(OWN, OWN, OWN, PYTHON).shares(42, placesOf);
+    assert.deepEqual(
+      [OWN, PYTHON, NODE].map((one) => shares.get(kindId(one))?.share),
+      [6, 9, 3],
+    );
   });
 
   test('move to the version that replaced a template, when it becomes a seed', () => {
@@ -61,7 +84,7 @@ describe('the shares of a pool', () => {
     demand.keepTemplates(new Set(['tplv_python2', 'tplv_node']));
     demand.seed([next, NODE]);
     assert.deepEqual(sharesOf(demand, 10), [0, 5, 0]);
-    assert.equal(demand.shares(10).get(kindId(next))?.share, 5);
+    assert.equal(demand.shares(10, ONE).get(kindId(next))?.share, 5);
   });
 
   test('mark a kind as just requested for a moment', () => {
@@ -75,7 +98,7 @@ describe('the shares of a pool', () => {
   test('cover a limited number of kinds, whatever clients request', () => {
     const demand = demandOf();
     for (let other = 0; other < 1000; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
-    assert.ok(demand.shares(10_000).size <= 20);
-    assert.ok((demand.shares(10_000).get(kindId(PYTHON))?.share ?? 0) > 0);
+    assert.ok(demand.shares(10_000, ONE).size <= 20);
+    assert.ok((demand.shares(10_000, ONE).get(kindId(PYTHON))?.share ?? 0) > 0);
   });
 });

@@ -57,23 +57,38 @@ export class Demand {
     }
   }
 
-  /** Returns how many instances to keep of each kind, at most `size` in all. A kind's share grows with its requests. */
-  shares(size: number): Map<KindId, { kind: PoolKind; share: number }> {
+  /**
+   * Returns how many instances to keep of each kind, at most `size` places in all. A kind's share grows with its requests.
+   *
+   * @param placesOf places that an instance of a version takes
+   */
+  shares(
+    size: number,
+    placesOf: (templateVersionId: string) => number,
+  ): Map<KindId, { kind: PoolKind; share: number }> {
     this.#forget();
+    let room = size;
     const pooled = [...this.#kinds.values()]
       .map((entry) => ({ kind: entry.kind, isSeed: entry.isSeed, weight: this.#weightOf(entry) }))
       .filter(({ isSeed, weight }) => isSeed || weight >= MIN_POOLED_WEIGHT)
       .sort((one, other) => other.weight - one.weight)
-      .slice(0, size);
-    const least = Math.min(MIN_SHARE, Math.floor(size / pooled.length));
+      .map((one) => ({ ...one, places: placesOf(one.kind.templateVersionId) }))
+      .filter(({ places }) => {
+        const fits = places <= room;
+        if (fits) room -= places;
+        return fits;
+      });
+    const ofOneEach = size - room;
+    const least = Math.min(MIN_SHARE, Math.floor(size / ofOneEach));
     const asked = pooled.reduce((sum, { weight }) => sum + weight, 0);
-    let rest = size - least * pooled.length;
+    const beyond = size - least * ofOneEach;
+    let rest = beyond;
     return new Map(
-      pooled.map(({ kind, weight }, index) => {
+      pooled.map(({ kind, weight, places }, index) => {
         const part = asked > 0 ? weight / asked : 1 / pooled.length;
-        const more =
-          index === pooled.length - 1 ? rest : Math.min(rest, Math.ceil((size - least * pooled.length) * part));
-        rest -= more;
+        const offered = index === pooled.length - 1 ? rest : Math.min(rest, Math.ceil(beyond * part));
+        const more = Math.floor(offered / places);
+        rest -= more * places;
         return [kindId(kind), { kind, share: least + more }] as const;
       }),
     );

@@ -15,6 +15,10 @@ export function kindOf({ source, network, resources }: LaunchSpec): PoolKind {
   return { templateVersionId: source.templateVersionId, network: networkClassOf(network.mode), resources };
 }
 
+export function versionOf(id: KindId): string {
+  return id.split(' ')[0] ?? '';
+}
+
 export function kindId({ templateVersionId, network, resources }: PoolKind): KindId {
   const { cpu, memoryBytes, diskBytes, pids } = resources;
   return [templateVersionId, network, cpu, memoryBytes, diskBytes, pids].join(' ') as KindId;

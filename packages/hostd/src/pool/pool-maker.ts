@@ -10,4 +10,8 @@ export interface PoolMaker {
   /** Returns whether a finished instance can still be claimed: it lives, and equals one that would be made now. */
   isFresh(key: InstanceKey): boolean;
   hasMemoryToSpare(): boolean;
+  /** Returns how many places of the pool an instance of that version takes: more than one if it holds more memory. */
+  placesOf(templateVersionId: string): number;
+  /** Measures what waiting instances hold. Call it now and then: what they hold grows after they are made. */
+  measure(): void;
 }

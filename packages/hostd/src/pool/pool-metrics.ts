@@ -3,7 +3,7 @@ import type { PoolState } from './warm-pool.ts';
 /** Returns the pool's metrics in Prometheus' text format. */
 export function poolMetrics({ size, ready, hits, misses }: PoolState): string {
   return [
-    ...metric('cloche_hostd_pool_size', 'gauge', 'Target number of ready instances, of all kinds together.', size),
+    ...metric('cloche_hostd_pool_size', 'gauge', 'Most ready instances; large ones count as several.', size),
     ...metric('cloche_hostd_pool_ready', 'gauge', 'Ready instances that no sandbox uses yet.', ready),
     ...metric('cloche_hostd_pool_hits_total', 'counter', 'Launches that used a ready instance.', hits),
     ...metric('cloche_hostd_pool_misses_total', 'counter', 'Launches that found no ready instance.', misses),

@@ -9,6 +9,7 @@ import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
+import { GroupUsage, WHOLE_GROUP } from '../cgroups/group-usage.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 
 /** Answers every request, as an agent does. */
@@ -56,6 +57,15 @@ describe('instances launched ahead', () => {
       recordsOnDisk(suite.installation.config).filter(({ record }) => record.status === 'pooled').length,
       SIZE,
     );
+  });
+
+  test('are measured with their agents, which the groups of their kernels do not count', async () => {
+    await filled(suite.hostd);
+    const { config } = suite.installation;
+    const [waiting = assert.fail()] = recordsOnDisk(config);
+    const usage = new GroupUsage(`cloche-${config.installationId}`, findHierarchies(), WHOLE_GROUP);
+    // Node.js alone, in place of an agent, has that much.
+    assert.ok((usage.read(waiting.key)?.memoryBytes ?? 0) > 8 * MEBIBYTE, JSON.stringify(usage.read(waiting.key)));
   });
 
   test('are each claimed by one sandbox, which is then listed, answers and can be stopped', async () => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { StartedLanguage } from '@cloche/protocol';
 import { HostdError } from '../base/hostd-error.ts';
+import type { GroupUsage } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
@@ -13,6 +14,7 @@ import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
+import type { PoolPlaces } from './pool-places.ts';
 import { waitForAgent } from './wait-for-agent.ts';
 import { WantedLanguages } from './wanted-languages.ts';
 
@@ -26,6 +28,9 @@ export interface PooledInstancesDeps {
   templates: LaunchableVersions;
   launcher: Launcher;
   processor: Pick<ProcessorGroups, 'setPriority'>;
+  /** Reads what a whole instance holds. */
+  instanceUsage: Pick<GroupUsage, 'read'>;
+  places: PoolPlaces;
   removeInstance: (key: InstanceKey) => Promise<void>;
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
@@ -51,6 +56,7 @@ export class PooledInstances implements PoolMaker {
     const template = await templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
     kernels.prepare(template);
+    if (hasOwnZygote(template)) this.#deps.places.expectOwnZygote(templateVersionId);
     if (network === 'gated') {
       await egress.ready(signal);
       this.#authorities.set(key, trust.gatedCertificate);
@@ -99,5 +105,20 @@ export class PooledInstances implements PoolMaker {
 
   hasMemoryToSpare(): boolean {
     return hasMemoryToSpare();
+  }
+
+  placesOf(templateVersionId: string): number {
+    return this.#deps.places.of(templateVersionId);
+  }
+
+  measure(): void {
+    const { records, places, instanceUsage, templates } = this.#deps;
+    places.keep(new Set(templates.listCaptured().map(({ id }) => id)));
+    for (const key of records.keys()) {
+      const record = records.read(key);
+      // Those of other versions hold what a place has.
+      if (record?.status !== 'pooled' || !places.hasOwnZygote(record.templateVersionId)) continue;
+      places.note(record.templateVersionId, instanceUsage.read(key)?.memoryBytes ?? 0);
+    }
   }
 }

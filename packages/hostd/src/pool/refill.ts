@@ -2,7 +2,7 @@ import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { type InstanceKey, pooledInstanceKey } from '../instance/instance-key.ts';
 import type { Demand } from './demand.ts';
-import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
+import { type KindId, kindId, type PoolKind, versionOf } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
 import type { ReadyInstances } from './ready-instances.ts';
 import { RefillPacing } from './refill-pacing.ts';
@@ -17,13 +17,13 @@ const PAUSES = { firstMs: 1000, longestMs: 60_000 };
 const TOLERATED_SURPLUS = 0.25;
 
 export interface RefillOptions {
-  /** Instances to keep ready, of all kinds together. */
+  /** Places for instances to keep ready, of all kinds together. */
   size: number;
   /** Instances made at a time, at most, while requested kinds are missing. */
   lanes: number;
   demand: Demand;
   ready: ReadyInstances;
-  maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare'>;
+  maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare' | 'placesOf'>;
   log: Logger;
 }
 
@@ -147,7 +147,18 @@ export class Refill {
     if (this.#coming.size >= lanes) return undefined;
     const readyCounts = countsOf(ready.entries().map(([, id]) => id));
     const comingCounts = countsOf(this.#coming.keys().map(({ id }) => id));
-    const shares = demand.shares(size);
+    const placesOf = (versionId: string) => maker.placesOf(versionId);
+    const shares = demand.shares(size, placesOf);
+    const taken = [...readyCounts, ...comingCounts].reduce(
+      (sum, [id, count]) => sum + count * placesOf(versionOf(id)),
+      0,
+    );
+    /** Finds an instance of a kind that has more than its share by that part of it. */
+    const surplus = (tolerated: number) =>
+      ready.entries().find(([, id]) => (readyCounts.get(id) ?? 0) > (shares.get(id)?.share ?? 0) * (1 + tolerated));
+    // What instances hold has grown since they were made.
+    const excess = taken > size && surplus(0);
+    if (excess) return { remove: excess[0], isMissing: false };
     const now = performance.now();
     const [poorest] = [...shares]
       .map(([id, { kind, share }]) => {
@@ -159,12 +170,10 @@ export class Refill {
       .sort((one, other) => one.part - other.part);
     if (poorest === undefined || !maker.hasMemoryToSpare()) return undefined;
     const { kind, isMissing } = poorest;
-    if (ready.size + this.#coming.size < size) return { make: kind, isMissing };
-
-    const richest = ready.entries().find(([, id]) => {
-      const share = shares.get(id)?.share ?? 0;
-      return (readyCounts.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
-    });
+    const places = placesOf(kind.templateVersionId);
+    if (taken + places <= size) return { make: kind, isMissing };
+    // A large instance is not kept out by several small ones, each of which is a small surplus.
+    const richest = surplus(places > 1 && poorest.part === 0 ? 0 : TOLERATED_SURPLUS);
     return richest && { remove: richest[0], isMissing };
   }
 

@@ -1,66 +1,23 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
+import { FakePoolMaker } from '../../testing/fake-pool-maker.ts';
 import { until } from '../base/until.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { Demand } from './demand.ts';
 import type { PoolKind } from './pool-kind.ts';
-import type { PoolMaker } from './pool-maker.ts';
 import { WarmPool } from './warm-pool.ts';
 
 const RESOURCES = { cpu: 1, memoryBytes: 2 ** 30, diskBytes: 2 ** 31, pids: 512 };
 const OPEN: PoolKind = { templateVersionId: 'tplv_a', network: 'open', resources: RESOURCES };
+const OWN: PoolKind = { ...OPEN, templateVersionId: 'tplv_own' };
 const CLOSED: PoolKind = { ...OPEN, network: 'none' };
 
 const LANES = 2;
 
-class FakeMaker implements PoolMaker {
-  readonly living = new Map<InstanceKey, PoolKind>();
-  readonly stale = new Set<InstanceKey>();
-  underWay = 0;
-  mostUnderWay = 0;
-  launched = 0;
-  hasMemory = true;
-  memoryChecks = 0;
-  fails = false;
-  /** Turns of the event loop that each launch takes. */
-  turns = 1;
-  gate: Promise<void> | undefined;
-
-  async make(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void> {
-    this.underWay += 1;
-    this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
-    try {
-      if (this.gate) await Promise.race([this.gate, once(signal, 'abort')]);
-      for (let turn = 0; turn < this.turns; turn += 1) await setImmediate();
-      signal.throwIfAborted();
-      if (this.fails) throw new Error('no luck');
-      this.launched += 1;
-      this.living.set(key, kind);
-    } finally {
-      this.underWay -= 1;
-    }
-  }
-
-  async remove(key: InstanceKey): Promise<void> {
-    await setImmediate();
-    this.living.delete(key);
-  }
-
-  isFresh(key: InstanceKey): boolean {
-    return this.living.has(key) && !this.stale.has(key);
-  }
-
-  hasMemoryToSpare(): boolean {
-    this.memoryChecks += 1;
-    return this.hasMemory;
-  }
-}
-
 function openPool(size: number) {
-  const maker = new FakeMaker();
+  const maker = new FakePoolMaker();
   const demand = new Demand();
   demand.seed([OPEN]);
   const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }) });
@@ -170,6 +127,37 @@ describe('a warm pool', () => {
     await world.filled();
     const before = [...world.maker.living.values()].indexOf(CLOSED);
     assert.ok(before >= 0 && before < 4, `after ${before}`);
+  });
+
+  test('has fewer instances of a kind that takes several places each, and one of it as soon as it is requested', async () => {
+    await using world = openPool(12);
+    world.maker.places.set(OWN.templateVersionId, 5);
+    await world.filled();
+    for (const _ of [1, 2]) assert.equal(await world.take(OWN), undefined);
+    await until('there is one', () => [...world.maker.living.values()].includes(OWN));
+    assert.ok(world.maker.taken <= 12, `${world.maker.taken}`);
+    assert.ok(await world.take(OWN));
+  });
+
+  test('has an instance of a large kind although the others exceed their share by little', async () => {
+    await using world = openPool(40);
+    world.maker.places.set(OWN.templateVersionId, 5);
+    for (let asked = 0; asked < 60; asked += 1) world.demand.note(OPEN);
+    await world.filled();
+    for (const _ of [1, 2]) await world.take(OWN);
+    await until('there is one', () => [...world.maker.living.values()].includes(OWN));
+    assert.ok(world.maker.taken <= 40, `${world.maker.taken}`);
+  });
+
+  test('removes instances when they turn out to take more places than it has', async () => {
+    await using world = openPool(12);
+    for (let asked = 0; asked < 9; asked += 1) world.demand.note(OWN);
+    await until('all are of that kind but the seed', () => world.pool.state().ready === 12);
+    assert.ok([...world.maker.living.values()].filter((kind) => kind === OWN).length > 2);
+    world.maker.places.set(OWN.templateVersionId, 5);
+    await world.pool.refresh();
+    await until('they fit', () => world.maker.taken <= 12);
+    assert.ok([...world.maker.living.values()].includes(OWN));
   });
 
   test('launches nothing while a requested launch runs', async () => {

@@ -7,7 +7,7 @@ import { ReadyInstances } from './ready-instances.ts';
 import { Refill } from './refill.ts';
 
 export interface WarmPoolOptions {
-  /** Instances to keep ready, of all kinds together; 0 disables the pool. */
+  /** Places for instances to keep ready, of all kinds together; 0 disables the pool. Most instances take one. */
   size: number;
   /** Instances made at a time, at most, while requested kinds are missing. */
   lanes: number;
@@ -27,7 +27,7 @@ export interface PoolState {
 export class WarmPool {
   readonly #size: number;
   readonly #demand: Demand;
-  readonly #hasMemoryToSpare: () => boolean;
+  readonly #maker: PoolMaker;
   readonly #ready: ReadyInstances;
   readonly #refill: Refill;
   #hits = 0;
@@ -36,7 +36,7 @@ export class WarmPool {
   constructor({ size, lanes, demand, maker, log }: WarmPoolOptions) {
     this.#size = size;
     this.#demand = demand;
-    this.#hasMemoryToSpare = () => maker.hasMemoryToSpare();
+    this.#maker = maker;
     this.#ready = new ReadyInstances({ maker, log });
     this.#refill = new Refill({ size, lanes, demand, ready: this.#ready, maker, log });
   }
@@ -99,8 +99,9 @@ export class WarmPool {
 
   /** Removes the instances that died or became stale, or all of them when memory is short. */
   async refresh(): Promise<void> {
-    if (this.#ready.size === 0 || this.#hasMemoryToSpare()) await this.#ready.removeStale();
+    if (this.#ready.size === 0 || this.#maker.hasMemoryToSpare()) await this.#ready.removeStale();
     else await this.#ready.removeAll();
+    this.#maker.measure();
     this.#refill.wake();
   }
 }
