@@ -37,6 +37,6 @@ export function describeNotRun(run: { stages: readonly string[]; comparesHost: b
 
 function helpText(known: readonly string[]): string {
   return `npm test               every stage, then a check that nothing is left on the host; takes root
-npm test -- quick      ${QUICK_STAGES.join(', ')}: no sandboxes, about two and a half minutes; without root it skips some unit tests
+npm test -- quick      ${QUICK_STAGES.join(', ')}: no sandboxes, about two minutes; without root it skips some unit tests
 npm test -- <stage>…   these stages alone: ${known.join(', ')}`;
 }
