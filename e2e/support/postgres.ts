@@ -1,12 +1,18 @@
 import { createHash } from 'node:crypto';
 import { chmodSync } from 'node:fs';
-import { createEmptyDatabase, startPostgres } from '../../packages/server/testing/postgres/postgres-server.ts';
+import {
+  createEmptyDatabase,
+  openSuperuser,
+  startPostgres,
+} from '../../packages/server/testing/postgres/postgres-server.ts';
 
 export interface TestPostgres {
   /** Folder of the server's socket, which every user may enter. */
   readonly sockets: string;
   /** Returns the URL of a new database without tables. */
   createDatabase(name: string): Promise<string>;
+  /** Connects to a database as the superuser. */
+  connect(name: string): ReturnType<typeof openSuperuser>;
   close(): Promise<void>;
 }
 
@@ -24,6 +30,7 @@ export async function testPostgres(): Promise<TestPostgres> {
   return {
     sockets,
     createDatabase: (name) => createEmptyDatabase(sockets, name),
+    connect: (name) => openSuperuser(sockets, name),
     close: () => server.close(),
   };
 }

@@ -148,10 +148,10 @@ export async function unprivileged(folder: string): Promise<string[]> {
 }
 
 /** Connects as the superuser when the server accepts connections. */
-export async function openSuperuser(sockets: string): Promise<Client> {
+export async function openSuperuser(sockets: string, database = 'postgres'): Promise<Client> {
   let superuser = new Client();
   const connects = async () => {
-    superuser = new Client({ connectionString: urlOf(sockets, 'postgres', 'postgres') });
+    superuser = new Client({ connectionString: urlOf(sockets, database, 'postgres') });
     return superuser.connect().then(
       () => true,
       () => false,
