@@ -109,7 +109,7 @@ const ALONE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Suites that run once more with two servers of one database: one server must see what another one has written, or
+ * Suites that run once more with three servers of one database: one server must see what another one has written, or
  * requests of one client, which pass to any server, belong together. Not those whose requests each server answers by
  * itself, and not those that start several servers without this stage.
  */

@@ -70,11 +70,8 @@ interface SharedPlace extends Whereabouts {
 const SHARED_PLACE = 'E2E_SHARED_SERVICE';
 /** Environment variable of test files whose services have several servers: the folder of the socket of PostgreSQL. */
 export const SHARED_POSTGRES = 'E2E_POSTGRES';
-/**
- * Servers of a service in the stage that tests several: a request meets one that did not serve the request before it, and two
- * contend for what a dead one has left. The tests of the load balancer and of lost servers have three.
- */
-const SERVERS = 2;
+/** Servers of a service in the stage that tests several. */
+const SERVERS = 3;
 /**
  * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The launch of
  * one takes one to three seconds of processor time with gVisor, and a tenth of one otherwise.

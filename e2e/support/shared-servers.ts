@@ -1,5 +1,5 @@
 /**
- * Global setup of the stage `e2e-servers`: each service of its test files has two servers of one PostgreSQL database, behind
+ * Global setup of the stage `e2e-servers`: each service of its test files has three servers of one PostgreSQL database, behind
  * the load balancer.
  */
 import { type TestPostgres, testPostgres } from './postgres.ts';
