@@ -65,9 +65,9 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const buildLog = new BuildLog(deps, sharedChanges('log', deps.notifications));
   const changes = sharedChanges<TemplateBuildId>('template_build', deps.notifications);
   const builds = new BuildRepository(deps.db, changes);
-  const buildSandbox = new BuildSandbox(core);
-  const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
   const claims = new ClaimedRows(deps.db, 'template_builds', CLAIM_MS);
+  const buildSandbox = new BuildSandbox({ ...core, claims, clock: deps.clock });
+  const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
   const cache = new StepCache(deps.db);
   const parts = { ...deps, ...core, builds, templates, buildSandbox, endBuild, claims, cache, changes };
   const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });

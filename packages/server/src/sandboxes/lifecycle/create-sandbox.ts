@@ -44,6 +44,8 @@ export interface CreationRequest {
   readonly waitsForRoom?: boolean;
   /** Whether the sandbox computes from its first moment. */
   readonly startsBusy?: boolean;
+  /** Called in the transaction that inserts the sandbox. If it rejects, there is no sandbox. */
+  readonly guard?: (tx: Transaction) => Promise<void>;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -83,17 +85,18 @@ export class CreateSandbox {
   /** Where no limit applies, the insert is one statement that also finds that out. */
   async #insert(
     planned: SandboxRecord,
-    { audit, reportRates, waitsForRoom = false }: CreationRequest,
+    { audit, reportRates, waitsForRoom = false, guard }: CreationRequest,
   ): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
     const { idempotencyRecordId, resources } = planned;
     const { cpu, memoryMb } = resources;
     const additions = { liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 };
-    if (!quotas.limits.limitAll(additions)) {
+    if (!guard && !quotas.limits.limitAll(additions)) {
       const result = await sandboxes.insertUnlimited(planned, audit);
       if (result.status !== 'limited') return result;
     }
     const insert = async (tx: Transaction, requireRoom: RequireRoom): Promise<InsertResult> => {
+      await guard?.(tx);
       const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
       if (made) return { status: 'exists', record: made };
       await requireRoom(additions);

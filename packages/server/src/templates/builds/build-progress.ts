@@ -5,16 +5,26 @@ import type { BuildRecord } from './template-build.ts';
 /** The build has ended by itself: a client canceled it, or another server has taken it over. */
 export class BuildEndedError extends Error {
   override readonly name = 'BuildEndedError';
+
+  constructor(id: TemplateBuildId) {
+    super(`the build ${id} has ended, or another server has it`);
+  }
 }
 
-/** Writes down how far a build has come. Every method throws `BuildEndedError` when the build has ended. */
+/**
+ * Writes down how far a build has come. Every method throws `BuildEndedError` when the build has ended, or another server has
+ * taken it over.
+ */
 export class BuildProgress {
+  /** The claim of this process to the build. */
+  readonly claim: string;
   readonly #builds: BuildRepository;
   #build: BuildRecord;
 
-  constructor(builds: BuildRepository, build: BuildRecord) {
+  constructor(builds: BuildRepository, build: BuildRecord, claim: string) {
     this.#builds = builds;
     this.#build = build;
+    this.claim = claim;
   }
 
   /** The record as this process wrote it last. */
@@ -26,21 +36,20 @@ export class BuildProgress {
   async set(first: number, end: number, status: TemplateStepStatus): Promise<void> {
     if (first === end) return;
     const steps = this.#build.steps.map((step, index) => (index >= first && index < end ? { ...step, status } : step));
-    this.#keep(await this.#builds.update(this.#build.id, { steps }));
+    this.#keep(await this.#builds.update(this.#build.id, this.claim, { steps }));
   }
 
   async setSandbox(sandboxId: SandboxId): Promise<void> {
-    this.#keep(await this.#builds.update(this.#build.id, { sandboxId }));
+    this.#keep(await this.#builds.update(this.#build.id, this.claim, { sandboxId }));
   }
 
   /** Writes down that another sandbox will be created. */
-  async beginLaunch(): Promise<BuildRecord> {
-    this.#keep(await this.#builds.beginLaunch(this.#build));
-    return this.#build;
+  async beginLaunch(): Promise<void> {
+    this.#keep(await this.#builds.beginLaunch(this.#build, this.claim));
   }
 
   #keep(build: BuildRecord | undefined): void {
-    if (!build) throw new BuildEndedError(`the build ${this.#build.id satisfies TemplateBuildId} has ended`);
+    if (!build) throw new BuildEndedError(this.#build.id);
     this.#build = build;
   }
 }

@@ -161,20 +161,25 @@ export class BuildRepository {
     return this.#set(id, { status: 'running', started_at: startedAt ?? now }, tx);
   }
 
-  /** Writes down that another sandbox will be created, before it is. Returns undefined if the build has ended. */
-  async beginLaunch({ id, launches }: BuildRecord): Promise<BuildRecord | undefined> {
-    return this.#set(id, { launches: launches + 1 });
+  /**
+   * Writes down that another sandbox will be created, before it is. Returns undefined if the build has ended, or is not claimed
+   * by `claim` any more.
+   */
+  async beginLaunch({ id, launches }: BuildRecord, claim: string): Promise<BuildRecord | undefined> {
+    return this.#set(id, { launches: launches + 1 }, undefined, claim);
   }
 
-  /** Sets fields of a build that has not ended. Returns undefined if it has. */
+  /** Sets fields of a build. Returns undefined if it has ended, or is not claimed by `claim` any more. */
   async update(
     id: TemplateBuildId,
+    claim: string,
     { steps, sandboxId }: { readonly steps?: readonly StepState[]; readonly sandboxId?: SandboxId },
   ): Promise<BuildRecord | undefined> {
-    return this.#set(id, {
+    const change = {
       ...(steps && { steps: JSON.stringify(steps) }),
       ...(sandboxId === undefined ? {} : { sandbox_id: sandboxId }),
-    });
+    };
+    return this.#set(id, change, undefined, claim);
   }
 
   /** Lets a build wait after a failure of the service. Returns undefined if it has ended. */
@@ -203,8 +208,13 @@ export class BuildRepository {
     id: TemplateBuildId,
     change: Partial<TemplateBuildTable>,
     tx?: Transaction,
+    claim?: string,
   ): Promise<BuildRecord | undefined> {
-    const update = (tx?.db ?? this.#db).updateTable('template_builds').set(change).where('id', '=', id);
+    const update = (tx?.db ?? this.#db)
+      .updateTable('template_builds')
+      .set(change)
+      .where('id', '=', id)
+      .$if(claim !== undefined, (query) => query.where('claimed_by', '=', claim ?? ''));
     const row = await update.where('status', 'in', UNFINISHED).returning(BUILD_COLUMNS).executeTakeFirst();
     return row && toBuildRecord(row);
   }

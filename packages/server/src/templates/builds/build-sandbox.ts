@@ -1,18 +1,23 @@
 import type { ApiKeyId, TemplateVersionId } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
 import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { Plan } from '../recipe/plan.ts';
+import { BuildEndedError, type BuildProgress } from './build-progress.ts';
 import type { BuildRecord } from './template-build.ts';
 
 export interface BuildSandboxDeps {
   readonly createSandbox: CreateSandbox;
   readonly destroySandbox: DestroySandbox;
   readonly sandboxes: SandboxRepository;
+  readonly claims: ClaimedRows;
+  readonly clock: Clock;
 }
 
 /** Name of the versions that only builds use, in their sandboxes. */
@@ -32,11 +37,12 @@ export class BuildSandbox {
 
   /**
    * Creates the sandbox of the last launch that the build has written down. @throws AppError `quota_exceeded`, `rate_limited`,
-   * `unavailable`
+   * `unavailable`; `BuildEndedError` if another server has taken the build over
    */
-  create(build: BuildRecord, versionId: TemplateVersionId, plan: Plan): Promise<SandboxRecord> {
+  create({ build, claim }: BuildProgress, versionId: TemplateVersionId, plan: Plan): Promise<SandboxRecord> {
+    const { createSandbox, claims, clock } = this.#deps;
     const { env, resources } = plan.settings;
-    return this.#deps.createSandbox.create({
+    return createSandbox.create({
       credential: ownerOf(build),
       body: {
         env: { ...env },
@@ -46,6 +52,10 @@ export class BuildSandbox {
         ttlMs: LIMITS.createTtlMaxMs,
       },
       idempotencyRecordId: recordOf(build),
+      // A server that takes the build over looks for this sandbox once.
+      guard: async (tx) => {
+        if (!(await claims.renew(build.id, claim, clock.now(), tx))) throw new BuildEndedError(build.id);
+      },
       version: {
         template: { id: build.templateId, slug: build.templateSlug, languages: [] },
         version: {

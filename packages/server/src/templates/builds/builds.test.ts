@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LIMITS, operations, type TemplateBuild } from '@cloche/contract';
+import { LIMITS, operations, type SandboxId, type TemplateBuild } from '@cloche/contract';
 import { ORG, openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
+import { Changes } from '../../base/changes.ts';
 import { composeTemplates } from '../../compose/compose-templates.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
+import { BuildProgress } from './build-progress.ts';
+import { BuildRepository } from './build-repository.ts';
 
-/** Returns what a second server of the same database builds with. */
-function ofSecondServer(world: SandboxesWorld) {
-  return {
+/** Starts what a second server of the same database builds with. */
+async function startSecondServer(world: SandboxesWorld): Promise<AsyncDisposable> {
+  const other = composeTemplates({
     ...world,
     sandboxes: world.server.core,
     artifacts: world.artifacts,
@@ -16,7 +19,14 @@ function ofSecondServer(world: SandboxesWorld) {
     serverId: 'srv_2',
     settings: SETTINGS,
     log: SILENT,
-  };
+  });
+  await other.start();
+  return { [Symbol.asyncDispose]: () => other.stop() };
+}
+
+/** Lets the second server take a build over. */
+async function takeFromFirst({ db }: SandboxesWorld, { id }: TemplateBuild): Promise<void> {
+  await db.updateTable('template_builds').set({ claimed_by: 'srv_2:earlier' }).where('id', '=', id).execute();
 }
 
 describe('a build', () => {
@@ -153,14 +163,12 @@ describe('a build', () => {
 
   it('has one builder, whichever of two servers with one database takes it', async () => {
     await using world = await openSandboxes();
-    const other = composeTemplates(ofSecondServer(world));
-    await other.start();
+    await using _ = await startSecondServer(world);
     const started = [];
     for (let index = 0; index < 8; index += 1) {
       started.push(await createTemplate(world, { slug: `a${index}`, ...recipe(`print ${index}`) }));
     }
     const ended = await Promise.all(started.map(({ build }) => endOf(world, build)));
-    await other.stop();
     assert.deepEqual([...new Set(ended.map(({ status }) => status))], ['succeeded']);
     assert.equal(world.driver.launches.length, ended.length);
   });
@@ -170,10 +178,8 @@ describe('a build', () => {
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
     await world.until(async () => world.driver.instances().length === 1);
     const [before] = world.driver.instances();
-    const claimed = world.db.updateTable('template_builds').set({ claimed_by: 'srv_2:earlier' });
-    await claimed.where('id', '=', build.id).execute();
-    const other = composeTemplates(ofSecondServer(world));
-    await other.start();
+    await takeFromFirst(world, build);
+    await using _ = await startSecondServer(world);
     const params = { template: build.templateId, buildId: build.id };
     const status = async () => (await world.call(operations.getTemplateBuild, { params })).build.status;
     const isNew = () => world.driver.instances().some(({ sandboxId }) => sandboxId !== before?.sandboxId);
@@ -181,7 +187,43 @@ describe('a build', () => {
     assert.equal(await status(), 'running');
     await world.call(operations.cancelTemplateBuild, { params });
     assert.equal((await endOf(world, build)).status, 'canceled');
-    await other.stop();
+  });
+
+  it('has one sandbox when a server stood still before it created one, and another took the build over', async () => {
+    await using world = await openSandboxes();
+    const { createSandbox } = world.server.core;
+    const create = createSandbox.create.bind(createSandbox);
+    const goesOn = Promise.withResolvers<void>();
+    let late: Promise<unknown> | undefined;
+    createSandbox.create = (request) => {
+      if (late) return create(request);
+      const created = goesOn.promise.then(() => create(request));
+      late = created;
+      return created;
+    };
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
+    await world.until(() => late !== undefined);
+    await takeFromFirst(world, build);
+    await using _ = await startSecondServer(world);
+    await world.until(() => world.driver.instances().length === 1);
+    goesOn.resolve();
+    await assert.rejects(late ?? Promise.resolve(), { name: 'BuildEndedError' });
+    assert.equal(world.driver.launches.length, 1);
+    const builds = new BuildRepository(world.db, new Changes());
+    const record = (await builds.findById(build.id)) ?? assert.fail();
+    const ofFirst = new BuildProgress(builds, record, 'srv_1:earlier');
+    for (const write of [
+      () => ofFirst.set(0, 1, 'pending'),
+      () => ofFirst.setSandbox('sbx_late' as SandboxId),
+      () => ofFirst.beginLaunch(),
+    ]) {
+      await assert.rejects(write, { name: 'BuildEndedError' });
+    }
+    assert.deepEqual(await builds.findById(build.id), record);
+    const params = { template: build.templateId, buildId: build.id };
+    await world.call(operations.cancelTemplateBuild, { params });
+    assert.equal((await endOf(world, build)).status, 'canceled');
+    await world.until(() => world.driver.instances().length === 0);
   });
 
   it('waits while a quota has no room for its sandbox', async () => {

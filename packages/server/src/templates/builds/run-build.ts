@@ -64,7 +64,7 @@ export class RunBuild {
     if (isFinished(build)) return;
     const begun = await this.#begin(build);
     if (!begun) return;
-    const progress = new BuildProgress(this.#deps.builds, begun);
+    const progress = new BuildProgress(this.#deps.builds, begun, claim);
     try {
       await this.#runInTime(progress, claim, stopped);
     } finally {
@@ -98,7 +98,7 @@ export class RunBuild {
       if (deadline.endedBy === 'canceled' || error instanceof BuildEndedError) return;
       // A server that takes a build over destroys its sandbox first, which fails the step that runs in it.
       if (!(await this.#deps.claims.renew(id, claim, clock.now()))) return;
-      await this.#fail(progress.build, error, deadline, output);
+      await this.#fail(progress, error, deadline, output);
     } finally {
       ended.abort();
       await watching;
@@ -225,12 +225,13 @@ export class RunBuild {
   }
 
   /** Fails a build, or lets it begin again a few times after a failure of the service. */
-  async #fail(build: BuildRecord, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
+  async #fail(progress: BuildProgress, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
+    const { build } = progress;
     const { builds, endBuild, clock, log } = this.#deps;
     const known = explain(error);
     const waited = known?.code === 'no_capacity';
-    if (deadline.endedBy === 'timeout' && !waited) return this.#failWith(build, timedOut(), output);
-    if (known) return this.#failWith(build, known.failure, output);
+    if (deadline.endedBy === 'timeout' && !waited) return this.#failWith(progress, timedOut(), output);
+    if (known) return this.#failWith(progress, known.failure, output);
     log.warn({ err: error, buildId: build.id }, 'a build was interrupted');
     if (build.failures < MOST_FAILURES) {
       await builds.postpone(build, clock.now() + RETRY_MS);
@@ -241,12 +242,16 @@ export class RunBuild {
     await endBuild.end(build, { status: 'failed', error: { code: isLaunch ? 'not_launched' : 'internal', message } });
   }
 
-  async #failWith(build: BuildRecord, error: BuildFailedError['failure'], output: BuildOutput): Promise<void> {
+  async #failWith(
+    { build, claim }: BuildProgress,
+    error: BuildFailedError['failure'],
+    output: BuildOutput,
+  ): Promise<void> {
     await output.flush();
     const steps = build.steps.map((step, index) =>
       index + 1 === error.step ? { ...step, status: 'failed' as const } : step,
     );
-    await this.#deps.builds.update(build.id, { steps });
+    await this.#deps.builds.update(build.id, claim, { steps });
     await this.#deps.endBuild.end(build, { status: 'failed', error });
   }
 }

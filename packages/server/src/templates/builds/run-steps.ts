@@ -154,9 +154,9 @@ export class RunSteps {
     for (let waits = false; ; waits = true) {
       if (noRoom && signal.aborted) throw noCapacity(number, noRoom);
       signal.throwIfAborted();
-      const build = await progress.beginLaunch();
+      await progress.beginLaunch();
       try {
-        const sandbox = await buildSandbox.create(build, versionId, plan);
+        const sandbox = await buildSandbox.create(progress, versionId, plan);
         await progress.setSandbox(sandbox.id);
         return await sandboxUse.ready(sandbox, { signal });
       } catch (error) {
