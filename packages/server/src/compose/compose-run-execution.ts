@@ -82,14 +82,15 @@ export interface RunExecution {
 export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDeps): RunExecution {
   const { db, transactions, runs, runLog, runAccess, clock, log, settings } = deps;
   const shared = { ...core, ...deps };
+  const queue = new RunQueue(shared);
   const executeRun = new ExecuteRun({
     ...shared,
-    launchSandbox: new LaunchSandboxOfRun(shared),
+    launchSandbox: new LaunchSandboxOfRun({ ...shared, claims: queue.claims }),
     runCommand: new RunCommand(shared),
     exportArtifacts: new ExportArtifacts(shared),
     endRun: new EndRun(shared),
   });
-  const dispatchRuns = new DispatchRuns({ ...shared, queue: new RunQueue(shared), executeRun });
+  const dispatchRuns = new DispatchRuns({ ...shared, queue, executeRun });
   const upkeep = new RunUpkeep({ ...shared, recordRetentionMs: settings.recordRetentionMs });
   const keep = async () => {
     await upkeep.pass();

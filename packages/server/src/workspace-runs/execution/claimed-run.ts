@@ -1,3 +1,4 @@
+import type { WorkspaceRunId } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
 import type { RunTransitionName, WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
@@ -6,6 +7,10 @@ import type { RunChange } from '../record/workspace-run-row.ts';
 /** Means that another server has taken over the run. */
 export class ClaimLostError extends Error {
   override readonly name = 'ClaimLostError';
+
+  constructor(id: WorkspaceRunId) {
+    super(`another server works on ${id}`);
+  }
 }
 
 /** A run that this server has claimed. Each change is made only while the claim holds. */
@@ -69,7 +74,7 @@ export class ClaimedRun {
   }
 
   #take(record: WorkspaceRunRecord | undefined): void {
-    if (!record) throw new ClaimLostError(`another server works on ${this.#record.id}`);
+    if (!record) throw new ClaimLostError(this.#record.id);
     this.#record = record;
   }
 }

@@ -112,6 +112,27 @@ describe('a workspace run whose sandbox ends', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
+  it('gets no sandbox from a server that stood still until another one had taken the run over', async () => {
+    const { createSandbox } = world.server.core;
+    const create = createSandbox.create.bind(createSandbox);
+    const begun = Promise.withResolvers<void>();
+    const goesOn = Promise.withResolvers<void>();
+    let late: Promise<unknown> = Promise.resolve();
+    createSandbox.create = (request) => {
+      const created = goesOn.promise.then(() => create(request));
+      late = created;
+      begun.resolve();
+      return created;
+    };
+    const id = await world.startRun('hang');
+    await begun.promise;
+    const taken = { claimed_by: 'srv_2:earlier', claimed_until: Number.MAX_SAFE_INTEGER };
+    await world.db.updateTable('workspace_runs').set(taken).where('id', '=', id).execute();
+    goesOn.resolve();
+    await assert.rejects(late, { name: 'ClaimLostError' });
+    assert.equal(await liveSandboxes(), 0);
+  });
+
   it('is failed with the reason where the sandbox cannot be created', async () => {
     const run = await world.finished(
       await world.startRun('print x', { networkPolicy: { mode: 'allowlist', hosts: ['a.test'] } }),

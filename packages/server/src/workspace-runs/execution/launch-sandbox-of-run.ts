@@ -1,18 +1,20 @@
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import { QuotaRefusal } from '../../quotas/quota-refusal.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
-import type { ClaimedRun } from './claimed-run.ts';
+import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import { failed, findSandbox, lifetimeOf, lostWith, sandboxBody, sandboxRecordId } from './run-sandbox.ts';
 
 export interface LaunchSandboxOfRunDeps {
   readonly createSandbox: CreateSandbox;
   readonly sandboxes: SandboxRepository;
   readonly sandboxUse: SandboxUse;
+  readonly claims: ClaimedRows;
   readonly clock: Clock;
 }
 
@@ -54,15 +56,20 @@ export class LaunchSandboxOfRun {
     }
   }
 
-  async #create({ record, credential }: ClaimedRun) {
+  async #create({ record, credential, claim }: ClaimedRun) {
+    const { createSandbox, claims, clock } = this.#deps;
     try {
-      return await this.#deps.createSandbox.create({
+      return await createSandbox.create({
         credential,
         body: sandboxBody(record),
         idempotencyRecordId: sandboxRecordId(record),
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
         startsBusy: true,
+        // A server that has taken the run over may have ended it, and looks for this sandbox no more.
+        guard: async (tx) => {
+          if (!(await claims.renew(record.id, claim, clock.now(), tx))) throw new ClaimLostError(record.id);
+        },
       });
     } catch (error) {
       // Where nothing is used and there is no room, there never will be.

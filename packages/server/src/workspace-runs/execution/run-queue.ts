@@ -30,12 +30,15 @@ export interface RunQueueDeps {
 export class RunQueue {
   /** How long a claim holds that is not renewed. */
   readonly claimMs: number;
+  /** The claims to single runs. */
+  readonly claims: ClaimedRows;
   readonly #deps: RunQueueDeps;
   #lastTurn = 0;
 
   constructor(deps: RunQueueDeps) {
     this.#deps = deps;
     this.claimMs = deps.leaseMs ?? CLAIM_MS;
+    this.claims = new ClaimedRows(deps.db, 'workspace_runs', this.claimMs);
   }
 
   /** Returns the projects with queued runs that no server has claimed, the one whose turn is next first. */
@@ -134,7 +137,7 @@ export class RunQueue {
 
   /** Ends the claims of an earlier process of the server. */
   async releaseAllOf(serverId: string): Promise<void> {
-    await new ClaimedRows(this.#deps.db, 'workspace_runs', this.claimMs).releaseAllOf(serverId);
+    await this.claims.releaseAllOf(serverId);
   }
 
   /** Ends a claim on all of its runs, so that another server adopts them at once. */
