@@ -140,7 +140,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       sweeping.abort();
       instances.abortLaunches();
       captures.abort();
-      await app.close();
+      // A fork into a sandbox that has ended meanwhile would hold its request, and so the next hostd, for five seconds.
+      await Promise.all([app.close(), host.kernels.close()]);
       tidying.stop();
       scheduler.close();
       await Promise.all([swept, noted, lockWatch.close(), measurements.close()]);
