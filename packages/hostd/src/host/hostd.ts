@@ -147,7 +147,6 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await Promise.all([swept, noted, lockWatch.close(), measurements.close()]);
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
-      await host.kernels.close();
       host.runtime.close();
       await host.egress.close();
       if (instances.list().length === 0) await closeHost(host);

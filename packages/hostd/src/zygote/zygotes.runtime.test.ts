@@ -9,7 +9,7 @@ import { until } from '../base/until.ts';
 import { Cgroups } from '../cgroups/cgroups.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
 import { Templates } from '../storage/templates.ts';
-import { Zygotes } from './zygotes.ts';
+import { MAX_ZYGOTES, Zygotes } from './zygotes.ts';
 
 const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));
 /** Twice the time that loading takes. */
@@ -20,16 +20,8 @@ const ENTRY_BYTES = 16;
 
 inOwnMountNamespace(import.meta.filename, () => {
   test('a zygote is replaced after its lifetime, without a gap, by one with other secrets', async () => {
-    using installation = makeInstallation();
-    const { config } = installation;
-    const templates = await new Templates(config.templatesDir).list();
-    const template =
-      templates.find(({ manifest }) => manifest.languages.includes('python')) ?? assert.fail('none built');
-    const { guestDir } = config;
-    cpSync(KERNEL_PYTHON, join(guestDir, 'python'), { recursive: true });
-    mountFileSystem({ type: 'tmpfs', source: 'test', target: config.runDir });
-    const cgroups = new Cgroups(config.installationId);
-    const zygotes = new Zygotes({ cgroups, guestDir, mountsDir: config.runDir, timeNamespace: true, lifeMs: LIFE_MS });
+    await using world = await openZygotes({ lifeMs: LIFE_MS });
+    const { zygotes, template } = world;
     const { id } = template.manifest;
     try {
       zygotes.prepare({ ...template, layers: [] });
@@ -45,11 +37,51 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.notDeepEqual(secretOf(next), secret);
     } finally {
       await zygotes.close();
-      detachMount(config.runDir);
+    }
+    assert.deepEqual(ownZygotes(), []);
+  });
+
+  test('a zygote is started again while it is being stopped for others, and none after the close', async () => {
+    await using world = await openZygotes();
+    const { zygotes, template } = world;
+    const versions = Array.from({ length: MAX_ZYGOTES + 1 }, (_, index) => {
+      return { ...template, manifest: { ...template.manifest, id: `tplv_${index}` }, layers: [] };
+    });
+    const [first = assert.fail('no version')] = versions;
+    try {
+      for (const version of versions) zygotes.prepare(version);
+      zygotes.prepare(first);
+      await zygotes.ready(first.manifest.id);
+    } finally {
+      const closed = zygotes.close();
+      for (const version of versions) zygotes.prepare(version);
+      await closed;
     }
     assert.deepEqual(ownZygotes(), []);
   });
 });
+
+/** Opens the zygotes of an installation, and finds a template version that has Python. */
+async function openZygotes(options: { lifeMs?: number } = {}) {
+  const installation = makeInstallation();
+  const { config } = installation;
+  const { guestDir, runDir } = config;
+  const templates = await new Templates(config.templatesDir).list();
+  const template = templates.find(({ manifest }) => manifest.languages.includes('python')) ?? assert.fail('none built');
+  cpSync(KERNEL_PYTHON, join(guestDir, 'python'), { recursive: true });
+  mountFileSystem({ type: 'tmpfs', source: 'test', target: runDir });
+  const cgroups = new Cgroups(config.installationId);
+  const zygotes = new Zygotes({ cgroups, guestDir, mountsDir: runDir, timeNamespace: true, ...options });
+  return {
+    template,
+    zygotes,
+    [Symbol.asyncDispose]: async () => {
+      await zygotes.close();
+      detachMount(runDir);
+      installation[Symbol.dispose]();
+    },
+  };
+}
 
 /** Returns the /proc folders of the zygotes that this process started. */
 function ownZygotes(): string[] {

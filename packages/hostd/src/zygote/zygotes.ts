@@ -17,7 +17,7 @@ const PAUSES = { firstMs: 100, longestMs: 30_000 };
 /** Lifetime from which a zygote that ended is restarted after the shortest pause. */
 const STABLE_MS = 60_000;
 /** Zygotes at a time; each holds about 100 MB. */
-const MAX_ZYGOTES = 4;
+export const MAX_ZYGOTES = 4;
 /**
  * Lifetime of a zygote, after which another one replaces it. Kernels of one zygote share the random values that the C
  * library chose at its start (stack canary, pointer guard, memory layout). Values that one sandbox reads from its own
@@ -47,20 +47,26 @@ export class Zygotes {
   readonly #options: ZygotesOptions;
   readonly #setup: string;
   readonly #supervisors = new Map<string, ZygoteSupervisor>();
+  readonly #stops = new Set<Promise<void>>();
+  #isClosed = false;
 
   constructor(options: ZygotesOptions) {
     this.#options = options;
     this.#setup = zygoteSetup(options.timeNamespace);
   }
 
-  /** Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent. */
+  /**
+   * Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent; without effect
+   * after `close`.
+   */
   prepare(template: LaunchableVersion): void {
+    if (this.#isClosed) return;
     const { id } = template.manifest;
     const { rootfsDir } = template;
     if (this.#supervisors.has(id) || rootfsDir === undefined || hasOwnZygote(template)) return;
     if (!canFork(rootfsDir, template, this.#options.guestDir)) return;
-    const oldest = this.#supervisors.keys().next().value;
-    if (this.#supervisors.size >= MAX_ZYGOTES && oldest !== undefined) void this.#stop(oldest);
+    const [oldest] = this.#supervisors;
+    if (this.#supervisors.size >= MAX_ZYGOTES && oldest !== undefined) this.#stop(...oldest);
     this.#supervisors.set(id, new ZygoteSupervisor(id, rootfsDir, this.#setup, this.#options));
   }
 
@@ -95,13 +101,16 @@ export class Zygotes {
 
   /** Stops all zygotes. Forked kernels keep running. */
   async close(): Promise<void> {
-    await Promise.all([...this.#supervisors.keys()].map((id) => this.#stop(id)));
+    this.#isClosed = true;
+    for (const [id, supervisor] of this.#supervisors) this.#stop(id, supervisor);
+    await Promise.all(this.#stops);
   }
 
-  async #stop(id: string): Promise<void> {
-    const supervisor = this.#supervisors.get(id);
+  /** Begins to stop a zygote, without waiting for it. */
+  #stop(id: string, supervisor: ZygoteSupervisor): void {
     this.#supervisors.delete(id);
-    await supervisor?.stop();
+    const stopped = supervisor.stop().finally(() => this.#stops.delete(stopped));
+    this.#stops.add(stopped);
   }
 }
 
@@ -112,6 +121,9 @@ export class Zygotes {
 export function assertNoSetIdDumps(setting = readFileSync('/proc/sys/fs/suid_dumpable', 'utf8')): void {
   if (setting.trim() === '1') throw new Error('fs.suid_dumpable is 1: no kernel is forked into a sandbox');
 }
+
+/** Makes the mount points different: the zygote of a version can be started while an earlier one is being stopped. */
+let supervisorCount = 0;
 
 /** Supervises the zygote of one template version: restarts and replaces it. */
 class ZygoteSupervisor {
@@ -125,9 +137,14 @@ class ZygoteSupervisor {
 
   constructor(id: string, rootfsDir: string, setup: string, options: ZygotesOptions) {
     this.#options = options;
-    this.#rootDir = join(options.mountsDir, `zygote-${id}`);
+    supervisorCount += 1;
+    this.#rootDir = join(options.mountsDir, `zygote-${id}-${supervisorCount}`);
     this.ready.catch(() => undefined);
-    this.#supervised = this.#supervise(rootfsDir, setup);
+    // Without a zygote, agents start kernels themselves.
+    this.#supervised = this.#supervise(rootfsDir, setup).catch((err) => {
+      options.log?.error({ operation: 'zygote', outcome: 'failed', root: this.#rootDir, err });
+      this.#ready.reject(err);
+    });
   }
 
   get ready(): Promise<void> {
