@@ -15,13 +15,13 @@ class ForkInSandbox:
 
     def __init__(self, setup):
         self._agent_folder = setup["agentPlace"]
-        self._is_gvisor = setup.get("isGvisor", False)
+        self._copies_by_page = setup.get("copiesByPage", False)
         # Set after the start: an interpreter that starts with it runs code from that folder.
         os.environ["HOME"] = setup["home"]
 
     def confine(self):
         """Prepares the memory for forks, after everything is loaded. The zygote has no rights to drop."""
-        if self._is_gvisor:
+        if self._copies_by_page:
             gvisor_pages.copy_by_page()
 
     def fork(self, fds):

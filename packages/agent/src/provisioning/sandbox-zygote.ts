@@ -244,8 +244,9 @@ export class SandboxZygote implements Zygote {
       // SECURITY: it loads nothing of the template before it has its setup, and then shares the limits of the kernels.
       await group.join(child.pid).catch(() => child.kill('SIGKILL'));
     }
-    const isGvisor = guardedMemoryBytes !== undefined;
-    control?.write(JSON.stringify({ within: true, agentPlace, home, imports, isGvisor }));
+    // Where the agent guards the memory, the kernel is gVisor's, which copies much after a fork (`gvisor_pages.py`).
+    const copiesByPage = guardedMemoryBytes !== undefined;
+    control?.write(JSON.stringify({ within: true, agentPlace, home, imports, copiesByPage }));
     const watch = imports.length > 0 ? this.#endIfSlow(child) : undefined;
     await ended;
     clearInterval(watch);
