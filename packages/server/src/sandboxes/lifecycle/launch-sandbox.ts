@@ -31,6 +31,7 @@ interface Launch {
 
 /** Begins the failure reason of a sandbox that no host had room for. */
 const NO_CAPACITY = 'The host currently has no capacity';
+const NO_VERSION = 'The template version is no longer on this host. Use the latest version.';
 
 export interface LaunchSandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -258,6 +259,11 @@ export function lackedCapacity({ status, failureReason = '' }: SandboxRecord): b
   return status === 'failed' && failureReason.startsWith(NO_CAPACITY);
 }
 
+/** Returns whether a sandbox failed because no host had its template version any more. */
+export function lackedVersion({ status, failureReason }: SandboxRecord): boolean {
+  return status === 'failed' && failureReason === NO_VERSION;
+}
+
 /** Means that the record was ended or taken over during its launch. */
 class SupersededError extends Error {
   override readonly name = 'SupersededError';
@@ -278,7 +284,7 @@ function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRe
     case 'no_capacity':
       return `${NO_CAPACITY} for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or request fewer resources.`;
     case 'template_not_found':
-      return 'The template version is no longer on this host. Use the latest version.';
+      return NO_VERSION;
     case 'unreachable':
     case 'incompatible':
     case 'failed':

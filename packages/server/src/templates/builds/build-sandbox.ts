@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
-import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
+import { lackedCapacity, lackedVersion } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { Plan } from '../recipe/plan.ts';
@@ -70,10 +70,12 @@ export class BuildSandbox {
     });
   }
 
-  /** Returns whether no host had room for the sandbox of the last launch. */
-  async lackedCapacity(build: BuildRecord): Promise<boolean> {
+  /** Returns what the hosts lacked for the sandbox of the last launch, if it failed for that. */
+  async lacked(build: BuildRecord): Promise<'capacity' | 'version' | undefined> {
     const sandbox = await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build));
-    return sandbox !== undefined && lackedCapacity(sandbox);
+    if (sandbox === undefined) return undefined;
+    if (lackedCapacity(sandbox)) return 'capacity';
+    return lackedVersion(sandbox) ? 'version' : undefined;
   }
 
   /** Destroys the sandbox of the last launch. Idempotent. @throws AppError `unavailable` while the host is down */

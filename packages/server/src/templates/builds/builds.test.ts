@@ -266,6 +266,20 @@ describe('a build', () => {
     assert.deepEqual([...world.driver.versions], [], 'nothing that is too large was kept');
   });
 
+  it('fails at the step with which its layers together are larger than the quota', async () => {
+    await using world = await openSandboxes();
+    const steps = { ...containing('x'.repeat(600)), setup: [{ run: 'print 2' }, { run: 'print 3' }] };
+    await built(world, { slug: 'a', ...steps });
+    const made = [...world.driver.versions.values()].find(({ captured }) => captured.purpose === 'version');
+    const sizes = made?.captured.layers.map(({ bytes }) => bytes) ?? [];
+    assert.equal(sizes.length, 3);
+    const [largest, total] = [Math.max(...sizes), sizes.reduce((sum, bytes) => sum + bytes)];
+    // Beside the first template, each layer has room alone, and all of them together have not.
+    await world.limits.setOrganization(ORG, { templateBytes: total + Math.round((largest + total) / 2) });
+    const { build } = await built(world, { slug: 'b', ...steps, env: { OTHER: 'yes' } });
+    assert.deepEqual([build.status, build.error?.code, build.error?.step], ['failed', 'too_large', 3]);
+  });
+
   it('is begun again when the host has lost what a step has made', async () => {
     await using world = await openSandboxes();
     const first = { from: 'node', files: [{ path: '/opt/a', content: 'a' }] };
@@ -285,6 +299,29 @@ describe('a build', () => {
       again.steps.map(({ status }) => status),
       ['succeeded', 'succeeded'],
     );
+  });
+
+  it('runs its steps again when the host has lost all that earlier builds made', async () => {
+    await using world = await openSandboxes();
+    const steps = recipe('print 1', 'print 2', 'print 3', 'print 4', 'print 5', 'print 6');
+    await built(world, { slug: 'a', ...steps });
+    world.driver.versions.clear();
+    const again = await rebuilt(world, 'a', steps);
+    assert.equal(again.status, 'succeeded', JSON.stringify(again));
+    assert.deepEqual(
+      again.steps.map(({ status }) => status),
+      steps.setup?.map(() => 'succeeded'),
+    );
+    await world.createReady({ template: 'a' });
+  });
+
+  it('says what it lacks when the host has lost the version that its recipe starts from', async () => {
+    await using world = await openSandboxes();
+    const base = await built(world, { slug: 'base', ...containing('base') });
+    world.driver.versions.clear();
+    const { build } = await built(world, { slug: 'made', from: 'base', setup: [{ run: 'print 1' }] });
+    assert.deepEqual([build.status, build.error?.code], ['failed', 'not_launched']);
+    assert.match(build.error?.message ?? '', new RegExp(`${base.build.templateVersionId}.*Build its template again`));
   });
 
   it('that never ends fails after its time, which goes on while the service is restarted', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
-import { openSandboxes, type SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
+import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../testing/templates.ts';
 import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { RemoveVersions } from './remove-versions.ts';
@@ -89,6 +89,24 @@ describe('unused versions', () => {
     await assert.rejects(world.create({ template: template.id }), { code: 'not_found' });
     assert.equal(await sweep(world), 1);
     assert.equal(world.driver.versions.has(build.templateVersionId ?? ''), false);
+  });
+
+  it('are removed from the host that a build made and could not add', async () => {
+    await using world = await openSandboxes();
+    await built(world, { slug: 'a', ...containing('one') });
+    const kept = [...world.driver.versions.keys()];
+    await world.limits.setOrganization(ORG, { templateBytes: 0 });
+    // All steps are cached, and another manifest makes another version.
+    const { build } = await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
+    assert.deepEqual([build.status, build.error?.code], ['failed', 'too_large'], JSON.stringify(build));
+    assert.equal((await world.driver.madeVersions()).length, 2);
+    world.clock.advance(2 * DAY_MS);
+    world.driver.isDown = true;
+    await assert.rejects(sweep(world), { kind: 'unreachable' });
+    world.driver.isDown = false;
+    assert.equal(await sweep(world), 1);
+    assert.deepEqual([...world.driver.versions.keys()], kept);
+    await assertUsable(world, 'a');
   });
 
   it('keep their files if a build makes them again before a removal that was decided earlier', async () => {

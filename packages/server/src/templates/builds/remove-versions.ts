@@ -47,11 +47,13 @@ export class RemoveVersions {
   /** Removes what was not used since the time `before`. Returns the number of versions whose files were removed. */
   async sweep(before: number): Promise<number> {
     const { db } = this.#deps;
-    await db.deleteFrom('template_steps').where('used_at', '<', before).execute();
     await db.deleteFrom('template_builds').where('finished_at', '<', before).where('claimed_by', 'is', null).execute();
     const found = await unneeded(db, before).limit(MOST).execute();
     for (const { id, template_id: templateId } of found) await this.#mark(id, templateId, before);
-    return this.#removeFiles();
+    const count = await this.#removeFiles();
+    // Only now, because steps name the versions that no template has.
+    await db.deleteFrom('template_steps').where('used_at', '<', before).execute();
+    return count;
   }
 
   /** Marks a version unless something has begun to need it. */
@@ -69,37 +71,46 @@ export class RemoveVersions {
   }
 
   /**
-   * Removes the versions that the host has and no template does. Templates with equal contents have a version with the same
-   * id, and a build may make it again at any moment. So the host is asked first, when it made each version: it refuses to
-   * remove one that it has made again since, however late the request arrives.
+   * Removes the versions that the host has and no template does: those marked as removed, and those of builds that ended
+   * before they could add them. Templates with equal contents have a version with the same id, and a build may make it
+   * again at any moment. So the host is asked first, when it made each version: it refuses to remove one that it has made
+   * again since, however late the request arrives.
    */
   async #removeFiles(): Promise<number> {
     const { driver, clock, db } = this.#deps;
+    const lookedAt = clock.now();
     const made = await driver.madeVersions();
     // The order matters: a build that ends after this look has added what it made before the next one, or made it later.
     const builds = db.selectFrom('template_builds').select('id').where('status', 'in', UNFINISHED).limit(1);
     const isBuilding = (await builds.executeTakeFirst()) !== undefined;
-    const removed = await this.#removedAmong(made.map(({ id }) => id));
+    const removable = await this.#unneededAmong(made.map(({ id }) => id));
     const mayBeAdded = (madeAt: number) => isBuilding && madeAt > clock.now() - ADDED_MS;
-    const left = made.filter(({ id, madeAt }) => removed.has(id) && !mayBeAdded(madeAt)).slice(0, MOST);
+    const left = made.filter(({ id, madeAt }) => removable.has(id) && !mayBeAdded(madeAt)).slice(0, MOST);
     let count = 0;
     for (const version of left) {
-      await db.deleteFrom('template_steps').where('version_id', '=', version.id).execute();
-      if (await this.#removeFromHost(version)) count += 1;
+      if (!(await this.#removeFromHost(version))) continue;
+      count += 1;
+      const steps = db.deleteFrom('template_steps').where('version_id', '=', version.id);
+      await steps.where('used_at', '<', lookedAt).execute();
     }
     return count;
   }
 
-  /** Returns which of the ids only templates have whose version is marked as removed. */
-  async #removedAmong(ids: readonly string[]): Promise<Set<string>> {
-    const removed = new Set<string>();
+  /** Returns which of the ids the database knows, but not as a version that a template has. */
+  async #unneededAmong(ids: readonly string[]): Promise<Set<string>> {
+    const { db } = this.#deps;
+    const found = new Set<string>();
     for (let from = 0; from < ids.length; from += MOST) {
-      const query = this.#deps.db.selectFrom('custom_template_versions').select('id').groupBy('id');
-      const among = query.where('id', 'in', ids.slice(from, from + MOST));
-      const rows = await among.having(({ fn, eb }) => eb(fn.count('removed_at'), '=', fn.countAll())).execute();
-      for (const { id } of rows) removed.add(id);
+      const some = ids.slice(from, from + MOST);
+      const versions = db.selectFrom('custom_template_versions').select('id').where('id', 'in', some);
+      const steps = db.selectFrom('template_steps').select('version_id as id').where('version_id', 'in', some);
+      const rows = await versions
+        .union(steps)
+        .except(versions.where('removed_at', 'is', null))
+        .execute();
+      for (const { id } of rows) found.add(id);
     }
-    return removed;
+    return found;
   }
 
   async #removeFromHost(version: MadeVersion): Promise<boolean> {
@@ -123,39 +134,9 @@ function unneeded(db: Database, before: number) {
     .where('version.removed_at', 'is', null)
     .where((eb) => eb.or([eb('template.deleted_at', 'is not', null), isOld(eb, before)]))
     .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where('sandboxes.status', 'in', OCCUPYING_STATUSES))))
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('custom_template_versions as above')
-            .select('above.id')
-            .whereRef('above.from_version_id', '=', 'version.id')
-            .where('above.removed_at', 'is', null),
-        ),
-      ),
-    )
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('template_builds')
-            .select('template_builds.id')
-            .whereRef('template_builds.from_version_id', '=', 'version.id')
-            .where('template_builds.status', 'in', UNFINISHED),
-        ),
-      ),
-    )
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('workspace_runs')
-            .select('workspace_runs.id')
-            .whereRef('workspace_runs.template_version_id', '=', 'version.id')
-            .where('workspace_runs.finished_at', 'is', null),
-        ),
-      ),
-    );
+    .where((eb) => eb.not(eb.exists(versionsFrom(eb))))
+    .where((eb) => eb.not(eb.exists(unfinishedBuildsFrom(eb))))
+    .where((eb) => eb.not(eb.exists(unfinishedRunsOf(eb))));
 }
 
 function isOld(eb: Joined, before: number) {
@@ -171,4 +152,28 @@ function isOld(eb: Joined, before: number) {
 
 function sandboxesOf(eb: Joined) {
   return eb.selectFrom('sandboxes').select('sandboxes.id').whereRef('sandboxes.template_version_id', '=', 'version.id');
+}
+
+function versionsFrom(eb: Joined) {
+  return eb
+    .selectFrom('custom_template_versions as above')
+    .select('above.id')
+    .whereRef('above.from_version_id', '=', 'version.id')
+    .where('above.removed_at', 'is', null);
+}
+
+function unfinishedBuildsFrom(eb: Joined) {
+  return eb
+    .selectFrom('template_builds')
+    .select('template_builds.id')
+    .whereRef('template_builds.from_version_id', '=', 'version.id')
+    .where('template_builds.status', 'in', UNFINISHED);
+}
+
+function unfinishedRunsOf(eb: Joined) {
+  return eb
+    .selectFrom('workspace_runs')
+    .select('workspace_runs.id')
+    .whereRef('workspace_runs.template_version_id', '=', 'version.id')
+    .where('workspace_runs.finished_at', 'is', null);
 }

@@ -1,6 +1,6 @@
 import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
 import { Deadline, pause } from '@cloche/node-support';
-import type { CapturedManifest } from '@cloche/protocol';
+import type { CapturedManifest, CapturedVersion } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -18,7 +18,7 @@ import { BuildEndedError, BuildProgress } from './build-progress.ts';
 import type { BuildRepository } from './build-repository.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
 import type { EndBuild } from './end-build.ts';
-import { NotLaunchedError, type RunSteps, resultOf, withImage } from './run-steps.ts';
+import { NotLaunchedError, type RunSteps, resultOf, type StepsRun, VersionLostError, withImage } from './run-steps.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
 import { type BuildRecord, isFinished } from './template-build.ts';
 
@@ -124,7 +124,7 @@ export class RunBuild {
   }
 
   async #make(progress: BuildProgress, output: BuildOutput, signal: AbortSignal): Promise<CustomVersionRecord> {
-    const { builds, templates, cache, runSteps, driver, clock } = this.#deps;
+    const { builds, templates, cache, clock } = this.#deps;
     const { id, orgId, templateId, fromVersionId, steps } = progress.build;
     const plan = await builds.planOf(id);
     const key = versionKey(templateId, fromVersionId, plan);
@@ -135,7 +135,7 @@ export class RunBuild {
       return existing;
     }
     const { from, manifest } = await this.#fromVersion(progress.build);
-    const { env, languages, imports, resources } = plan.settings;
+    const { env, languages, resources } = plan.settings;
     const isImage = plan.steps[0]?.kind === 'image';
     const ofSteps = {
       ...(isImage ? {} : manifest),
@@ -143,10 +143,8 @@ export class RunBuild {
       env: { ...(!isImage && manifest.env), ...env },
     };
     const keys = stepKeys(fromVersionId, plan);
-    const last = await runSteps.run({ orgId, plan, keys, manifest: ofSteps, from, progress, output, signal });
-    const ofLast = withImage(ofSteps, last.imageEnv);
-    const whole = imports.length > 0 ? { ...ofLast, warm: { imports: [...imports] } } : ofLast;
-    const derived = await driver.deriveVersion({ from: last.versionId, purpose: 'version', manifest: whole }, signal);
+    const run = { orgId, plan, keys, manifest: ofSteps, from, progress, output, signal };
+    const { last, derived } = await this.#runAndDerive(run);
     const result: CachedStep = {
       ...resultOf(derived, last.versionId),
       packages: last.packages,
@@ -163,7 +161,7 @@ export class RunBuild {
       version: `${new Date(builtAt).toISOString().slice(0, 10).replaceAll('-', '.')}-${derived.digest.slice(0, 8)}`,
       digest: derived.digest,
       languages,
-      manifest: whole,
+      manifest: derived.manifest,
       packages: last.packages ?? {},
       resources,
       layers: result.layers,
@@ -172,13 +170,41 @@ export class RunBuild {
     };
   }
 
-  /** Makes a version again, so that no removal under way takes its files. Returns false if the host has lost them. */
-  async #isMadeAgain({ id: from, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
+  /** Runs the steps and makes the version. Runs steps again whose results the host has lost. */
+  async #runAndDerive(run: StepsRun): Promise<{ readonly last: CachedStep; readonly derived: CapturedVersion }> {
+    const { runSteps, cache } = this.#deps;
+    const { imports } = run.plan.settings;
+    for (let left = run.keys.length; ; left -= 1) {
+      try {
+        const last = await runSteps.run(run);
+        const ofLast = withImage(run.manifest, last.imageEnv);
+        const manifest = imports.length > 0 ? { ...ofLast, warm: { imports: [...imports] } } : ofLast;
+        return { last, derived: await this.#derive(last.versionId, manifest, run.signal) };
+      } catch (error) {
+        if (!(error instanceof VersionLostError)) throw error;
+        if (error.versionId === run.from.versionId) throw baseLost(error.versionId);
+        await cache.forget(run.orgId, error.versionId);
+        if (left === 0) throw error;
+      }
+    }
+  }
+
+  async #derive(from: TemplateVersionId, manifest: CapturedManifest, signal: AbortSignal): Promise<CapturedVersion> {
     try {
-      await this.#deps.driver.deriveVersion({ from, purpose: 'version', manifest }, signal);
+      return await this.#deps.driver.deriveVersion({ from, purpose: 'version', manifest }, signal);
+    } catch (error) {
+      if (!(error instanceof LaunchError && error.kind === 'template_not_found')) throw error;
+      throw new VersionLostError(from, { cause: error });
+    }
+  }
+
+  /** Makes a version again, so that no removal under way takes its files. Returns false if the host has lost them. */
+  async #isMadeAgain({ id, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#derive(id, manifest, signal);
       return true;
     } catch (error) {
-      if (error instanceof LaunchError && error.kind === 'template_not_found') return false;
+      if (error instanceof VersionLostError) return false;
       throw error;
     }
   }
@@ -197,7 +223,7 @@ export class RunBuild {
       };
     }
     const curated = (await driver.templateVersions()).find(({ id }) => id === fromVersionId);
-    if (!curated) throw new BuildFailedError('not_launched', `The version ${fromVersionId} has been removed.`);
+    if (!curated) throw baseLost(fromVersionId);
     const versionId = curated.id as TemplateVersionId;
     const from = {
       versionId,
@@ -254,4 +280,9 @@ export class RunBuild {
     await this.#deps.builds.update(build.id, claim, { steps });
     await this.#deps.endBuild.end(build, { status: 'failed', error });
   }
+}
+
+function baseLost(versionId: TemplateVersionId): BuildFailedError {
+  const message = `The version ${versionId}, which the recipe starts from, has been removed. Build its template again.`;
+  return new BuildFailedError('not_launched', message);
 }

@@ -55,7 +55,7 @@ export class RunSteps {
     this.#deps = deps;
   }
 
-  /** Returns what the last step has made. @throws BuildFailedError, AppError, CaptureError */
+  /** Returns what the last step has made. @throws BuildFailedError, VersionLostError, AppError, CaptureError */
   async run(run: StepsRun): Promise<CachedStep> {
     const { cache, clock } = this.#deps;
     const { orgId, plan, keys, from, progress, output } = run;
@@ -109,7 +109,12 @@ export class RunSteps {
     try {
       captured = await driver.capture(
         { sandboxId: sandbox.id, generation: sandbox.generation },
-        { root: isImage ? 'image' : 'changes', purpose: 'snapshot', manifest, ...(await this.#bound(run.orgId)) },
+        {
+          root: isImage ? 'image' : 'changes',
+          purpose: 'snapshot',
+          manifest,
+          ...(await this.#bound(run.orgId, below)),
+        },
         signal,
       );
     } catch (error) {
@@ -120,10 +125,10 @@ export class RunSteps {
     return { ...resultOf(captured, below.versionId), packages, imageEnv };
   }
 
-  /** Bounds a layer by what the organization may store, so that nothing larger is copied. */
-  async #bound(orgId: OrgId): Promise<{ maxBytes?: number }> {
+  /** Bounds a layer by what the organization may store beside the layers below, so that nothing larger is copied. */
+  async #bound(orgId: OrgId, { sizeBytes }: CachedStep): Promise<{ maxBytes?: number }> {
     const room = await this.#deps.quotas.room('templateBytes', { orgId });
-    return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room)) };
+    return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room - sizeBytes)) };
   }
 
   /** Lists the packages of a version, and loads the modules that its sandboxes will load ahead. */
@@ -167,18 +172,31 @@ export class RunSteps {
           await pause(QUOTA_MS, signal);
           continue;
         }
-        if (error.code === 'sandbox_failed' && (await buildSandbox.lackedCapacity(progress.build))) {
+        const lacked = error.code === 'sandbox_failed' ? await buildSandbox.lacked(progress.build) : undefined;
+        if (lacked === 'capacity') {
           if (!waits) await output.note(number, 'The build waits: no host has room for its sandbox.\n');
           noRoom = error;
           await capacityPauses.pause(signal);
           continue;
         }
-        // The host may have lost the version. A further attempt then begins with the steps before it.
+        if (lacked === 'version') throw new VersionLostError(versionId, { cause: error });
+        // The version may be what prevents the launch. A further attempt then begins with the steps before it.
         await cache.forget(orgId, versionId);
         if (error.code === 'sandbox_failed') throw new NotLaunchedError(error.message, { cause: error });
         throw error;
       }
     }
+  }
+}
+
+/** The host has lost a version that a step of an earlier build has made. */
+export class VersionLostError extends Error {
+  override readonly name = 'VersionLostError';
+  readonly versionId: TemplateVersionId;
+
+  constructor(versionId: TemplateVersionId, options: ErrorOptions) {
+    super(`the host has lost the version ${versionId}`, options);
+    this.versionId = versionId;
   }
 }
 
@@ -192,7 +210,7 @@ export function withImage(manifest: CapturedManifest, imageEnv: CachedStep['imag
   return imageEnv ? { ...manifest, env: { ...imageEnv, ...manifest.env } } : manifest;
 }
 
-/** Returns what a capture made. Its size is that of the layer that it added. */
+/** Returns what a capture made. Its size is that of all its layers. */
 export function resultOf(
   captured: CapturedVersion,
   fromVersionId: TemplateVersionId,
