@@ -86,7 +86,7 @@ export class CapturedVersions {
     return versions.map((record) => ({ id: record.id, madeAt: madeAtOf(record) }));
   }
 
-  /** Returns when a version was made last; undefined if there is none. */
+  /** Returns when a version was made last, or undefined if the host has no such version. */
   madeAt(id: string): number | undefined {
     const record = this.#records.get(id);
     return record && madeAtOf(record);

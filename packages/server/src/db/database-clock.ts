@@ -9,7 +9,7 @@ const EXACT_MS = 100;
 const FIRST_COMPARISONS = 4;
 /** By how much two clocks may drift apart: programs that set the time, such as chrony, slow or speed up each by 1/2000. */
 const DRIFT = 1 / 1000;
-/** What either clock may be rounded by. */
+/** Resolution of the two clocks: each of them counts whole milliseconds. */
 const RESOLUTION_MS = 1;
 
 export interface SharedClock extends Clock {
