@@ -20,6 +20,7 @@ import { AccessFiles } from '../src/files/access-files.ts';
 import type { Route } from '../src/http/route.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
 import { SequenceLog } from '../src/sequence-log/sequence-log.ts';
 import type { UnpackArchive } from '../src/workspace-runs/execution/execute-run.ts';
 import type { WorkspaceRunRecord } from '../src/workspace-runs/record/workspace-run.ts';
@@ -177,6 +178,6 @@ export class RunsWorld extends CommandsWorld {
   }
 }
 
-export function openRuns(): Promise<RunsWorld> {
-  return openWorld(RunsWorld);
+export function openRuns(settings: Partial<SandboxSettings> = {}): Promise<RunsWorld> {
+  return openWorld(RunsWorld, settings);
 }

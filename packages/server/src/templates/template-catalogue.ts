@@ -26,6 +26,8 @@ export class TemplateCatalogue {
   readonly #driver: RuntimeDriver;
   readonly #clock: Clock;
   #entries: readonly CatalogueEntry[] = [];
+  #asking: Promise<unknown> = Promise.resolve();
+  #next: Promise<void> | undefined;
 
   constructor(templates: TemplateRepository, driver: RuntimeDriver, clock: Clock) {
     this.#templates = templates;
@@ -38,8 +40,21 @@ export class TemplateCatalogue {
     await this.#read(undefined);
   }
 
-  /** Updates the catalogue to the runtime's versions. Idempotent; rejects when the runtime does not answer. */
-  async sync(): Promise<void> {
+  /**
+   * Updates the catalogue to the versions that the runtime has at this call or later. Asks the runtime once at a time, however
+   * many calls wait. Idempotent; rejects when the runtime does not answer.
+   */
+  sync(): Promise<void> {
+    this.#next ??= this.#asking.then(() => {
+      this.#next = undefined;
+      const asked = this.#ask();
+      this.#asking = asked.catch(() => undefined);
+      return asked;
+    });
+    return this.#next;
+  }
+
+  async #ask(): Promise<void> {
     const manifests = await this.#driver.templateVersions();
     const known = new Set(this.#entries.flatMap(({ versions }) => versions.map(({ id }) => id as string)));
     const unchanged = known.size === manifests.length && manifests.every(({ id }) => known.has(id));

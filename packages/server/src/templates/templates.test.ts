@@ -55,4 +55,24 @@ describe('templates', () => {
     assert.equal((await world.call(operations.listTemplates)).data.length, 1);
     await assert.rejects(world.create({ templateVersionId: 'tplv_pythonnode1' }), { code: 'not_found' });
   });
+
+  it('can be used as soon as the runtime has them, also on a server that has not looked since', async () => {
+    await using world = await openSandboxes();
+    const [first = assert.fail('no template')] = world.driver.manifests;
+    const versions = ['tplv_new1', 'tplv_new2'].map((id) => ({ ...first, slug: 'new', id, version: id, digest: id }));
+    world.driver.manifests = [...world.driver.manifests, ...versions];
+    const bodies = [{ template: 'new' }, ...versions.map(({ id }) => ({ templateVersionId: id }))];
+    for (const { templateSlug } of await Promise.all(bodies.map((body) => world.create(body)))) {
+      assert.equal(templateSlug, 'new');
+    }
+  });
+
+  it('that are unknown while the runtime does not answer are unavailable, because it may have them', async () => {
+    await using world = await openSandboxes();
+    world.driver.isDown = true;
+    const body = { templateVersionId: 'tplv_new1' };
+    await assert.rejects(world.create(body), { code: 'unavailable', retryAfterSeconds: 1 });
+    world.driver.isDown = false;
+    await assert.rejects(world.create(body), { code: 'not_found' });
+  });
 });

@@ -40,4 +40,14 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'code runs',
       fault: 'a slow comparison that drift alone contradicted moved the clock of a server by half its duration',
     },
+    {
+      seed: 900_000,
+      workload: 'workspace runs',
+      fault: 'a server that had not asked the host for templates yet failed a run that another one had accepted',
+    },
+    {
+      seed: 900_352,
+      workload: 'workspace runs',
+      fault: 'a run failed because its server had stood still while its sandbox was launched',
+    },
   ];

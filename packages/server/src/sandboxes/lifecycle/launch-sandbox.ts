@@ -31,6 +31,8 @@ interface Launch {
 
 /** Begins the failure reason of a sandbox that no host had room for. */
 const NO_CAPACITY = 'The host currently has no capacity';
+/** Begins the failure reason of a sandbox whose launch took too long. */
+const NOT_READY = 'The sandbox was not ready within';
 const NO_VERSION = 'The template version is no longer on this host. Use the latest version.';
 
 export interface LaunchSandboxDeps {
@@ -132,7 +134,7 @@ export class LaunchSandbox {
       log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
       const reason =
         deadline.endedBy === 'timeout'
-          ? `The sandbox was not ready within ${launchTimeoutMs} ms.`
+          ? `${NOT_READY} ${launchTimeoutMs} ms.`
           : describeFailure(error, record, this.#deps.driver);
       await this.#fail(record, reason);
     }
@@ -257,6 +259,11 @@ export class LaunchSandbox {
 /** Returns whether a sandbox failed because no host had room for it, so that another one may succeed later. */
 export function lackedCapacity({ status, failureReason = '' }: SandboxRecord): boolean {
   return status === 'failed' && failureReason.startsWith(NO_CAPACITY);
+}
+
+/** Returns whether a sandbox failed because it was not ready in time. */
+export function wasTooSlow({ status, failureReason = '' }: SandboxRecord): boolean {
+  return status === 'failed' && failureReason.startsWith(NOT_READY);
 }
 
 /** Returns whether a sandbox failed because no host had its template version any more. */

@@ -1,12 +1,13 @@
 import type { Language, OrgId, TemplateId } from '@cloche/contract';
-import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
+import { AppError, invalidRequest, notFound, unavailable } from '../../base/app-error.ts';
 import { type ResolvedVersion, type TemplateCatalogue, versionOfAnother } from '../template-catalogue.ts';
 import type { CustomTemplateRecord } from './custom-template.ts';
 import type { CustomTemplateRepository } from './custom-template-repository.ts';
 
 /**
  * Finds template versions for sandboxes: curated ones in memory, those of the organization in the database, so that a
- * version can be used on every server as soon as its build is committed.
+ * version can be used on every server as soon as its build is committed. What neither has is looked for in the runtime: it
+ * may have been added a moment ago, and other servers may know it already.
  */
 export class FindTemplates {
   readonly catalogue: TemplateCatalogue;
@@ -20,7 +21,8 @@ export class FindTemplates {
   /**
    * Returns the pinned version, or the template's version in force. Curated ones take no query.
    *
-   * @throws AppError `not_found`, also for a template without a version; `invalid_request` for a version of another one
+   * @throws AppError `not_found`, also for a template without a version; `invalid_request` for a version of another one;
+   *   `unavailable` for what is unknown while the runtime does not answer
    */
   resolve(
     orgId: OrgId,
@@ -28,9 +30,19 @@ export class FindTemplates {
     versionId: string | undefined,
     defaultSlug: string,
   ): ResolvedVersion | Promise<ResolvedVersion> {
-    const curated = this.catalogue.find(slugOrId, versionId, defaultSlug);
+    const findCurated = () => this.catalogue.find(slugOrId, versionId, defaultSlug);
+    const slug = slugOrId ?? (versionId === undefined ? defaultSlug : undefined);
     return (
-      curated ?? this.#resolveCustom(orgId, slugOrId ?? (versionId === undefined ? defaultSlug : undefined), versionId)
+      findCurated() ??
+      this.#resolveCustom(orgId, slug, versionId).catch(async (error) => {
+        if (!(error instanceof AppError && error.code === 'not_found')) throw error;
+        await this.catalogue.sync().catch((cause) => {
+          throw unavailable('The host does not say which templates it has; try again.', cause);
+        });
+        const added = findCurated();
+        if (!added) throw error;
+        return added;
+      })
     );
   }
 

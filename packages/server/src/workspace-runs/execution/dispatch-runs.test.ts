@@ -112,6 +112,41 @@ describe('queued workspace runs', () => {
   });
 });
 
+describe('a workspace run whose sandbox is not ready in time', () => {
+  it('gets another sandbox', async () => {
+    await using world = await openRuns({ launchTimeoutMs: 30 });
+    const release = world.driver.holdLaunches();
+    const id = await world.startRun('print x');
+    const isTooSlow = async () =>
+      (await world.db.selectFrom('sandboxes').select('status').execute())[0]?.status === 'failed';
+    await world.until(isTooSlow);
+    release();
+    await endsInTime(world, id);
+    const { status, error } = await world.getRun(id);
+    assert.deepEqual([status, error], ['succeeded', undefined]);
+    assert.deepEqual(await launched(world), [id, id]);
+  });
+
+  it('fails after three attempts', async () => {
+    await using world = await openRuns({ launchTimeoutMs: 30 });
+    world.driver.holdLaunches();
+    const id = await world.startRun('print x');
+    await endsInTime(world, id);
+    const { status, error } = await world.getRun(id);
+    assert.deepEqual([status, error?.code], ['failed', 'sandbox_failed']);
+    assert.match(error?.message ?? '', /not ready within 30 ms/);
+    assert.deepEqual(await launched(world), [id, id, id]);
+  });
+
+  /** Resolves when the run has finished, which waits between attempts. */
+  async function endsInTime(world: RunsWorld, id: WorkspaceRunId): Promise<void> {
+    await world.until(async () => {
+      world.clock.advance(1000);
+      return (await world.getRun(id)).finishedAt !== undefined;
+    });
+  }
+});
+
 describe('a workspace run whose server dies', () => {
   it('goes on with the next server, in the same sandbox, with the same command and without repeated output', async () => {
     await using world = await openRuns();

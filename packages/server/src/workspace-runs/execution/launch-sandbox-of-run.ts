@@ -3,12 +3,15 @@ import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import { QuotaRefusal } from '../../quotas/quota-refusal.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
-import { lackedCapacity } from '../../sandboxes/lifecycle/launch-sandbox.ts';
+import { lackedCapacity, wasTooSlow } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
 import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import { failed, findSandbox, lifetimeOf, lostWith, sandboxBody, sandboxRecordId } from './run-sandbox.ts';
+
+/** Attempts after which a run fails whose sandbox is not ready in time. Until then, nothing of the run has been executed. */
+const MOST_ATTEMPTS = 3;
 
 export interface LaunchSandboxOfRunDeps {
   readonly createSandbox: CreateSandbox;
@@ -22,7 +25,7 @@ export type RunLaunch =
   | { readonly status: 'ready' }
   /** A quota has no room for another sandbox. */
   | { readonly status: 'full' }
-  /** No host has room for the sandbox. */
+  /** No host has room for the sandbox, or the host or this server was too busy to make it ready in time. */
   | { readonly status: 'no_capacity' }
   | { readonly status: 'over'; readonly outcome: RunOutcome };
 
@@ -49,7 +52,9 @@ export class LaunchSandboxOfRun {
       if (run.canceled.aborted) return { status: 'over', outcome: { status: 'canceled' } };
       if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
       const sandbox = await findSandbox(sandboxes, run.record);
-      if (sandbox && lackedCapacity(sandbox)) return { status: 'no_capacity' };
+      if (sandbox && (lackedCapacity(sandbox) || (wasTooSlow(sandbox) && run.record.attempt < MOST_ATTEMPTS))) {
+        return { status: 'no_capacity' };
+      }
       if (sandbox?.status === 'failed') return over('sandbox_failed', sandbox.failureReason ?? error.message);
       const lost = sandbox && lostWith(sandbox);
       return lost ? { status: 'over', outcome: lost } : over('sandbox_failed', error.message);

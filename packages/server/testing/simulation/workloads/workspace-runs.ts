@@ -43,8 +43,7 @@ export function openWorkspaceRuns(world: WorkloadWorld): Workload {
     const projectId = random.pick([DEFAULT_PROJECT, OTHER_PROJECT]);
     const body = { projectId, command: ['sh', program], timeoutMs: RUN_MS };
     const created = await clients.insist({ operation: operations.createWorkspaceRun, body, key: clients.nextKey() });
-    // A server that has not heard of any template yet is not ready, and would get no request.
-    if (created.code !== undefined) return;
+    if (created.code !== undefined) return world.violate(`no run was created: ${created.body}`);
     const params = { workspaceRunId: JSON.parse(created.body).workspaceRun.id };
     await clients.insist({ operation: storeArchive, params, key: clients.nextKey() });
     await clients.insist({ operation: operations.startWorkspaceRun, params, key: clients.nextKey() });
