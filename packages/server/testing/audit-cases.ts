@@ -33,7 +33,10 @@ export interface AuditCase {
   readonly prepare?: (call: Call, ids: ResourceIds) => Promise<void>;
   /** Whether the same request changes something again, so that it has a further event. */
   readonly again: 'changes' | 'changes nothing';
-  /** Checks that a request without an event had no effect; unless a comparison of the database shows it. */
+  /**
+   * Checks that a request without an event had no effect. Needed only where a comparison of the database cannot show
+   * it.
+   */
   readonly untouched?: (get: Get, ids: ResourceIds) => Promise<boolean>;
 }
 

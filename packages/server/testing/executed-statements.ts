@@ -1,4 +1,6 @@
-/** Records the SQL that this process executes, so that tests can compare the work of requests without measuring time. */
+/**
+ * Records the SQL that this process executes, so that tests can compare the work of requests without measuring time.
+ */
 import { StatementSync } from 'node:sqlite';
 
 const EXECUTING = ['all', 'run', 'iterate', 'get'] as const;

@@ -284,7 +284,9 @@ export class SandboxesWorld implements AsyncDisposable {
     return (await this.call(operations.runCode, request)).run;
   }
 
-  /** Looks again on every turn of the event loop, and after some turns seldom, as each look takes processor time. */
+  /**
+   * Checks on every turn of the event loop, and after some turns less often, because each check takes processor time.
+   */
   async until(holds: () => Promise<boolean> | boolean): Promise<void> {
     const giveUpAt = Date.now() + 60_000;
     for (let looks = 1; !(await holds()); looks++) {

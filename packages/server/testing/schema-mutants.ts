@@ -1,4 +1,4 @@
-/** Values that break one constraint of a JSON Schema each, and values at its bounds. */
+/** Makes values for a JSON Schema: some that each violate one constraint, and some at the bounds of the constraints. */
 export type Schema = Readonly<Record<string, unknown>>;
 
 export interface Mutant {

@@ -1,6 +1,6 @@
 /**
- * Settings of servers under test. The protocols beside `/v1` are off, because they prepare their routes at each start. A
- * test of one switches it on.
+ * Settings of servers under test. The protocols beside `/v1` are off, because they prepare their routes at each start.
+ * A test of one switches it on.
  */
 export const SERVER_SETTINGS = {
   CLOCHE_PORT: '0',

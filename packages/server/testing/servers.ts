@@ -39,8 +39,8 @@ export class TestServers implements AsyncDisposable {
 }
 
 /**
- * Resolves when notifications of other servers are heard. Call it before any wait after they are opened: they tell their
- * listeners once that the connection is there.
+ * Resolves when notifications from other servers arrive. Call it before any wait after servers were opened: their
+ * connections notify listeners once when they are established.
  */
 export async function listens(notifications: Notifications): Promise<void> {
   let isListening = false;

@@ -6,7 +6,10 @@ import { join } from 'node:path';
 
 const SOCKET = '.s.PGSQL.5432';
 
-/** Carries connections to a PostgreSQL server, and can stop to do so without closing them, as a network that lost its way. */
+/**
+ * Forwards connections to a PostgreSQL server. Can stop forwarding without closing them, like a network that loses all
+ * packets.
+ */
 export class StallingProxy implements AsyncDisposable {
   /** Folder of the proxy's socket. */
   readonly folder = mkdtempSync(join(tmpdir(), 'cloche-proxy-'));

@@ -36,8 +36,8 @@ export interface NamingCase {
   readonly title: string;
   readonly parts: (ids: Ids) => Parts;
   /**
-   * How the ids are answered to a key that is bound to another project of the organization: `forbidden`, as unknown ids
-   * are, or as to any other key, since the resource belongs to the whole organization.
+   * How the ids are answered to a key that is bound to another project of the organization: with `forbidden`, like
+   * unknown ids, or like to any other key if the resource belongs to the whole organization.
    */
   readonly outside: 'forbidden' | 'as_unknown' | 'permitted';
   /** Order of the requests of the owner that destroy something; the others come before. */

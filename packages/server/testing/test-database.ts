@@ -77,8 +77,8 @@ function contentOf(database: NodeSqliteDatabase): Statement[] {
 }
 
 /**
- * Returns the database as another server has it: with connections of its own, or, as SQLite has one server, as it is. The
- * caller destroys it before `db`.
+ * Returns the database as another server has it: with connections of its own, or, as SQLite has one server, as it is.
+ * The caller destroys it before `db`.
  */
 export async function openBeside(db: Database): Promise<Database> {
   const name = names.get(db);
@@ -138,7 +138,9 @@ async function createDatabase(folder: string, template = TEMPLATE): Promise<stri
   return name;
 }
 
-/** Deletes all rows, of later tables first, as these refer to earlier ones. Takes a fifth of the time of a new database. */
+/**
+ * Deletes all rows, of later tables first, as these refer to earlier ones. Takes a fifth of the time of a new database.
+ */
 async function empty(db: Database): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select relname as name from pg_class

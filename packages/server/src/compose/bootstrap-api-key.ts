@@ -4,15 +4,15 @@ import type { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import { Loop } from '../base/loop.ts';
 import type { LiveServers } from '../db/live-servers.ts';
 
-/** How often a server looks whether the servers before it have ended. */
+/** Interval at which a server checks whether the servers that were running at its start have ended. */
 const LOOK_MS = 10_000;
-/** Interval of looks once nothing is left to do. */
+/** Interval of the checks when nothing is left to do. */
 const DONE_MS = 3_600_000;
 
 /**
- * Makes `key` the bootstrap key. Earlier ones work until every server has ended that was there before: in a rolling change
- * of the key, clients of the remaining servers use the old one. Returns the job that waits for that, if there is anything to
- * wait for; the caller stops it.
+ * Makes `key` the bootstrap key. Earlier bootstrap keys stay valid until every server that is running now has ended:
+ * while servers are restarted one after another with a new key, clients of the others still use the old one. Returns
+ * the job that then revokes the earlier keys, or undefined if nothing is left to revoke. The caller stops the job.
  */
 export async function bootstrapApiKey(
   { apiKeys, servers, log }: { apiKeys: ApiKeyService; servers: LiveServers; log: Logger },

@@ -47,7 +47,7 @@ export interface ComposedApiKeys {
   readonly authenticator: Authenticator;
   /** The operations of the operator. */
   readonly service: ApiKeyService;
-  /** Composes what needs the work that keys have open in this server. Call it once. */
+  /** Composes the parts that use the open work of keys in this server. Call it once. */
   over(open: readonly OpenWork[]): { readonly routes: readonly Route[]; start(): void };
   stop(): Promise<void>;
 }

@@ -23,9 +23,11 @@ import type { WorkspaceRunAccess } from '../workspace-runs/record/workspace-run-
 import type { WorkspaceRunRepository } from '../workspace-runs/record/workspace-run-repository.ts';
 
 const SECRET_NAME = 'archive-uploads';
-/** Time between removals of archives whose time is up. Clients do not see them, so this only frees their space. */
+/** Time between removals of expired archives. Clients do not see them any more, so this only frees their space. */
 const REMOVE_MS = 60_000;
-/** Time between searches for contents without an owner. Listing a whole store is costly, and no request waits for it. */
+/**
+ * Time between searches for contents without an owner. Listing a whole store is costly, and no request waits for it.
+ */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
 

@@ -32,7 +32,7 @@ const EXPIRE_MS = 60_000;
 /** Time between searches for orphaned contents. Listing a whole store is costly, and no request waits for it. */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
-/** Time between looks for contents that servers were receiving when they died. */
+/** Time between searches for contents that servers were receiving when they died. */
 const STAGED_MS = 10_000;
 
 export interface ArtifactsDeps {
@@ -111,7 +111,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
         await staging.clearOfDead(() => servers.others());
         return STAGED_MS;
       };
-      // The server of a SQLite file receives alone into its folder.
+      // A SQLite database has one server, so no other server leaves files in the folder.
       if (locksRows(db)) loops.push(new Loop('staged', clearStaged, RETRY_MS, log));
       else await staging.clear();
       const expire = async () => {

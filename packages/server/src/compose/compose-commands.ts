@@ -40,7 +40,7 @@ export interface Commands {
 
 export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
-  // The server of a SQLite file is alone.
+  // A SQLite database has one server.
   const isAlone = kindOf(db) === 'sqlite';
   const startingCommands = new StartingCommands({ ...parts, ...deps, isAlone });
   const shared = { ...parts, ...deps, commands, startingCommands };

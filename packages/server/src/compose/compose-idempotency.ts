@@ -16,7 +16,7 @@ import { ReplayRecount } from '../idempotency/replay-recount.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { openRecordStore } from './open-record-store.ts';
 
-/** Time for the renewal of the lease; afterwards it is tried on another connection. */
+/** Longest time for one renewal of the lease. After it, the renewal is repeated on another connection. */
 const RENEWAL_MS = 3_000;
 
 export interface IdempotencyDeps {
@@ -28,18 +28,18 @@ export interface IdempotencyDeps {
   /** Time until other servers count this one as dead, from its last renewal of the lease. */
   readonly leaseMs: number;
   readonly version: string;
-  /** Folder of this server alone. */
+  /** Folder that only this server uses. */
   readonly serverDir: string;
   readonly replayMaxBytes: number;
 }
 
-/** The claims of requests, and the lease that keeps them. */
+/** The idempotency of requests, and the lease without which this server's claims end. */
 export interface ComposedIdempotency {
   readonly idempotency: Idempotency;
   readonly lease: ServerLease;
-  /** Whether this server lost its lease. It then refuses work. */
+  /** Whether this server has lost its lease. It then refuses work. */
   isFenced(): boolean;
-  /** Counts the responses that earlier processes stored, and from then on those of other servers. Logs a failure. */
+  /** Counts the stored responses of earlier processes, and from then on those of other servers. Logs a failure. */
   learnQuota(isEnding: () => boolean): Promise<void>;
   /** Call it before the database is closed. */
   close(): Promise<void>;

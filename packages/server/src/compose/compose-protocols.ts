@@ -19,7 +19,7 @@ export interface ProtocolsDeps {
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
   readonly answersJupyter: boolean;
-  /** APIs of one route that are answered. */
+  /** The single-route APIs that the server answers. */
   readonly runApis: readonly RunApi[];
 }
 
@@ -36,7 +36,7 @@ export interface Protocols {
   close(): Promise<void>;
 }
 
-/** Loads only the modules of protocols that are answered: together they are a third of all that a server loads. */
+/** Loads only the modules of the protocols that are switched on: all of them are a third of the modules of a server. */
 export async function composeProtocols({
   db,
   log,

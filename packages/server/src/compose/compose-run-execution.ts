@@ -75,7 +75,7 @@ export interface RunExecution {
   readonly routes: Route[];
   /** Executes queued runs, beginning with those that an earlier process of this server was executing. */
   start(): Promise<void>;
-  /** Ends the work of this server. The runs go on in their sandboxes. */
+  /** Stops executing runs on this server. The commands continue in their sandboxes. */
   stop(): Promise<void>;
 }
 

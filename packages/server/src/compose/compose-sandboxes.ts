@@ -6,12 +6,7 @@ import { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
-import { Loop } from '../base/loop.ts';
-import { ChangeContext } from '../contexts/change-context.ts';
-import { SqlContextRepository } from '../contexts/context-repository.ts';
-import { contextRoutes } from '../contexts/context-routes.ts';
-import { CreateContext } from '../contexts/create-context.ts';
-import { OpenContexts } from '../contexts/open-contexts.ts';
+import type { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
 import { kindOf } from '../db/database-kind.ts';
 import type { LiveServers } from '../db/live-servers.ts';
@@ -26,12 +21,6 @@ import { metricsRoutes } from '../metrics/metrics-routes.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
-import { LookUpRun } from '../runs/look-up-run.ts';
-import { PromoteOutputs } from '../runs/promote-outputs.ts';
-import { ResolveRun } from '../runs/resolve-run.ts';
-import { RunCode } from '../runs/run-code.ts';
-import { RunMetrics } from '../runs/run-metrics.ts';
-import { runRoutes } from '../runs/run-routes.ts';
 import { ListSandboxes } from '../sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../sandboxes/api/sandbox-routes.ts';
 import { AbandonedLaunches } from '../sandboxes/lifecycle/abandoned-launches.ts';
@@ -63,13 +52,9 @@ import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { StartedWork } from '../usage/started-work.ts';
+import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
-
-/** Time until a retry of a failed job, or of a runtime that did not answer. */
-const RETRY_MS = 1_000;
-const FORGET_MS = 3_600_000;
-/** How often a server that is not alone looks for launches of servers that have ended. */
-const TAKE_OVER_MS = 1_000;
+import { startSandboxJobs } from './sandbox-jobs.ts';
 
 export interface SandboxesDeps {
   readonly db: Database;
@@ -89,7 +74,7 @@ export interface SandboxesDeps {
   readonly keepArtifact: KeepArtifact;
   readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
   readonly servers: LiveServers;
-  /** Whether this server has lost its lease; it then judges nothing that other servers may work on. */
+  /** Whether this server has lost its lease. It then ends no sandbox that other servers may be working with. */
   readonly isFenced: () => boolean;
 }
 
@@ -104,6 +89,7 @@ export interface SandboxCore {
   readonly destroySandbox: DestroySandbox;
   readonly customTemplates: CustomTemplateRepository;
   readonly findTemplates: FindTemplates;
+  readonly files: AccessFiles;
   /** Whether this server has lost its lease. */
   readonly isFenced: () => boolean;
 }
@@ -114,7 +100,10 @@ export interface Sandboxes {
   readonly routes: Route[];
   /** Reads the catalogue and starts the jobs. Retries a runtime that does not answer yet, without failing. */
   start(): Promise<void>;
-  /** Stops the jobs, and undoes launches in progress, which other servers take over; sandboxes stay. Call it when no request is active. */
+  /**
+   * Stops the jobs and undoes launches in progress, which other servers take over. Running sandboxes continue. Call it
+   * when no request is active.
+   */
   stop(): Promise<void>;
   /** Runs one reconciliation now. Rejects when the runtime does not answer. */
   reconcile(): Promise<ReconcileReport>;
@@ -171,15 +160,13 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   });
   const isAlone = !isShared;
   const reconciler = new Reconciler({ sandboxes, driver, abandonedLaunches, destroySandbox, log, isAlone });
-  // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
+  // A connected agent whose instance crashes is noticed at once. The periodic pass finds all other crashes.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
   const askAgents = new AskAgents(connections, clock);
   const lastUses = isShared ? new SharedLastUses(activity) : new OwnLastUses(sandboxes, executions, clock);
   const reaper = new Reaper({ sandboxes, destroySandbox, executions, lastUses, askAgents, isFenced, clock, log });
-
-  const endedRecords = new EndedRecords(db);
 
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, activity);
@@ -199,45 +186,27 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
   const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
-  const contexts = new SqlContextRepository(db);
-  const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, transactions, clock };
-  const createContext = new CreateContext({ ...shared, templates: findTemplates, ids });
-  const changeContext = new ChangeContext({ ...shared, log });
-  const resolveRun = new ResolveRun(access, contexts, createContext);
-  const promoteOutputs = new PromoteOutputs(deps.keepArtifact);
-  const runMetrics = new RunMetrics(deps.metrics);
-  const runs = new RunCode({
-    ...shared,
-    resolveRun,
+  const core = {
     sandboxes,
-    awaitSandbox,
-    errorTranslator,
-    promoteOutputs,
+    access,
+    sandboxUse,
+    executions,
     startedWork,
-    ids,
-    metrics: runMetrics,
-    log,
-  });
-
+    createSandbox,
+    destroySandbox,
+    customTemplates,
+    findTemplates,
+    files: new AccessFiles({ sandboxUse, executions }),
+    isFenced,
+  };
   const reconcile = async () => {
     const report = await reconciler.reconcile();
     if (isShared) await activityRows.tidy();
     return report;
   };
-  const loops: Loop[] = [];
+  let loops: Loop[] = [];
   return {
-    core: {
-      sandboxes,
-      access,
-      sandboxUse,
-      executions,
-      startedWork,
-      createSandbox,
-      destroySandbox,
-      customTemplates,
-      findTemplates,
-      isFenced,
-    },
+    core,
     routes: [
       ...sandboxRoutes({
         access,
@@ -249,40 +218,26 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         activity,
       }),
       ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
-      ...contextRoutes(createContext, changeContext),
-      ...runRoutes(runs, isShared ? new LookUpRun(db) : undefined),
-      ...fileRoutes(new AccessFiles(shared)),
+      ...composeRuns({ ...deps, ...core, awaitSandbox, errorTranslator, templates: findTemplates }),
+      ...fileRoutes(core.files),
     ],
     async start() {
       await catalogue.load();
       // Lets the first creation use the newest version; the job below repeats it.
       await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
-      const mend = async () => {
-        if (isFenced()) return RETRY_MS;
-        await catalogue.sync();
-        await reconcile();
-        return settings.reconcileIntervalMs;
-      };
-      const reap = async () => (isFenced() ? RETRY_MS : (await reaper.sweep()).sleepMs);
-      const forget = async () => {
-        const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
-        if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
-        await outbox.forget(clock.now() - settings.eventRetentionMs);
-        return FORGET_MS;
-      };
-      loops.push(
-        new Loop('reconcile', mend, RETRY_MS, log),
-        new Loop('reap', reap, RETRY_MS, log),
-        new Loop('forget', forget, RETRY_MS, log),
-      );
-      // The server of a SQLite file is alone: only its start finds launches of another process.
-      if (!isShared) return;
-      await activityRows.start();
-      const takeOver = async () => {
-        if (!isFenced()) await abandonedLaunches.takeOver();
-        return TAKE_OVER_MS;
-      };
-      loops.push(new Loop('take over launches', takeOver, RETRY_MS, log));
+      if (isShared) await activityRows.start();
+      loops = startSandboxJobs({
+        catalogue,
+        reconcile,
+        reaper,
+        endedRecords: new EndedRecords(db),
+        outbox,
+        abandonedLaunches: isShared ? abandonedLaunches : undefined,
+        settings,
+        isFenced,
+        clock,
+        log,
+      });
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));

@@ -30,7 +30,7 @@ export interface SecretsDeps {
 
 export interface Secrets {
   readonly routes: Route[];
-  /** Gives values to the egress gateway; not listening yet. */
+  /** The app through which the egress gateway reads the values of secrets. It does not listen yet. */
   readonly app: FastifyInstance;
   readonly rotateSecrets: RotateSecrets;
 }

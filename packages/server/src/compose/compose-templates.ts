@@ -30,7 +30,7 @@ import { RunSteps } from '../templates/builds/run-steps.ts';
 import { StepCache } from '../templates/builds/step-cache.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
-/** A builder prolongs its claim every second. */
+/** Duration of a claim to a build. The server that runs the build prolongs it every second. */
 const CLAIM_MS = 60_000;
 const SWEEP_MS = 3_600_000;
 
@@ -53,9 +53,9 @@ export interface TemplatesDeps {
 
 export interface Templates {
   readonly routes: Route[];
-  /** Starts to build. */
+  /** Starts to run queued builds. */
   start(): Promise<void>;
-  /** Interrupts builds, which go on at the next start. Call it before sandboxes are stopped. */
+  /** Interrupts builds. They continue at the next start. Call it before sandboxes are stopped. */
   stop(): Promise<void>;
 }
 

@@ -23,7 +23,10 @@ import { WebhookSecrets } from '../webhooks/webhook-secrets.ts';
 import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import { WebhookService } from '../webhooks/webhook-service.ts';
 
-/** A claim lasts as long as the lease of a server, and outlasts an attempt, which takes at most 15 seconds. */
+/**
+ * Minimum duration of a claim, so that it outlasts an attempt, which takes at most 15 seconds. Otherwise a claim lasts
+ * as long as the lease of a server.
+ */
 const SHORTEST_CLAIM_MS = 20_000;
 const FORGET_EVERY_MS = 3_600_000;
 

@@ -183,7 +183,7 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
   };
 }
 
-/** Throws for a list of ranges with what is no range. */
+/** Throws for a list that contains anything but address ranges. */
 function webhookTargets(settings: Settings): TargetOptions {
   return {
     allowHttp: settings.CLOCHE_WEBHOOK_ALLOW_HTTP === 'on',

@@ -3,11 +3,11 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from './config.ts';
 
 /**
- * Serves the API at the address of the configuration, on a socket that the service manager keeps, or, for one of several servers, on a socket that the load balancer of
- * the address connects to. Returns the URL that clients use.
+ * Starts to listen: on a socket that the service manager keeps; or, if several servers share a host, on a Unix socket
+ * that the load balancer connects to; or else at the configured address. Returns the URL that clients use.
  *
- * SECURITY: a server that listens on a socket believes the client's address that the load balancer appends, so only the user of
- * the server, which the load balancer runs as, may connect (servers.test.ts).
+ * SECURITY: a server on a Unix socket trusts the client address that the load balancer appends, so only the server's
+ * own user may connect. The load balancer runs as that user (servers.test.ts).
  */
 export async function listenForClients(
   app: FastifyInstance,

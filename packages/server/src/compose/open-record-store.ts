@@ -7,7 +7,7 @@ import { JournaledRecords } from '../idempotency/sqlite/journaled-records.ts';
 export interface RecordStoreDeps {
   readonly db: Database;
   readonly repository: IdempotencyRepository;
-  /** File of this server alone, for a database that has a journal. */
+  /** Path of the journal, for a database that uses one. Only this server uses the file. */
   readonly journalFile: string;
   readonly log: Logger;
 }
@@ -19,8 +19,9 @@ export interface RecordStore {
 }
 
 /**
- * How each kind of database stores idempotency records. SQLite has one server, whose journal spares it transactions; the
- * servers of one PostgreSQL must all see each claim at once, so the database decides every claim.
+ * Opens the store of idempotency records for each kind of database. A SQLite database has one server, and a journal
+ * replaces some of its transactions. Servers of one PostgreSQL database must see each other's claims at once, so the
+ * database decides every claim.
  */
 const STORES: Readonly<Record<DatabaseKind, (deps: RecordStoreDeps) => Promise<RecordStore>>> = {
   async sqlite({ db, repository, journalFile, log }) {

@@ -24,11 +24,12 @@ import { keyCaches } from './migrations/023-key-caches-expand.ts';
 import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
 import { replayParts } from './migrations/026-replay-parts-expand.ts';
 import { contentRemovals } from './migrations/027-content-removals-expand.ts';
+import { failureKinds } from './migrations/028-failure-kinds-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
- * Applied in order of their names. A released migration never changes. From 021 on, the end of each name says what it does to
- * older servers (`upgrade-schema.ts`).
+ * Applied in order of their names. A released migration never changes. From 021 on, the end of each name says what it
+ * does to older servers (`upgrade-schema.ts`).
  */
 export const MIGRATIONS: Record<string, Migration> = {
   '001-initial': initial,
@@ -55,6 +56,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '025-server-schemas-expand': serverSchemas,
   '026-replay-parts-expand': replayParts,
   '027-content-removals-expand': contentRemovals,
+  '028-failure-kinds-expand': failureKinds,
 };
 
 /** The newest migration of this version. */

@@ -18,8 +18,8 @@ export interface ResolvedVersion {
 }
 
 /**
- * The curated template versions, which every organization can create sandboxes from. Keeps the last known versions while the runtime does not
- * answer.
+ * The curated template versions, which every organization can create sandboxes from. Keeps the last known versions
+ * while the runtime does not answer.
  */
 export class TemplateCatalogue {
   readonly #templates: TemplateRepository;
@@ -41,8 +41,8 @@ export class TemplateCatalogue {
   }
 
   /**
-   * Updates the catalogue to the versions that the runtime has at this call or later. Asks the runtime once at a time, however
-   * many calls wait. Idempotent; rejects when the runtime does not answer.
+   * Updates the catalogue to the versions that the runtime has when this is called, or later. Concurrent calls share
+   * one request to the runtime. Idempotent; rejects when the runtime does not answer.
    */
   sync(): Promise<void> {
     this.#next ??= this.#asking.then(() => {

@@ -40,8 +40,8 @@ export interface PgBouncerSettings {
 }
 
 /**
- * Starts a PgBouncer, in which a client waits for a connection to PostgreSQL without a limit. PostgreSQL removes its folder at
- * its own end.
+ * Starts a PgBouncer, in which a client waits for a connection to PostgreSQL without a limit. PostgreSQL removes its
+ * folder at its own end.
  *
  * @param postgres folder of PostgreSQL's socket
  */

@@ -33,7 +33,10 @@ const SERVER =
   // Unlike a comparison of bytes, this order of texts ignores case and punctuation at first.
   '--encoding=UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en-US && exec "$programs/postgres" -D "$data" "$@"';
 
-/** Arguments: the folder of the programs, the folder of the data, the sockets of the primary, then the options of the server. */
+/**
+ * Arguments: the folder of the programs, the folder of the data, the sockets of the primary, then the options of the
+ * server.
+ */
 const STANDBY =
   'programs=$1; data=$2; primary=$3; shift 3; "$programs/pg_basebackup" --pgdata="$data" --host="$primary" ' +
   '--username=postgres --write-recovery-conf --wal-method=stream --checkpoint=fast --no-sync && ' +
@@ -44,7 +47,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   // Several test files run ten servers each at a time, and a server takes up to 18 connections.
   max_connections: '800',
   shared_buffers: '64MB',
-  // A crash of the machine loses the databases, and nobody needs them.
+  // A crash of the machine may lose the databases; they are only for tests.
   fsync: 'off',
   full_page_writes: 'off',
   wal_level: 'minimal',

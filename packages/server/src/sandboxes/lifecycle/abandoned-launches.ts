@@ -12,8 +12,8 @@ export interface AbandonedLaunchesDeps {
 }
 
 /**
- * Takes over launches whose server has given them up or no longer lives. A launch of this server that is not under way
- * was that of its previous process.
+ * Takes over launches whose server has released them or is no longer alive. A launch that belongs to this server but is
+ * not under way was begun by its previous process.
  */
 export class AbandonedLaunches {
   readonly #deps: AbandonedLaunchesDeps;
@@ -22,12 +22,15 @@ export class AbandonedLaunches {
     this.#deps = deps;
   }
 
-  /** Takes over those of all records. */
+  /** Takes over the abandoned launches among all records. */
   async takeOver(): Promise<void> {
     await this.takeOverOf(await this.#deps.sandboxes.listByStatus(PENDING_STATUSES));
   }
 
-  /** Takes over those of `records`, which must have been read before. A failure is left to the next call. */
+  /**
+   * Takes over the abandoned launches among `records`. The records must have been read before this call, because the
+   * servers are read in it. A launch that fails to be taken over is left to the next call.
+   */
   async takeOverOf(records: readonly SandboxRecord[]): Promise<void> {
     const { launchSandbox, servers, log } = this.#deps;
     const pending = records.filter((record) => isPending(record) && !launchSandbox.isUnderWay(record.id));

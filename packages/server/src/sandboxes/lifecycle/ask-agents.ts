@@ -7,12 +7,12 @@ import { AgentError } from '../../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 
 /**
- * Time for which a silent agent counts as busy. No run of another server outlives it unseen: a server that cannot write
- * its activity for so long has lost its lease and has ended its work.
+ * Time for which an agent that does not answer counts as busy. It is long enough not to miss a run of another server: a
+ * server that cannot write its activity for this time has lost its lease and has ended its work.
  */
 const SILENCE_MS = 30_000;
 
-/** Asks agents whether anything runs in their sandboxes. An agent knows of the work of all servers. */
+/** Asks agents whether anything runs in their sandboxes. An agent reports the work of all servers. */
 export class AskAgents {
   readonly #connections: AgentConnections;
   readonly #clock: Clock;
@@ -23,7 +23,9 @@ export class AskAgents {
     this.#clock = clock;
   }
 
-  /** An agent that does not answer counts as busy for a while, then as idle. */
+  /**
+   * Returns whether anything runs in the sandbox. If the agent does not answer, returns true for a while, then false.
+   */
   async isRunning({ id, instance }: SandboxRecord): Promise<boolean> {
     if (!instance) return false;
     const now = this.#clock.now();
@@ -34,7 +36,7 @@ export class AskAgents {
       this.#silentSince.delete(id);
       return isRunning;
     } catch (error) {
-      // Agents of an earlier version do not tell.
+      // Agents of an earlier version cannot report it.
       if (error instanceof AgentError && error.kind === 'not_found') return false;
       const since = this.#silentSince.get(id) ?? now;
       this.#silentSince.set(id, since);

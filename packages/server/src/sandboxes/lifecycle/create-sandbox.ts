@@ -36,13 +36,13 @@ export interface CreationRequest {
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
   readonly reportRates?: ReportRates;
-  /** Version to launch instead of the one that the body names, such as one that only builds use. */
+  /** Template version to launch instead of the one that the body names, for example one that only builds use. */
   readonly version?: ResolvedVersion;
-  /** Lifetime of a sandbox of the service's own, which may exceed what clients may request. */
+  /** Lifetime of a sandbox that the service itself creates. May exceed the maximum for clients. */
   readonly lifetimeMs?: number;
-  /** Whether the caller waits for room, so that a refusal by a quota is no event. */
+  /** Whether the caller retries until a quota has room, so that refusals by quotas have no events. */
   readonly waitsForRoom?: boolean;
-  /** Whether the sandbox computes from its first moment. */
+  /** Whether the sandbox is busy from the start. */
   readonly startsBusy?: boolean;
   /** Called in the transaction that inserts the sandbox. If it rejects, there is no sandbox. */
   readonly guard?: (tx: Transaction) => Promise<void>;
@@ -82,7 +82,7 @@ export class CreateSandbox {
     throw projectDeleted(planned.projectId);
   }
 
-  /** Where no limit applies, the insert is one statement that also finds that out. */
+  /** If no limit applies, one statement inserts the sandbox and checks that none applies. */
   async #insert(
     planned: SandboxRecord,
     { audit, reportRates, waitsForRoom = false, guard }: CreationRequest,
@@ -142,6 +142,7 @@ export class CreateSandbox {
       destroyedAt: undefined,
       destroyedReason: undefined,
       failureReason: undefined,
+      failureKind: undefined,
       endingReason: undefined,
       idempotencyRecordId,
     };

@@ -4,19 +4,22 @@ import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SharedActivity } from '../record/shared-activity.ts';
 
-/** How far the record of a sandbox may lag behind what the one server of its database knows. */
+/** Largest lag of a sandbox's stored activity, if the database has one server. */
 const RECORD_LAG_MS = 5_000;
-/** How far rows of activity may lag behind what other servers know: twice the time for which changes are gathered. */
+/** Largest lag of the activity rows of other servers: twice the time for which changes are gathered. */
 const ROWS_LAG_MS = 500;
 
-/** Returns when a sandbox was last used: infinity while something runs in it. Rather later than too early. */
+/**
+ * Returns when a sandbox was last used; infinity while something runs in it. The time may be too late, but never too
+ * early.
+ */
 export type LastUse = (record: SandboxRecord) => number;
 
 export interface LastUses {
   read(records: readonly SandboxRecord[]): Promise<LastUse>;
 }
 
-/** Last uses where one server does everything. It knows them without a query, but for those before its start. */
+/** Last uses for a database with one server. It knows them without a query, except those before its start. */
 export class OwnLastUses implements LastUses {
   readonly #sandboxes: SandboxRepository;
   readonly #executions: Executions;
@@ -28,7 +31,7 @@ export class OwnLastUses implements LastUses {
     this.#clock = clock;
   }
 
-  /** Also writes them down from time to time, for the next start. */
+  /** Also stores the last uses from time to time, for the next start. */
   async read(records: readonly SandboxRecord[]): Promise<LastUse> {
     for (const record of records) await this.#writeDown(record);
     return (record) => {

@@ -6,7 +6,6 @@ import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import {
-  AgentError,
   type Instance,
   LaunchError,
   type Launched,
@@ -16,6 +15,7 @@ import {
 import { type Tracing, traced } from '../../tracing/tracing.ts';
 import { isLive, isPending, type SandboxRecord, type TransitionName, toLaunchSpec } from '../record/sandbox.ts';
 import type { SandboxRepository, TransitionChange } from '../record/sandbox-repository.ts';
+import { explainLaunchFailure, type LaunchFailure, notReadyWithin } from './launch-failure.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
 /** Pauses between attempts to launch an instance. */
@@ -28,12 +28,6 @@ interface Launch {
   readonly abort: AbortController;
   settled: Promise<void>;
 }
-
-/** Begins the failure reason of a sandbox that no host had room for. */
-const NO_CAPACITY = 'The host currently has no capacity';
-/** Begins the failure reason of a sandbox whose launch took too long. */
-const NOT_READY = 'The sandbox was not ready within';
-const NO_VERSION = 'The template version is no longer on this host. Use the latest version.';
 
 export interface LaunchSandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -88,8 +82,8 @@ export class LaunchSandbox {
   }
 
   /**
-   * Relaunches a record of a server that has ended, as the next generation. Does nothing if the record has changed since, or
-   * if another job of this server relaunches it.
+   * Launches a sandbox again, as the next generation, after its server has ended. Does nothing if the record has
+   * changed since, or if this server is already launching it.
    */
   async restart(record: SandboxRecord): Promise<void> {
     if (this.isUnderWay(record.id)) return;
@@ -102,7 +96,7 @@ export class LaunchSandbox {
       });
     if (!next) return this.release(record.id);
     this.start(next);
-    // The other server may have launched an instance without being able to write it down.
+    // The other server may have launched an instance that it could not record.
     void this.#stop(record);
   }
 
@@ -113,7 +107,10 @@ export class LaunchSandbox {
     await launch?.settled;
   }
 
-  /** Aborts and undoes every launch. Their records stay pending, and another server, or the next start, relaunches them. */
+  /**
+   * Aborts and undoes every launch. The records stay pending until another server, or the next process, launches them
+   * again.
+   */
   async handOver(): Promise<void> {
     const { sandboxes, serverId } = this.#deps;
     await Promise.all([...this.#launches.keys()].map((id) => this.abort(id)));
@@ -121,7 +118,7 @@ export class LaunchSandbox {
   }
 
   async #launch(record: SandboxRecord, hints: LaunchHints, aborted: AbortSignal): Promise<void> {
-    const { clock, launchTimeoutMs, log, metrics, tracing } = this.#deps;
+    const { clock, driver, launchTimeoutMs, log, metrics, tracing } = this.#deps;
     using deadline = new Deadline(launchTimeoutMs, aborted);
     const startedAt = clock.now();
     try {
@@ -132,11 +129,9 @@ export class LaunchSandbox {
       // The caller that aborted the launch decides what happens to the record.
       if (aborted.aborted) return;
       log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
-      const reason =
-        deadline.endedBy === 'timeout'
-          ? `${NOT_READY} ${launchTimeoutMs} ms.`
-          : describeFailure(error, record, this.#deps.driver);
-      await this.#fail(record, reason);
+      const isTooSlow = deadline.endedBy === 'timeout';
+      const failure = isTooSlow ? notReadyWithin(launchTimeoutMs) : explainLaunchFailure(error, record, driver);
+      await this.#fail(record, failure);
     }
   }
 
@@ -160,19 +155,20 @@ export class LaunchSandbox {
       const isOpen = await this.#isOpen(record);
       if (isOpen) return instance;
       connections.close(instance);
-      // Whether the sandbox is ready cannot be told: if not, it is launched again, and the reconciler removes the instance.
+      // The instance is not stopped, because the sandbox may be ready. If it is not, it is launched again and the
+      // reconciler removes this instance.
       if (isOpen === undefined) throw error;
       await this.#stop(record);
       throw error;
     }
   }
 
-  /** Stops the instance of a generation that is not, or not any more, that of a live record. */
+  /** Stops the instance of a generation that does not belong, or no longer belongs, to a live record. */
   async #stop({ id, generation }: SandboxRecord): Promise<void> {
     try {
       await this.#deps.driver.stop(id, generation);
     } catch (error) {
-      // The reconciler removes the instance.
+      // The reconciler stops it later.
       this.#deps.log.warn({ err: error, sandboxId: id, generation }, 'an instance could not be stopped yet');
     }
   }
@@ -207,8 +203,8 @@ export class LaunchSandbox {
   }
 
   /**
-   * Changes the record. Repeats the change while the database does not answer, as at a migration or a failover: the
-   * instance is launched. Returns undefined if the record was ended or taken over.
+   * Changes the record. Because the instance is already launched, repeats the change while the database does not
+   * answer, for example during a migration or a failover. Returns undefined if the record was ended or taken over.
    */
   async #change(record: SandboxRecord, name: TransitionName, change: TransitionChange, signal: AbortSignal) {
     const backOff = new BackOff(PAUSES);
@@ -224,15 +220,15 @@ export class LaunchSandbox {
     }
   }
 
-  /** Returns the record if its change was written and only the answer lost. */
+  /** Returns the record if its change was committed and only the answer was lost. */
   async #findChanged({ id, generation, status }: SandboxRecord): Promise<SandboxRecord | undefined> {
     const current = await this.#deps.sandboxes.find(id);
     return current?.generation === generation && current.status !== status && isLive(current) ? current : undefined;
   }
 
   /**
-   * Returns whether the record is ready although the launch failed: the change can be committed and its answer lost.
-   * Undefined while the database does not answer.
+   * Returns whether the record is ready although its change seemed to fail: it may have been committed and only the
+   * answer lost. Undefined while the database does not answer.
    */
   async #isOpen({ id, generation }: SandboxRecord): Promise<boolean | undefined> {
     try {
@@ -244,57 +240,19 @@ export class LaunchSandbox {
     }
   }
 
-  async #fail(record: SandboxRecord, failureReason: string): Promise<void> {
+  async #fail(record: SandboxRecord, failure: LaunchFailure): Promise<void> {
     const { sandboxes, log } = this.#deps;
     try {
       const current = await sandboxes.find(record.id);
       if (current?.generation !== record.generation || !isPending(current)) return;
-      await sandboxes.transition(current, 'fail', { failureReason });
+      await sandboxes.transition(current, 'fail', failure);
     } catch (error) {
       log.error({ err: error, sandboxId: record.id }, 'a failed launch could not be recorded');
     }
   }
 }
 
-/** Returns whether a sandbox failed because no host had room for it, so that another one may succeed later. */
-export function lackedCapacity({ status, failureReason = '' }: SandboxRecord): boolean {
-  return status === 'failed' && failureReason.startsWith(NO_CAPACITY);
-}
-
-/** Returns whether a sandbox failed because it was not ready in time. */
-export function wasTooSlow({ status, failureReason = '' }: SandboxRecord): boolean {
-  return status === 'failed' && failureReason.startsWith(NOT_READY);
-}
-
-/** Returns whether a sandbox failed because no host had its template version any more. */
-export function lackedVersion({ status, failureReason }: SandboxRecord): boolean {
-  return status === 'failed' && failureReason === NO_VERSION;
-}
-
 /** Means that the record was ended or taken over during its launch. */
 class SupersededError extends Error {
   override readonly name = 'SupersededError';
-}
-
-/** Returns a message for the user; it reveals nothing about the host. */
-function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRecord, driver: RuntimeDriver): string {
-  if (error instanceof AgentError) return 'The sandbox stopped while it was starting.';
-  if (!(error instanceof LaunchError)) return 'The sandbox could not be launched.';
-  switch (error.kind) {
-    case 'unsupported': {
-      if (driver.isolation.networkModes.includes(networkPolicy.mode)) {
-        return `The network mode "${networkPolicy.mode}" could not be enforced when the sandbox was launched. Try again.`;
-      }
-      const modes = driver.isolation.networkModes.map((mode) => `"${mode}"`).join(' or ');
-      return `This host cannot enforce the network mode "${networkPolicy.mode}". Use a mode that it can enforce: ${modes}.`;
-    }
-    case 'no_capacity':
-      return `${NO_CAPACITY} for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or request fewer resources.`;
-    case 'template_not_found':
-      return NO_VERSION;
-    case 'unreachable':
-    case 'incompatible':
-    case 'failed':
-      return 'The sandbox could not be launched.';
-  }
 }

@@ -18,7 +18,7 @@ export interface ReaperDeps {
   readonly executions: Executions;
   readonly lastUses: LastUses;
   readonly askAgents: AskAgents;
-  /** Whether this server has lost its lease, so that what it knows of other servers may be old. */
+  /** Whether this server has lost its lease, so that it may not know the latest activity on other servers. */
   readonly isFenced: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
@@ -27,7 +27,7 @@ export interface ReaperDeps {
 /** Destroys expired sandboxes. It sweeps the records, so a sandbox still expires after its server died. */
 export class Reaper {
   readonly #deps: ReaperDeps;
-  /** Sandboxes whose end is being decided or under way. */
+  /** Sandboxes that are being checked for expiry or are being destroyed. */
   readonly #ending = new Set<SandboxId>();
 
   constructor(deps: ReaperDeps) {
@@ -75,7 +75,7 @@ export class Reaper {
     }
   }
 
-  /** Asks the agent first, so that what the servers know is the latest when the end is written. */
+  /** Asks the agent before the servers' records, so that these are up to date when the end is written. */
   async #isIdleOut(record: SandboxRecord): Promise<boolean> {
     const { askAgents, lastUses, executions, isFenced, clock } = this.#deps;
     if (record.status !== 'ready') return false;
@@ -84,7 +84,7 @@ export class Reaper {
       return false;
     }
     const deadline = idleDeadline(record, await lastUses.read([record]));
-    // The process may have stood still since then.
+    // Checked again, because the process may have been stopped for a while.
     return deadline <= clock.now() && !isFenced();
   }
 }

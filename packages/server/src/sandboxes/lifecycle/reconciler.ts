@@ -16,14 +16,15 @@ export interface ReconcilerDeps {
   readonly log: Logger;
   /** Whether no other server works with the sandboxes. */
   readonly isAlone: boolean;
-  /** Time for the answer of an agent. Default: `AGENT_LIMITS.probeMs`. */
+  /** Longest wait for the answer of an agent. Default: `AGENT_LIMITS.probeMs`. */
   readonly probeMs?: number;
 }
 
 /**
  * Repairs differences between records and instances. Each suspected difference is confirmed by a second read of the
- * other side, so that work in flight is not mistaken for an orphan. An instance is lost only if its own place says so: a
- * place that does not answer ends no sandbox. Pending launches are judged by the life of their server alone.
+ * other side, so that work in progress is not mistaken for an orphan. A sandbox counts as lost only if the host of its
+ * instance reports so; a host that does not answer ends no sandbox. Whether a pending launch is abandoned depends only
+ * on whether its server is alive.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
@@ -63,7 +64,7 @@ export class Reconciler {
     return listings.flatMap((listing) => ('instances' in listing ? listing.instances : []));
   }
 
-  /** Asks the place of an instance whether it is gone. Rejects when the place does not answer. */
+  /** Returns whether an instance's place reports that it is gone. Rejects when the place does not answer. */
   async #isLost({ instance }: SandboxRecord): Promise<boolean> {
     if (!instance) return true;
     using limit = new Deadline(AGENT_LIMITS.probeMs);
@@ -71,11 +72,12 @@ export class Reconciler {
   }
 
   /**
-   * Returns whether the agent answers, in whatever version. Uses a new connection, because active runs use the others.
-   * Rejects when the place of the instance does not answer.
+   * Returns whether the agent answers, in any version of its protocol. Uses a new connection, because active runs use
+   * the others. Rejects when the place of the instance does not answer.
    *
-   * An agent that says nothing for `probeMs` counts as answering if there are other servers: they may reach it. It ends when
-   * its place says so, or by its time.
+   * If there are other servers, an agent that does not answer within `probeMs` counts as answering, because another
+   * server may reach it. Its sandbox then ends when its place reports that the instance is gone, or when its TTL is
+   * over.
    */
   async #answers(instance: Instance): Promise<boolean> {
     const { isAlone, probeMs = AGENT_LIMITS.probeMs } = this.#deps;

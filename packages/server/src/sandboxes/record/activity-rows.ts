@@ -26,7 +26,7 @@ export interface ActivityRowsDeps {
   readonly log: Logger;
 }
 
-/** Tells the other servers of the database what this one does in sandboxes, and reads what they do. */
+/** Writes the activity of sandboxes on this server to the database, and reads the activity on other servers. */
 export class ActivityRows implements SharedActivity {
   readonly #deps: ActivityRowsDeps;
   readonly #changed = new Set<SandboxId>();
@@ -40,7 +40,7 @@ export class ActivityRows implements SharedActivity {
 
   async start(): Promise<void> {
     const { db, servers, executions, log } = this.#deps;
-    // Whatever an earlier process with this id did is over.
+    // The work of an earlier process with this id has ended.
     await db.updateTable('sandbox_activity').set({ running: 0 }).where('server_id', '=', servers.own).execute();
     const renew = async () => {
       for (const id of executions.running()) this.note(id);
@@ -77,7 +77,10 @@ export class ActivityRows implements SharedActivity {
     };
   }
 
-  /** Deletes rows of ended sandboxes, and those of dead servers, whose last activity is kept with the sandbox. */
+  /**
+   * Deletes the rows of ended sandboxes. Deletes the rows of dead servers too, after copying their last activity to the
+   * sandbox.
+   */
   async tidy(): Promise<void> {
     const { db, log } = this.#deps;
     const live = db.selectFrom('sandboxes').select('id').where('status', 'in', LIVE_STATUSES);
@@ -93,7 +96,7 @@ export class ActivityRows implements SharedActivity {
         .where('id', '=', sandbox_id)
         .where((eb) => eb.or([eb('last_active_at', 'is', null), eb('last_active_at', '<', at)]))
         .execute();
-      // Not if the server lives after all and has written it again.
+      // The condition on the time keeps the row if its server is alive after all and has written it again.
       await db
         .deleteFrom('sandbox_activity')
         .where('sandbox_id', '=', sandbox_id)
@@ -112,8 +115,8 @@ export class ActivityRows implements SharedActivity {
       .select(({ fn }) => [
         'sandbox_activity.sandbox_id as id',
         fn.max('last_active_at').as('at'),
-        // Rows of dead servers do not count: another server finds the end of their work. Nor does the row of this server,
-        // which knows its work better.
+        // Rows of dead servers do not count as running, because another server detects the end of their work. The row
+        // of this server does not count either, because this server knows its own work exactly.
         sql<number>`max(case when server_leases.id is null or server_leases.id = ${this.#deps.servers.own} then 0 else running end)`.as(
           'running',
         ),

@@ -8,6 +8,7 @@ import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 export interface TransitionChange {
   readonly instance?: SandboxRecord['instance'];
   readonly failureReason?: string;
+  readonly failureKind?: SandboxRecord['failureKind'];
   readonly endingReason?: SandboxRecord['endingReason'];
   readonly destroyedReason?: SandboxRecord['destroyedReason'];
   readonly destroyedAt?: number;

@@ -2,7 +2,7 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import type { Insertable, Selectable } from 'kysely';
 import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
-import type { SandboxRecord } from './sandbox.ts';
+import type { LaunchFailureKind, SandboxRecord } from './sandbox.ts';
 import type { TransitionChange } from './sandbox-repository.ts';
 
 export type NewSandboxRow = Insertable<SandboxTable>;
@@ -36,6 +36,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     destroyed_at: record.destroyedAt ?? null,
     destroyed_reason: record.destroyedReason ?? null,
     failure_reason: record.failureReason ?? null,
+    failure_kind: record.failureKind ?? null,
     ending_reason: record.endingReason ?? null,
     idempotency_record_id: record.idempotencyRecordId ?? null,
     launch_owner: record.launchOwner ?? null,
@@ -47,6 +48,7 @@ export function toColumns(change: TransitionChange) {
   return {
     ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
     ...(change.failureReason === undefined ? {} : { failure_reason: change.failureReason }),
+    ...(change.failureKind === undefined ? {} : { failure_kind: change.failureKind }),
     ...(change.endingReason === undefined ? {} : { ending_reason: change.endingReason }),
     ...(change.destroyedReason === undefined ? {} : { destroyed_reason: change.destroyedReason }),
     ...(change.destroyedAt === undefined ? {} : { destroyed_at: change.destroyedAt }),
@@ -85,6 +87,7 @@ export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     destroyedAt: row.destroyed_at ?? undefined,
     destroyedReason: (row.destroyed_reason as DestroyedReason | null) ?? undefined,
     failureReason: row.failure_reason ?? undefined,
+    failureKind: (row.failure_kind as LaunchFailureKind | null) ?? undefined,
     endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
     idempotencyRecordId: row.idempotency_record_id ?? undefined,
     launchOwner: row.launch_owner ?? undefined,

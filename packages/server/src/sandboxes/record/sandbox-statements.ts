@@ -42,8 +42,8 @@ export function prepareInsert(
 }
 
 /**
- * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks differ.
- * Sandboxes that are created at the same time can still have equal ones.
+ * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks
+ * differ. Sandboxes that are created at the same time can still have equal ones.
  */
 function laterThanAll({ created_at: createdAt, org_id: orgId }: Values) {
   const planned = sql<number>`cast(${createdAt} as bigint)`;
@@ -72,8 +72,8 @@ export function prepareTransition(
 }
 
 /**
- * Returns the condition of an update of `sandboxes` that no other server has used the sandbox since it was found to be idle at
- * `now`. The server `own` may have stood still since then.
+ * Returns the condition of an update of `sandboxes` that no other server has used the sandbox since it was found to be
+ * idle at `now`. The server `own` may have stood still since then.
  */
 function stillIdle({ now, own }: Values) {
   return sql<boolean>`

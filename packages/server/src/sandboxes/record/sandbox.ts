@@ -22,6 +22,12 @@ export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 export type ResolvedResources = Required<Resources>;
 
 /** Times are milliseconds since the epoch. */
+/**
+ * Why no host launched a sandbox: none had room, none had the template version any more, or the sandbox was not ready
+ * in time.
+ */
+export type LaunchFailureKind = 'no_capacity' | 'no_version' | 'too_slow';
+
 export interface SandboxRecord {
   readonly id: SandboxId;
   readonly orgId: OrgId;
@@ -53,7 +59,10 @@ export interface SandboxRecord {
   readonly readyAt: number | undefined;
   readonly destroyedAt: number | undefined;
   readonly destroyedReason: DestroyedReason | undefined;
+  /** A text for people. */
   readonly failureReason: string | undefined;
+  /** Set if the launch failed for a reason that may be over for another sandbox. */
+  readonly failureKind: LaunchFailureKind | undefined;
   /** The reason that the teardown under way will record. */
   readonly endingReason: DestroyedReason | undefined;
   readonly idempotencyRecordId: string | undefined;
@@ -159,8 +168,8 @@ export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
 }
 
 /**
- * Returns the policy for the runtime. Only the gateway puts secrets into requests, so an `unrestricted` sandbox with
- * secrets gets the policy that sends its traffic there and denies nothing.
+ * Returns the network policy for the runtime. Only the egress gateway inserts secrets into requests. So an
+ * `unrestricted` sandbox with secrets gets a policy that routes its traffic through the gateway and denies nothing.
  */
 function enforcedPolicy({ networkPolicy, secrets }: SandboxRecord): LaunchSpec['network'] {
   return secrets && networkPolicy.mode === 'unrestricted' ? { mode: 'denylist', hosts: [] } : networkPolicy;

@@ -22,7 +22,7 @@ import type { Plan } from '../recipe/plan.ts';
 import { artifactsOf, planRecipe } from '../recipe/plan-recipe.ts';
 import type { ResolvedVersion } from '../template-catalogue.ts';
 
-/** Kernels of these come with the guest folder; one of Python needs libraries of the image. */
+/** The kernels of these languages come with the guest folder. The Python kernel needs libraries of the image. */
 const LANGUAGES_OF_IMAGES = ['javascript', 'typescript'];
 
 export interface BuildServiceDeps {
@@ -40,7 +40,7 @@ export interface BuildServiceDeps {
   readonly wake: () => void;
 }
 
-/** A checked recipe with the version that it starts from. */
+/** A checked recipe and the version that it starts from. */
 export interface PlannedBuild {
   readonly plan: Plan;
   readonly from: ResolvedVersion;
@@ -54,7 +54,9 @@ export class BuildService {
     this.#deps = deps;
   }
 
-  /** @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, or for an artifact */
+  /**
+   * @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, or for an artifact
+   */
   async plan(credential: Credential, recipe: TemplateRecipe): Promise<PlannedBuild> {
     const { findTemplates, settings } = this.#deps;
     const { orgId } = credential;
@@ -168,7 +170,10 @@ export class BuildService {
   }
 }
 
-/** Recipes cannot download images. Says so for a name of a registry, such as `debian:bookworm`. */
+/**
+ * Throws if `from` looks like an image of a registry, such as `debian:bookworm`, because recipes cannot download
+ * images.
+ */
 function requireNoImageName(from: TemplateRecipe['from']): void {
   if (typeof from !== 'string' || /^[A-Za-z0-9_-]+$/.test(from)) return;
   const message =

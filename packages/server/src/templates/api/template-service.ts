@@ -47,7 +47,10 @@ interface Created {
   readonly build: BuildRecord;
 }
 
-/** Creates, shows, changes and deletes templates: curated ones, which nobody changes, and those of organizations. */
+/**
+ * Creates, lists, changes and deletes the templates of organizations. Also lists the curated templates, which clients
+ * cannot change.
+ */
 export class TemplateService {
   readonly #deps: TemplateServiceDeps;
 
@@ -127,7 +130,9 @@ export class TemplateService {
     return versions.map((version) => toOwnVersion(found, version));
   }
 
-  /** Sets the given fields. @throws AppError `not_found`, also for a deleted template; `forbidden`, `invalid_request` */
+  /**
+   * Sets the given fields. @throws AppError `not_found`, also for a deleted template; `forbidden`, `invalid_request`
+   */
   async update(
     credential: Credential,
     slugOrId: string,

@@ -4,7 +4,7 @@ import { AppError } from '../../base/app-error.ts';
 import { CaptureError } from '../../driver/runtime-driver.ts';
 import type { BuildFailure } from './template-build.ts';
 
-/** A build that fails by itself: it would fail again. */
+/** A failure caused by the build itself. Another attempt would fail too. */
 export class BuildFailedError extends Error {
   override readonly name = 'BuildFailedError';
   readonly code: TemplateBuildErrorCode;
@@ -27,7 +27,7 @@ export function timedOut(): BuildFailure {
   return { code: 'timed_out', message: `The build took more than ${minutes} minutes.` };
 }
 
-/** Returns why a step failed whose command has ended, or undefined if it succeeded. */
+/** Returns the failure of a step whose command has ended, or undefined if the command succeeded. */
 export function failureOf(command: AgentCommand, description: string, step: number): BuildFailedError | undefined {
   const { status, exitCode, signal, failureReason } = command;
   if (status === 'exited' && exitCode === 0) return undefined;
@@ -37,8 +37,8 @@ export function failureOf(command: AgentCommand, description: string, step: numb
 }
 
 /**
- * Returns the failure that an error of the sandbox or of the host means for the build; undefined if the service failed
- * and may try again.
+ * Converts an error of the sandbox or of the host to a failure of the build. Returns undefined for a fault of the
+ * service, after which the build can be tried again.
  */
 export function explain(error: unknown, step?: number): BuildFailedError | undefined {
   if (error instanceof BuildFailedError) return error;
@@ -47,7 +47,7 @@ export function explain(error: unknown, step?: number): BuildFailedError | undef
   }
   if (!(error instanceof AppError)) return undefined;
   if (error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed') return lost(step);
-  // The quota of launches makes a build wait instead.
+  // A quota on launches never fails a build; the build waits instead.
   if (error.code === 'quota_exceeded') return new BuildFailedError('too_large', error.message);
   if (error.code === 'invalid_request') return new BuildFailedError('not_launched', error.message);
   return undefined;

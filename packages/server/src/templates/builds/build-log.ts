@@ -44,7 +44,7 @@ export class BuildLog {
   }
 }
 
-/** The log itself writes texts: how much it has dropped. */
+/** The log writes an entry of its own about dropped output; its data is the text alone. */
 function toEntry({ seq, type, at, data }: LogEntry): TemplateBuildLogEntry {
   const { step, text } = typeof data === 'string' ? { step: 0, text: data } : (data as { step: number; text: string });
   // Sound: only this class and the log write entries.

@@ -2,13 +2,13 @@ import type { TemplateBuildId } from '@cloche/contract';
 import { pause } from '@cloche/node-support';
 import type { BuildLog, NewLogEntry } from './build-log.ts';
 
-/** Longest time that output waits to be written, and the size at which it no longer waits. */
+/** Longest time that output waits before it is written, and the size from which it is written at once. */
 const FLUSH_MS = 200;
 const FLUSH_BYTES = 64 * 1024;
 
 /**
- * Gathers the output of a build and writes it to the log in batches. `add` waits while a batch is written, so that a
- * step that prints without end is slowed down to what the log takes.
+ * Gathers the output of a build and writes it to the log in batches. `add` waits while a batch is written, which slows
+ * down a step that prints faster than the log can be written.
  */
 export class BuildOutput implements AsyncDisposable {
   readonly #log: BuildLog;

@@ -2,7 +2,7 @@ import type { SandboxId, TemplateBuildId, TemplateStepStatus } from '@cloche/con
 import type { BuildRepository } from './build-repository.ts';
 import type { BuildRecord } from './template-build.ts';
 
-/** The build has ended by itself: a client canceled it, or another server has taken it over. */
+/** The build ended without its builder: a client canceled it, or another server took it over. */
 export class BuildEndedError extends Error {
   override readonly name = 'BuildEndedError';
 
@@ -12,7 +12,7 @@ export class BuildEndedError extends Error {
 }
 
 /**
- * Writes down how far a build has come. Every method throws `BuildEndedError` when the build has ended, or another server has
+ * Records the progress of a build. Every method throws `BuildEndedError` if the build has ended or another server has
  * taken it over.
  */
 export class BuildProgress {
@@ -43,7 +43,7 @@ export class BuildProgress {
     this.#keep(await this.#builds.update(this.#build.id, this.claim, { sandboxId }));
   }
 
-  /** Writes down that another sandbox will be created. */
+  /** Records that another sandbox is about to be created. */
   async beginLaunch(): Promise<void> {
     this.#keep(await this.#builds.beginLaunch(this.#build, this.claim));
   }

@@ -10,11 +10,14 @@ import type { BuildRecord } from './template-build.ts';
 
 /** Builds that one server runs at a time. */
 const AT_A_TIME = 4;
-/** Builds that one look returns. More than run, because those of an organization at its limit have to wait. */
+/**
+ * Number of builds that one query returns. It exceeds the number of builds that run, because builds of an organization
+ * at its limit must wait.
+ */
 const LOOKED_AT = 200;
-/** Longest time until a build of another server, or one that has to wait, is noticed. */
+/** Longest time until this server finds a build that another server created, or that had to wait. */
 const LOOK_AGAIN_MS = 1_000;
-/** Shortest time between two looks. */
+/** Shortest time between two queries. */
 const BETWEEN_LOOKS_MS = 20;
 
 export interface BuildQueueDeps {
@@ -27,7 +30,9 @@ export interface BuildQueueDeps {
   readonly log: Logger;
 }
 
-/** Runs builds in the order of their creation. Several servers share the work: each claims a build before it runs it. */
+/**
+ * Runs builds in the order of their creation. Several servers share the work: each claims a build before it runs it.
+ */
 export class BuildQueue {
   readonly #deps: BuildQueueDeps;
   readonly #stop = new AbortController();
@@ -38,7 +43,7 @@ export class BuildQueue {
     this.#deps = deps;
   }
 
-  /** Starts to build, beginning with what an earlier process of this server was building when it ended. */
+  /** Starts to run builds, beginning with those that an earlier process of this server was running. */
   async start(): Promise<void> {
     await this.#deps.claims.releaseAllOf(this.#deps.serverId);
     const look = () => this.#beginDue().then(() => LOOK_AGAIN_MS);
@@ -76,7 +81,7 @@ export class BuildQueue {
     this.#running.set(found.id, building);
   }
 
-  /** After an unexpected error the claim stays, so that the build is taken up again only after its time. */
+  /** After an unexpected error the claim is kept, so that the build is retried only when the claim has expired. */
   async #build(id: TemplateBuildId, claim: string): Promise<void> {
     const { builds, runBuild, claims, log } = this.#deps;
     const { signal } = this.#stop;

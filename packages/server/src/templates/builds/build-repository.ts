@@ -143,7 +143,7 @@ export class BuildRepository {
     return rows.map(toBuildRecord);
   }
 
-  /** Counts the builds of an organization that run. Makes others that count wait until the end of the transaction. */
+  /** Counts the running builds of an organization. Other transactions that call this wait until the end of `tx`. */
   async countRunning(tx: Transaction, orgId: OrgId, except: TemplateBuildId): Promise<number> {
     await lockOrganization(tx, orgId);
     const { builds } = await tx.db
@@ -162,14 +162,14 @@ export class BuildRepository {
   }
 
   /**
-   * Writes down that another sandbox will be created, before it is. Returns undefined if the build has ended, or is not claimed
-   * by `claim` any more.
+   * Records that another sandbox is about to be created. Returns undefined if the build has ended, or is no longer
+   * claimed by `claim`.
    */
   async beginLaunch({ id, launches }: BuildRecord, claim: string): Promise<BuildRecord | undefined> {
     return this.#set(id, { launches: launches + 1 }, undefined, claim);
   }
 
-  /** Sets fields of a build. Returns undefined if it has ended, or is not claimed by `claim` any more. */
+  /** Sets fields of a build. Returns undefined if it has ended, or is no longer claimed by `claim`. */
   async update(
     id: TemplateBuildId,
     claim: string,
@@ -182,7 +182,7 @@ export class BuildRepository {
     return this.#set(id, change, undefined, claim);
   }
 
-  /** Lets a build wait after a failure of the service. Returns undefined if it has ended. */
+  /** Makes a build wait after a fault of the service. Returns undefined if it has ended. */
   postpone({ id, failures }: BuildRecord, until: number): Promise<BuildRecord | undefined> {
     return this.#set(id, { next_attempt_at: until, failures: failures + 1 });
   }

@@ -5,8 +5,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
-import { lackedCapacity, lackedVersion } from '../../sandboxes/lifecycle/launch-sandbox.ts';
-import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
+import type { LaunchFailureKind, SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { Plan } from '../recipe/plan.ts';
 import { BuildEndedError, type BuildProgress } from './build-progress.ts';
@@ -20,13 +19,13 @@ export interface BuildSandboxDeps {
   readonly clock: Clock;
 }
 
-/** Name of the versions that only builds use, in their sandboxes. */
+/** Name of versions that exist only during builds. */
 const STEP_VERSION = 'build';
 
 /**
- * Creates and destroys the sandboxes of builds: ordinary ones of the default project, which count towards quotas and
- * which clients can see and destroy. A build has one at a time. Each is found by an idempotency record that the build
- * names before the sandbox exists, so none is lost when a server is killed.
+ * Creates and destroys the sandboxes of builds. They are ordinary sandboxes of the default project: they count towards
+ * quotas, and clients can see and destroy them. A build has one at a time. Before a sandbox is created, the build
+ * stores the name of its idempotency record, so that the sandbox can be found after a server was killed.
  */
 export class BuildSandbox {
   readonly #deps: BuildSandboxDeps;
@@ -36,8 +35,8 @@ export class BuildSandbox {
   }
 
   /**
-   * Creates the sandbox of the last launch that the build has written down. @throws AppError `quota_exceeded`, `rate_limited`,
-   * `unavailable`; `BuildEndedError` if another server has taken the build over
+   * Creates the sandbox for the latest launch that the build has recorded. @throws AppError `quota_exceeded`,
+   * `rate_limited`, `unavailable`; `BuildEndedError` if another server has taken the build over
    */
   create({ build, claim }: BuildProgress, versionId: TemplateVersionId, plan: Plan): Promise<SandboxRecord> {
     const { createSandbox, claims, clock } = this.#deps;
@@ -52,7 +51,7 @@ export class BuildSandbox {
         ttlMs: LIMITS.createTtlMaxMs,
       },
       idempotencyRecordId: recordOf(build),
-      // A server that takes the build over looks for this sandbox once.
+      // Prevents a late creation: a server that takes the build over looks for this sandbox only once.
       guard: async (tx) => {
         if (!(await claims.renew(build.id, claim, clock.now(), tx))) throw new BuildEndedError(build.id);
       },
@@ -70,12 +69,9 @@ export class BuildSandbox {
     });
   }
 
-  /** Returns what the hosts lacked for the sandbox of the last launch, if it failed for that. */
-  async lacked(build: BuildRecord): Promise<'capacity' | 'version' | undefined> {
-    const sandbox = await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build));
-    if (sandbox === undefined) return undefined;
-    if (lackedCapacity(sandbox)) return 'capacity';
-    return lackedVersion(sandbox) ? 'version' : undefined;
+  /** Returns why no host launched the last sandbox; undefined for other failures. */
+  async failureKind(build: BuildRecord): Promise<LaunchFailureKind | undefined> {
+    return (await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build)))?.failureKind;
   }
 
   /** Destroys the sandbox of the last launch. Idempotent. @throws AppError `unavailable` while the host is down */

@@ -48,7 +48,7 @@ export class EndBuild {
     }, joined);
   }
 
-  /** Cancels a build and destroys its sandbox. Its builder, on any server, notices that the build has ended. */
+  /** Cancels a build and destroys its sandbox. The server that runs the build finds out that it has ended. */
   async cancel(build: BuildRecord, audit?: RequestAudit): Promise<void> {
     const canceled = await this.end(build, { status: 'canceled' }, async (tx) => {
       await audit?.append(tx, { id: build.id });

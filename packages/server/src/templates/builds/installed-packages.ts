@@ -5,8 +5,8 @@ const MOST_OF_MANAGER = 5_000;
 const LINE = /^(apt|pip|npm)\t([^\t]{1,200})\t([^\t]{1,200})$/;
 
 /**
- * Prints lines of manager, name and version. A manager that the sandbox does not have prints nothing. Reads the folder of
- * npm itself: `npm ls` computes seven times as long, and half of the whole listing. The three run side by side, and
+ * Prints lines of manager, name and version. A manager that the sandbox does not have prints nothing. Reads the folder
+ * of npm itself: `npm ls` computes seven times as long, and half of the whole listing. The three run side by side, and
  * `cat` prints one after the other.
  */
 export const LIST_PACKAGES = [

@@ -10,9 +10,9 @@ import { CaptureError, type RuntimeDriver } from '../../driver/runtime-driver.ts
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
 import { UNFINISHED } from './template-build.ts';
 
-/** Versions marked, and versions removed from the host, in one sweep. */
+/** Most versions that one sweep marks as removed, and most that it removes from the host. */
 const MOST = 500;
-/** Time after which no build can still be about to add a version that it has made: twice the longest build. */
+/** Age of a version from which no running build can still add it to a template: twice the longest build. */
 const ADDED_MS = 2 * LIMITS.templateBuildMs;
 
 export interface RemoveVersionsDeps {
@@ -30,12 +30,12 @@ type Joined = ExpressionBuilder<
 >;
 
 /**
- * Removes what builds have made and nothing needs any more. A version goes when no sandbox runs on it, nothing is made
- * from it, and no build or workspace run names it; and if it is not the default one of its template, only a time after
- * its last use. Those of a deleted template go at once.
+ * Removes results of builds that nothing needs any more. A version is removed if no sandbox runs on it, no other
+ * version is based on it, and no build or workspace run refers to it. A version that is not the default of its template
+ * must also have been unused for a time. The versions of a deleted template are removed at once.
  *
- * A version is marked as removed first, so that nothing new uses it, and its files go later: in this sweep, or in a later
- * one of any server if the host does not answer, refuses or the server ends.
+ * A version is first marked as removed, so that nothing new uses it. Its files are removed afterwards: in this sweep,
+ * or in a later one of any server if the host does not answer or refuses, or if this server ends.
  */
 export class RemoveVersions {
   readonly #deps: RemoveVersionsDeps;
@@ -44,14 +44,14 @@ export class RemoveVersions {
     this.#deps = deps;
   }
 
-  /** Removes what was not used since the time `before`. Returns the number of versions whose files were removed. */
+  /** Removes what was last used before `before`. Returns the number of versions whose files were removed. */
   async sweep(before: number): Promise<number> {
     const { db } = this.#deps;
     await db.deleteFrom('template_builds').where('finished_at', '<', before).where('claimed_by', 'is', null).execute();
     const found = await unneeded(db, before).limit(MOST).execute();
     for (const { id, template_id: templateId } of found) await this.#mark(id, templateId, before);
     const count = await this.#removeFiles();
-    // Only now, because steps name the versions that no template has.
+    // Done last, because the steps name versions that belong to no template.
     await db.deleteFrom('template_steps').where('used_at', '<', before).execute();
     return count;
   }
@@ -60,7 +60,7 @@ export class RemoveVersions {
   async #mark(id: string, templateId: string, before: number): Promise<void> {
     const { transactions, clock } = this.#deps;
     await transactions.run(async ({ db }) => {
-      // A build that adds the version changes its template first.
+      // A build that adds the version changes its template first, so a lock on the template excludes it.
       const template = db.selectFrom('custom_templates').select('id').where('id', '=', templateId);
       if (locksRows(db)) await template.forNoKeyUpdate().execute();
       const same = unneeded(db, before).where('version.id', '=', id).where('template.id', '=', templateId);
@@ -71,16 +71,17 @@ export class RemoveVersions {
   }
 
   /**
-   * Removes the versions that the host has and no template does: those marked as removed, and those of builds that ended
-   * before they could add them. Templates with equal contents have a version with the same id, and a build may make it
-   * again at any moment. So the host is asked first, when it made each version: it refuses to remove one that it has made
-   * again since, however late the request arrives.
+   * Removes versions from the host that belong to no template: versions marked as removed, and versions of builds that
+   * ended before they could add them. Templates with equal contents have a version with the same id, and a build may
+   * make that version again at any time. So the time of making is first read from the host. The host then refuses to
+   * remove a version that it has made again since, however late the request arrives.
    */
   async #removeFiles(): Promise<number> {
     const { driver, clock, db } = this.#deps;
     const lookedAt = clock.now();
     const made = await driver.madeVersions();
-    // The order matters: a build that ends after this look has added what it made before the next one, or made it later.
+    // The running builds are read before the versions of templates. A build that ends in between has already added its
+    // versions, or makes them again later.
     const builds = db.selectFrom('template_builds').select('id').where('status', 'in', UNFINISHED).limit(1);
     const isBuilding = (await builds.executeTakeFirst()) !== undefined;
     const removable = await this.#unneededAmong(made.map(({ id }) => id));
@@ -96,7 +97,7 @@ export class RemoveVersions {
     return count;
   }
 
-  /** Returns which of the ids the database knows, but not as a version that a template has. */
+  /** Returns those of the ids that the database has, but not as a version of a template. */
   async #unneededAmong(ids: readonly string[]): Promise<Set<string>> {
     const { db } = this.#deps;
     const found = new Set<string>();

@@ -22,9 +22,9 @@ import { NotLaunchedError, type RunSteps, resultOf, type StepsRun, VersionLostEr
 import type { CachedStep, StepCache } from './step-cache.ts';
 import { type BuildRecord, isFinished } from './template-build.ts';
 
-/** Interval at which a builder looks whether its build still is its own. */
+/** Interval at which the builder checks whether it still holds the claim to its build. */
 const LOOK_MS = 1_000;
-/** Times that a build is begun again after a failure of the service. */
+/** Most attempts that follow a fault of the service. */
 const MOST_FAILURES = 3;
 const RETRY_MS = 2_000;
 
@@ -45,7 +45,10 @@ export interface RunBuildDeps {
   readonly log: Logger;
 }
 
-/** Runs a build that this process has claimed, from its beginning or from the last step that an earlier process ran. */
+/**
+ * Runs a build that this process has claimed, from its beginning or from the last step that an earlier process
+ * completed.
+ */
 export class RunBuild {
   readonly #deps: RunBuildDeps;
 
@@ -54,12 +57,13 @@ export class RunBuild {
   }
 
   /**
-   * Resolves when the build has ended and nothing of it is left, or when it has to wait. Rejects when `stopped` aborts,
-   * or when the host does not answer: then the claim must stay, so that the build is taken up again.
+   * Resolves when the build has ended and its sandbox is destroyed, or when the build has to wait. Rejects when
+   * `stopped` aborts, or when the host does not answer. The caller must then keep the claim, so that the build is
+   * retried later.
    */
   async run(build: BuildRecord, claim: string, stopped: AbortSignal): Promise<void> {
     const { buildSandbox } = this.#deps;
-    // An earlier process may have left its sandbox.
+    // An earlier process may have left a sandbox behind.
     await buildSandbox.destroy(build);
     if (isFinished(build)) return;
     const begun = await this.#begin(build);
@@ -72,7 +76,7 @@ export class RunBuild {
     }
   }
 
-  /** Marks a build as running, unless the organization has as many running ones as it may. */
+  /** Marks a build as running, unless the organization has the maximum number of running builds. */
   #begin(build: BuildRecord): Promise<BuildRecord | undefined> {
     const { builds, transactions, clock } = this.#deps;
     return transactions.run(async (tx) => {
@@ -96,7 +100,8 @@ export class RunBuild {
     } catch (error) {
       stopped.throwIfAborted();
       if (deadline.endedBy === 'canceled' || error instanceof BuildEndedError) return;
-      // A server that takes a build over destroys its sandbox first, which fails the step that runs in it.
+      // A server that takes the build over destroys its sandbox first, which makes the running step fail here. Such a
+      // failure is not recorded.
       if (!(await this.#deps.claims.renew(id, claim, clock.now()))) return;
       await this.#fail(progress, error, deadline, output);
     } finally {
@@ -105,7 +110,10 @@ export class RunBuild {
     }
   }
 
-  /** Prolongs the claim while the build runs. Ends the deadline when another process has the build, or it has ended. */
+  /**
+   * Prolongs the claim while the build runs. Cancels `deadline` if another process holds the claim, or if the build has
+   * ended.
+   */
   async #watch(id: TemplateBuildId, claim: string, deadline: Deadline, ended: AbortSignal): Promise<void> {
     const { claims, builds, changes, clock, log } = this.#deps;
     using watch = changes.watch(id);
@@ -170,7 +178,7 @@ export class RunBuild {
     };
   }
 
-  /** Runs the steps and makes the version. Runs steps again whose results the host has lost. */
+  /** Runs the steps and makes the version. If the host has lost the results of steps, these run again. */
   async #runAndDerive(run: StepsRun): Promise<{ readonly last: CachedStep; readonly derived: CapturedVersion }> {
     const { runSteps, cache } = this.#deps;
     const { imports } = run.plan.settings;
@@ -198,7 +206,10 @@ export class RunBuild {
     }
   }
 
-  /** Makes a version again, so that no removal under way takes its files. Returns false if the host has lost them. */
+  /**
+   * Makes a version again, so that a removal under way does not delete its files. Returns false if the host has lost
+   * them.
+   */
   async #isMadeAgain({ id, manifest }: CustomVersionRecord, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#derive(id, manifest, signal);
@@ -250,7 +261,7 @@ export class RunBuild {
     });
   }
 
-  /** Fails a build, or lets it begin again a few times after a failure of the service. */
+  /** Records a failure. After a fault of the service, the build is retried a few times instead. */
   async #fail(progress: BuildProgress, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
     const { build } = progress;
     const { builds, endBuild, clock, log } = this.#deps;

@@ -22,7 +22,7 @@ import { type StepCommand, stepCommand } from './step-command.ts';
 import { ARCHIVE, IMAGE_ROOT, parseUnpacked, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
 import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './warm-imports.ts';
 
-/** Share of the disk, or of its inodes, above which a failed step is explained by a full disk. */
+/** Used share of the disk, or of its inodes, from which a full disk is assumed to be the cause of a failed step. */
 const FULL = 0.98;
 
 export interface RunStepDeps {
@@ -33,7 +33,7 @@ export interface RunStepDeps {
   readonly ids: IdSource;
 }
 
-/** The state that later steps need besides the files. */
+/** State, besides files, that a step passes on to later steps. */
 export interface StepResult {
   /** Variables of the image that the step unpacked. */
   readonly imageEnv?: Readonly<Record<string, string>>;
@@ -84,7 +84,7 @@ export class RunStep {
     return importFailure(await this.#ask(importCommand(imports), bounds, at), imports);
   }
 
-  /** Runs a program that tells about the sandbox. */
+  /** Runs a program that reports something about the sandbox. */
   #ask(
     argv: string[],
     { stdoutBytes, timeoutMs }: { readonly stdoutBytes: number; readonly timeoutMs: number },
@@ -130,7 +130,7 @@ export class RunStep {
     return {};
   }
 
-  /** Unpacks an image into the folder that a capture takes as the root. */
+  /** Unpacks an image into the folder that a capture uses as the root. */
   async #unpackImage(
     { artifactId, sha256 }: Extract<PlannedStep, { kind: 'image' }>,
     agent: AgentClient,

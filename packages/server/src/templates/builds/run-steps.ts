@@ -14,9 +14,9 @@ import type { BuildSandbox } from './build-sandbox.ts';
 import type { RunStep } from './run-step.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
 
-/** Pause before the sandbox of a build is tried again that a quota refuses. */
+/** Pause before a sandbox that a quota refused is requested again. */
 const QUOTA_MS = 2_000;
-/** Pauses before another sandbox is created, while no host has room. */
+/** Pauses before another sandbox is requested while no host has room. */
 const CAPACITY_PAUSES = { firstMs: 1_000, longestMs: 15_000 };
 
 export interface RunStepsDeps {
@@ -45,8 +45,8 @@ export interface StepsRun {
 }
 
 /**
- * Runs the steps of a build that no earlier build has run, each in a sandbox of its own that is launched from what the
- * step before has made. Nothing but files passes from one step to the next.
+ * Runs the steps of a build whose results are not cached. Each step runs in a new sandbox, launched from the result of
+ * the previous step, so only files pass from one step to the next.
  */
 export class RunSteps {
   readonly #deps: RunStepsDeps;
@@ -55,7 +55,7 @@ export class RunSteps {
     this.#deps = deps;
   }
 
-  /** Returns what the last step has made. @throws BuildFailedError, VersionLostError, AppError, CaptureError */
+  /** Returns the result of the last step. @throws BuildFailedError, VersionLostError, AppError, CaptureError */
   async run(run: StepsRun): Promise<CachedStep> {
     const { cache, clock } = this.#deps;
     const { orgId, plan, keys, from, progress, output } = run;
@@ -63,11 +63,11 @@ export class RunSteps {
     let last = cached?.step ?? from;
     let next = (cached?.index ?? -1) + 1;
     await progress.set(0, next, 'cached');
-    // An interrupted attempt may have begun further ones.
+    // An interrupted attempt may have begun further steps.
     await progress.set(next, plan.steps.length, 'pending');
     for (let number = 1; number <= next; number += 1) await output.note(number, `Step ${number}: cached\n`);
     while (next < plan.steps.length) {
-      // The last layer that a version may have holds all further steps.
+      // If only one layer is left, all remaining steps run in one sandbox and share that layer.
       const end = last.layers + 1 < MAX_LAYERS ? next + 1 : plan.steps.length;
       if (last.layers >= MAX_LAYERS) throw tooManyLayers();
       last = await this.#runGroup(run, last, next, end);
@@ -101,7 +101,7 @@ export class RunSteps {
         throw explain(error, number) ?? error;
       }
     }
-    // The packages of the sandbox that unpacks an image are not those of the image.
+    // After an image was unpacked, the package managers here still describe the sandbox and not the image.
     const packages = isImage ? undefined : await runStep.listPackages({ sandbox, signal });
     if (!isImage && end === plan.steps.length) await this.#noteImports(run, sandbox);
     const manifest = withImage(run.manifest, imageEnv);
@@ -125,7 +125,7 @@ export class RunSteps {
     return { ...resultOf(captured, below.versionId), packages, imageEnv };
   }
 
-  /** Bounds a layer by what the organization may store beside the layers below, so that nothing larger is copied. */
+  /** Returns the space that the organization's quota leaves for the next layer, so that a larger one is not copied. */
   async #bound(orgId: OrgId, { sizeBytes }: CachedStep): Promise<{ maxBytes?: number }> {
     const room = await this.#deps.quotas.room('templateBytes', { orgId });
     return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room - sizeBytes)) };
@@ -141,7 +141,7 @@ export class RunSteps {
     return { ...last, packages: packages ?? {} };
   }
 
-  /** Says in the log of the build if the version will run without its warm imports. */
+  /** Writes to the build's log if the version will run without its warm imports. */
   async #noteImports({ plan, output, signal }: StepsRun, sandbox: ReadySandbox): Promise<void> {
     const { imports } = plan.settings;
     const why = imports.length > 0 && (await this.#deps.runStep.importFailure(imports, { sandbox, signal }));
@@ -172,15 +172,16 @@ export class RunSteps {
           await pause(QUOTA_MS, signal);
           continue;
         }
-        const lacked = error.code === 'sandbox_failed' ? await buildSandbox.lacked(progress.build) : undefined;
-        if (lacked === 'capacity') {
+        const kind = error.code === 'sandbox_failed' ? await buildSandbox.failureKind(progress.build) : undefined;
+        if (kind === 'no_capacity') {
           if (!waits) await output.note(number, 'The build waits: no host has room for its sandbox.\n');
           noRoom = error;
           await capacityPauses.pause(signal);
           continue;
         }
-        if (lacked === 'version') throw new VersionLostError(versionId, { cause: error });
-        // The version may be what prevents the launch. A further attempt then begins with the steps before it.
+        if (kind === 'no_version') throw new VersionLostError(versionId, { cause: error });
+        // The version may be the cause of the failed launch. Without its cache entry, a further attempt runs the
+        // earlier steps again.
         await cache.forget(orgId, versionId);
         if (error.code === 'sandbox_failed') throw new NotLaunchedError(error.message, { cause: error });
         throw error;
@@ -189,7 +190,7 @@ export class RunSteps {
   }
 }
 
-/** The host has lost a version that a step of an earlier build has made. */
+/** The host has lost a version that is the result of a cached step. */
 export class VersionLostError extends Error {
   override readonly name = 'VersionLostError';
   readonly versionId: TemplateVersionId;
@@ -200,7 +201,7 @@ export class VersionLostError extends Error {
   }
 }
 
-/** The sandbox of a build failed while it was launched. */
+/** The launch of a build's sandbox failed. */
 export class NotLaunchedError extends Error {
   override readonly name = 'NotLaunchedError';
 }

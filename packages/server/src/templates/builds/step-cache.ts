@@ -17,8 +17,8 @@ export interface CachedStep {
 }
 
 /**
- * The results of steps, by their keys. Each organization has its own, so that nothing that a step of one downloaded or
- * computed reaches another.
+ * Caches the results of steps by their keys. Each organization has its own cache, so that files that a step of one
+ * organization downloaded or computed never reach another organization.
  */
 export class StepCache {
   readonly #db: Database;

@@ -5,7 +5,10 @@ import type { PlannedStep } from '../recipe/plan.ts';
 export type StepCommand = Pick<StartCommand, 'argv' | 'cwd' | 'env' | 'user'>;
 export type CommandStep = Exclude<PlannedStep, { kind: 'files' | 'image' }>;
 
-/** Leaves no package lists and no downloaded packages behind, which every sandbox of the version would carry. */
+/**
+ * Installs packages and removes package lists and downloads, which would otherwise be part of every sandbox of the
+ * version.
+ */
 const APT = `set -e
 apt-get -o Acquire::Retries=3 update
 apt-get -o Acquire::Retries=3 install -y --no-install-recommends -- "$@"

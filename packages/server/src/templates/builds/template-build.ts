@@ -14,7 +14,7 @@ import type { Selectable } from 'kysely';
 import { timestamp } from '../../base/clock.ts';
 import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
 
-/** An ended build keeps its steps and loses its plan. */
+/** Statuses of a build that has not ended. An ended build keeps its steps and loses its plan. */
 export const UNFINISHED = ['queued', 'running'] as const satisfies readonly TemplateBuildStatus[];
 
 export interface StepState {

@@ -1,8 +1,11 @@
-/** Which warm imports of a version cannot be loaded ahead, as a program in its sandbox prints it: hostile input, checked. */
+/**
+ * Which warm imports of a version cannot be loaded ahead, as a program in its sandbox prints it: hostile input,
+ * checked.
+ */
 
 /**
- * Imports modules in one process, as the zygote does. Prints lines of a module and the reason why it cannot be loaded. Ends
- * with the first, because the modules after it were not loaded as they would be.
+ * Imports modules in one process, as the zygote does. At the first failure, prints the module and the reason and ends,
+ * because later imports would not be comparable.
  */
 const PROGRAM = `
 import importlib, os, sys

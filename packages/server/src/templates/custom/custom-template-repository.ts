@@ -66,7 +66,10 @@ export class CustomTemplateRepository {
     return (await query.where('deleted_at', 'is', null).orderBy('slug').execute()).map(toCustomTemplate);
   }
 
-  /** Returns the versions that can be used, newest first; of all templates of the organization without `templateId`. */
+  /**
+   * Returns the versions that can be used, newest first. Without `templateId`, returns those of all templates of the
+   * organization.
+   */
   async listVersions(orgId: OrgId, templateId?: TemplateId): Promise<CustomVersionRecord[]> {
     let query = this.#usable(orgId);
     if (templateId !== undefined) query = query.where('template_id', '=', templateId);
@@ -101,11 +104,11 @@ export class CustomTemplateRepository {
   }
 
   /**
-   * Makes a new version the default one of its template. A version that exists stays as it is. Call it only after the host
-   * has made the version again: otherwise its files may have been removed.
+   * Makes a version the default of its template, and inserts it if it is new. Call it only after the host has made the
+   * version again: otherwise its files may already have been removed.
    */
   async addVersion(version: CustomVersionRecord, tx: Transaction): Promise<void> {
-    // First, because the removal of versions locks the template.
+    // Done first, because the removal of versions locks the template.
     await this.#set(tx, version.templateId, defaultOf(version));
     await tx.db
       .insertInto('custom_template_versions')
@@ -134,7 +137,7 @@ export class CustomTemplateRepository {
     return this.#set(tx, id, { deleted_at: now });
   }
 
-  /** Returns how many other templates that are not deleted have a version that was built from one of the template. */
+  /** Returns the number of other existing templates that have a version built from a version of this template. */
   async countMadeFrom(id: TemplateId, { db }: Transaction): Promise<number> {
     const versions = db.selectFrom('custom_template_versions').select('id').where('template_id', '=', id);
     const made = db

@@ -5,9 +5,9 @@ import type { CustomTemplateRecord } from './custom-template.ts';
 import type { CustomTemplateRepository } from './custom-template-repository.ts';
 
 /**
- * Finds template versions for sandboxes: curated ones in memory, those of the organization in the database, so that a
- * version can be used on every server as soon as its build is committed. What neither has is looked for in the runtime: it
- * may have been added a moment ago, and other servers may know it already.
+ * Finds template versions for sandboxes. Curated versions are in memory. Versions of the organization are read from the
+ * database, so that every server can use a version as soon as its build is committed. If neither has the version, the
+ * runtime is asked, because it may have got the version a moment ago and other servers may already know it.
  */
 export class FindTemplates {
   readonly catalogue: TemplateCatalogue;
@@ -19,10 +19,10 @@ export class FindTemplates {
   }
 
   /**
-   * Returns the pinned version, or the template's version in force. Curated ones take no query.
+   * Returns the pinned version, or else the current version of the template. Curated versions need no query.
    *
-   * @throws AppError `not_found`, also for a template without a version; `invalid_request` for a version of another one;
-   *   `unavailable` for what is unknown while the runtime does not answer
+   * @throws AppError `not_found`, also for a template without a version; `invalid_request` for a version of another
+   * template; `unavailable` for an unknown template while the runtime does not answer
    */
   resolve(
     orgId: OrgId,
@@ -37,7 +37,7 @@ export class FindTemplates {
       this.#resolveCustom(orgId, slug, versionId).catch(async (error) => {
         if (!(error instanceof AppError && error.code === 'not_found')) throw error;
         await this.catalogue.sync().catch((cause) => {
-          throw unavailable('The host does not say which templates it has; try again.', cause);
+          throw unavailable('The host did not report its templates; try again.', cause);
         });
         const added = findCurated();
         if (!added) throw error;

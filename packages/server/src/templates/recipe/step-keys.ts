@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../base/canonical-json.ts';
 import type { Plan, PlannedStep } from './plan.ts';
 
-/** Changes with the commands that steps become, so that no result of earlier commands is used again. */
+/** Must change whenever the commands of steps change, so that cached results of the earlier commands are not used. */
 const FORM = 1;
 
 /**
- * Returns a key for each step: the digest of everything that its result depends on. That is the version that the
- * recipe starts from, the environment, the step with the contents of its files, and all steps before.
+ * Returns a key for each step: a digest of everything that its result depends on. These are the version that the recipe
+ * starts from, the environment, the step with the contents of its files, and all earlier steps.
  */
 export function stepKeys(fromVersionId: string, { steps, settings }: Plan): string[] {
   const keys: string[] = [];

@@ -17,7 +17,9 @@ export class CancelRun {
     this.#cancelHere = cancelHere;
   }
 
-  /** Ends a run that no server works on, and requests the end of any other. Idempotent. Returns the run as it is then. */
+  /**
+   * Ends a run that no server works on, and requests the end of any other. Idempotent. Returns the run as it is then.
+   */
   async cancel(found: WorkspaceRunRecord, audit?: RequestAudit): Promise<WorkspaceRunRecord> {
     for (let run = found; ; run = (await this.#runs.find(run.id)) ?? run) {
       if (isFinished(run) || run.cancelRequestedAt !== undefined) return run;

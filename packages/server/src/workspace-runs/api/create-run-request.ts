@@ -12,7 +12,10 @@ type CheckedRun = Pick<CheckedCreation, 'networkPolicy' | 'resources'> &
 
 const PATTERN = new RegExp(ARTIFACT_PATTERN, 'u');
 
-/** Checks the sandbox as its own creation does, and the command as its own start does. @throws AppError `invalid_request` */
+/**
+ * Checks the sandbox as its own creation does, and the command as its own start does. @throws AppError
+ * `invalid_request`
+ */
 export function checkRun(body: CreateWorkspaceRunBody, settings: SandboxSettings): CheckedRun {
   const { command, timeoutMs, cwd = DEFAULT_CWD, artifacts = [], autoStart: _, ...sandbox } = body;
   const { networkPolicy, resources } = checkCreation(sandbox, settings);

@@ -5,9 +5,12 @@ import type { OrgId } from '@cloche/contract';
 import { Deadline, KeyedQueue, Semaphore } from '@cloche/node-support';
 import type { ArchiveMeasures, ArchiveToJudge } from './judge-archive.ts';
 
-/** Longest time for one archive. An archive of 5 GiB that fills a disk of 10 GiB takes less than a minute. */
+/** Longest time to judge one archive. An archive of 5 GiB that fills a disk of 10 GiB takes less than a minute. */
 const JUDGE_MS = 5 * 60_000;
-/** Heap of a thread. The tree of an archive has at most 64 MiB of paths, and 400,000 entries and directories. */
+/**
+ * Heap limit of a worker thread. The tree of an archive has at most 64 MiB of paths, and 400,000 entries and
+ * directories.
+ */
 const HEAP_MB = 256;
 const YOUNG_HEAP_MB = 16;
 
@@ -24,14 +27,17 @@ export interface ArchiveJudgeOptions {
 }
 
 /**
- * Judges uploaded archives in worker threads, which are bounded in number, memory and time, so that no archive delays
+ * Judges uploaded archives in worker threads. Their number, memory and time are limited, so that no archive delays
  * other requests.
  *
- * SECURITY: an archive is a client's. Its reader runs with the rights of the server, which has none, and cannot stop
- * its event loop; held by "does not delay the event loop" in archive-judge.test.ts.
+ * SECURITY: an archive is untrusted. The thread that reads it runs as the server's unprivileged user and cannot block
+ * the server's event loop; held by "does not delay the event loop" in archive-judge.test.ts.
  */
 export class ArchiveJudge {
-  /** One archive of an organization at a time, so that one organization's many do not delay another's first. */
+  /**
+   * Judges one archive of an organization at a time, so that many archives of one organization do not delay the first
+   * of another.
+   */
   readonly #byOrganization = new KeyedQueue<OrgId>();
   readonly #threads: Semaphore;
   readonly #options: Required<Pick<ArchiveJudgeOptions, 'judgeMs' | 'heapMb'>>;

@@ -16,15 +16,15 @@ export interface ArchiveRecord {
   readonly sizeBytes: number;
   readonly sha256: string;
   readonly createdAt: number;
-  /** When the upload is given up. */
+  /** Time at which an unfinished upload is discarded. */
   readonly expiresAt: number;
 }
 
 export type Reservation = { readonly status: 'reserved' } | { readonly status: 'full'; readonly used: number };
 
 /**
- * Stores which archives exist. Every content in the store has a row from before it is written until after it is removed,
- * so that a killed server leaves no content without an owner.
+ * Stores which archives exist. Every content in the store has a row from before it is written until after it is
+ * removed, so that a killed server leaves no content without an owner.
  */
 export class ArchiveRepository {
   readonly #db: Database;
@@ -77,7 +77,10 @@ export class ArchiveRepository {
     return row && toRecord(row);
   }
 
-  /** Makes an uploaded archive that of its run; the earlier one is discarded. Returns false if it was given up. */
+  /**
+   * Makes an uploaded archive the current one of its run, and discards the previous one. Returns false if the upload
+   * was discarded.
+   */
   async makeCurrent({ id, runId }: ArchiveRecord, { db }: Transaction): Promise<boolean> {
     const archives = db.updateTable('workspace_archives');
     await archives.set({ state: 'discarded' }).where('run_id', '=', runId).where('state', '=', 'current').execute();
@@ -94,7 +97,9 @@ export class ArchiveRepository {
     await discardReceiving(this.#db, { id });
   }
 
-  /** Discards uploads that were given up before `receivedBefore`, and archives of runs that ended before `endedBefore`. */
+  /**
+   * Discards uploads that were given up before `receivedBefore`, and archives of runs that ended before `endedBefore`.
+   */
   async discardEnded(receivedBefore: number, endedBefore: number): Promise<void> {
     const archives = this.#db.updateTable('workspace_archives').set({ state: 'discarded' });
     await archives.where('state', '=', 'receiving').where('expires_at', '<=', receivedBefore).execute();

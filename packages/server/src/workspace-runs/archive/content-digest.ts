@@ -1,7 +1,7 @@
 import { invalidRequest } from '../../base/app-error.ts';
 
 const FIELD = 'headers.content-digest';
-/** One member of the dictionary of RFC 9530. */
+/** Matches one member of the dictionary that the header is (RFC 9530). */
 const SHA_256 = /(?:^|,)\s*sha-256=:([A-Za-z0-9+/]{43}=):\s*(?:$|,)/;
 
 /**

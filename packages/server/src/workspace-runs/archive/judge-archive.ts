@@ -48,7 +48,7 @@ export async function judgeArchive({
       requireNoSetId(entry);
       unpackedBytes += entry.sizeBytes;
       if (unpackedBytes > maxUnpackedBytes) throw tooLarge(entry, maxUnpackedBytes);
-      // Reading a content checks it. The reader of a tar does that itself.
+      // The contents of a zip are checked by reading them. The reader of a tar does that by itself.
       if (format === 'zip') for await (const _ of entry.content);
     }
     return { entries: tree.entries, unpackedBytes };
@@ -71,7 +71,7 @@ function requireFormat(fd: number, format: JudgedFormat): void {
   const found = detectArchive(first.subarray(0, bytesRead));
   if (found === KINDS[format]) return;
   const name = Object.entries(KINDS).find(([, kind]) => kind === found)?.[0];
-  // A tar has no bytes of its own at its beginning.
+  // A plain tar has no signature at its beginning, so any other format is detected by its own signature.
   throw invalidArchive(found === 'none' ? `it is not a ${format}` : `it is a ${name}, not a ${format}`);
 }
 

@@ -6,7 +6,7 @@ import type { ArchiveRepository } from './archive-repository.ts';
 
 /** Archives that one query returns for their removal. */
 const BATCH = 100;
-/** Time that an upload which began before its URL expired may still take. */
+/** Longest time for which an upload may continue after its URL has expired. */
 const GRACE_MS = 3_600_000;
 
 export interface RemoveArchivesDeps {
@@ -31,7 +31,7 @@ export class RemoveArchives {
     await this.#removeAll();
   }
 
-  /** Removes what an upload that failed has stored. A failure is repaired by `removeEnded`. */
+  /** Removes the stored content of a failed upload. If this fails, `removeEnded` removes it later. */
   async removeFailed(id: string): Promise<void> {
     await this.#quietly(async () => {
       await this.#deps.archives.discard(id);
@@ -39,12 +39,12 @@ export class RemoveArchives {
     });
   }
 
-  /** Removes archives that others replaced. A failure is repaired by `removeEnded`. */
+  /** Removes archives that were replaced. If this fails, `removeEnded` removes them later. */
   async removeDiscarded(): Promise<void> {
     await this.#quietly(() => this.#removeAll());
   }
 
-  /** Removes contents without an owner, such as those of uploads that ended after they were given up. */
+  /** Removes contents without a row, for example of uploads that ended after they were discarded. */
   async removeOrphans(): Promise<number> {
     const { archives, store } = this.#deps;
     let removed = 0;

@@ -15,7 +15,7 @@ import type { ArchiveMeasures } from './judge-archive.ts';
 import type { RemoveArchives } from './remove-archives.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** Time after which an upload in one request is given up. The store has far less to do after the judgement. */
+/** Time after which an upload in one request is discarded. Storing a judged archive takes far less. */
 const STORE_MS = 3_600_000;
 
 export interface StoreArchiveDeps {
@@ -45,7 +45,7 @@ export interface ArchiveRequest {
   readonly audit: RequestAudit | undefined;
 }
 
-/** Judges archives and makes them those of their runs. */
+/** Judges archives and attaches them to their runs. */
 export class StoreArchive {
   readonly #deps: StoreArchiveDeps;
 
@@ -54,9 +54,10 @@ export class StoreArchive {
   }
 
   /**
-   * Stores a judged archive as that of its run, whose earlier one is removed.
+   * Judges an archive, stores it and attaches it to its run. The run's previous archive is removed.
    *
-   * @throws AppError `invalid_request` for a refused archive, `conflict` after the start; the run keeps what it had
+   * @throws AppError `invalid_request` for a refused archive, `conflict` after the start; the run then keeps its
+   * archive
    */
   async store(run: WorkspaceRunRecord, archive: ArchiveFile, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
     const { store, removeArchives } = this.#deps;
@@ -110,7 +111,9 @@ export class StoreArchive {
     throw invalidRequest({ path: field, message });
   }
 
-  /** Makes a stored archive that of its run. @throws AppError `conflict` after the start, or if it was given up */
+  /**
+   * Attaches a stored archive to its run. @throws AppError `conflict` after the start, or if the upload was discarded
+   */
   async attach(
     run: WorkspaceRunRecord,
     archive: ArchiveRecord,

@@ -76,13 +76,13 @@ export class TransferArchive {
     if (staged.sizeBytes !== sizeBytes || staged.sha256 !== sha256) throw differs(transfer);
     await store.put(staged.file, { sha256, sizeBytes, name: id }).catch(rejectUnavailable);
     if (await archives.findTransfer(id, clock.now())) return;
-    // A content that is stored after its row was deleted has no owner.
+    // If the row was deleted meanwhile, the stored content has no owner and is removed again.
     if (!(await archives.isOwned(id))) await store.remove(id);
     await removeArchives.removeDiscarded();
     throw ended();
   }
 
-  /** Makes an uploaded archive that of its run, as `StoreArchive.store` does. @throws AppError */
+  /** Attaches an uploaded archive to its run, as `StoreArchive.store` does. @throws AppError */
   async finalize(run: WorkspaceRunRecord, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
     const { archives, storeArchive, removeArchives, clock } = this.#deps;
     requireArchivable(run);

@@ -23,12 +23,12 @@ export class UnpackArchive {
   }
 
   /**
-   * Unpacks the archive of a run into `/workspace` of its sandbox, with the rights of the sandbox's user. All of the
-   * archive is there when this resolves, and nothing of it before the agent has read all of it. Can be repeated after a
-   * failure until the command is started.
+   * Unpacks the archive of a run into `/workspace` of its sandbox, with the rights of the sandbox's user. Nothing
+   * appears in `/workspace` before the agent has read the whole archive; when this resolves, everything is there. Can
+   * be repeated after a failure until the command is started.
    *
    * @param files the files of the run's sandbox
-   * @throws AppError `unavailable` if the store does not respond; any other code means that a repetition fails too
+   * @throws AppError `unavailable` if the store does not respond; with any other code, a repetition would fail too
    */
   async unpack(runId: WorkspaceRunId, files: AgentFiles, signal: AbortSignal): Promise<AgentUnpacked> {
     const archive = await this.#archives.findCurrent(runId);

@@ -1,8 +1,9 @@
 /**
- * Patterns that select artifacts: names between slashes, in which `*` stands for any part of a name, `?` for one
- * character, and `**` as a whole name for any number of directories. As in a shell, a name that begins with a dot is
- * matched by a name that does so too. Our own code, as the libraries translate patterns to regular expressions, which
- * hostile patterns make exponential; this takes time in proportion to pattern and name.
+ * Patterns that select artifacts. A pattern is a path: `*` in a name stands for any text, `?` for one character, and
+ * `**` as a whole name for any number of directories. As in a shell, a name with a leading dot is matched only by a
+ * pattern with a leading dot. No library is used, because libraries translate patterns to regular expressions, and a
+ * hostile pattern can make these take exponential time. Here the time is proportional to the lengths of pattern and
+ * name.
  */
 const ANY_DIRECTORIES = '**';
 

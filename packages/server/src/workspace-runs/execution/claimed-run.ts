@@ -13,7 +13,7 @@ export class ClaimLostError extends Error {
   }
 }
 
-/** A run that this server has claimed. Each change is made only while the claim holds. */
+/** A run that this server has claimed. Changes are made only while the claim holds. */
 export class ClaimedRun {
   readonly #runs: WorkspaceRunRepository;
   readonly #claim: string;
@@ -49,7 +49,7 @@ export class ClaimedRun {
     return this.#canceled.signal;
   }
 
-  /** Acts for the run's project, whatever becomes of the key that created the run. */
+  /** Credential for the run's project. It stays valid even if the key that created the run is revoked. */
   get credential(): Credential {
     const { orgId, projectId } = this.#record;
     return { apiKeyId: 'key_workspace_run', orgId, scopes: new Set(), projectIds: new Set([projectId]) };

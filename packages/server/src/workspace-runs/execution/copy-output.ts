@@ -4,15 +4,15 @@ import type { NewLogEntry, SequenceLog } from '../../sequence-log/sequence-log.t
 /** Entries and bytes written in one transaction, which other queries wait for. One entry has at most 64 KiB. */
 const PART_ENTRIES = 64;
 const PART_BYTES = 256 * 1024;
-/** Bytes that may wait to be written before the agent is not read any more. */
+/** Most output that waits to be written. Beyond this, no more is read from the agent. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
 /**
- * Copies the output of a command into a log, and returns the command when it has ended and all of its output is written.
- * Output that arrives while a part is written is written together, so that fast output takes few transactions.
+ * Copies the output of a command into a log. Returns the command when it has ended and all of its output is written.
+ * Output that arrives while a part is being written is written together, so that fast output takes few transactions.
  *
- * @param after the number of the last entry of the agent that the log has
- * @throws Error when another server has written a part meanwhile; read again from where the log ends then
+ * @param after number of the agent's last entry that the log has
+ * @throws Error when another server has written a part meanwhile; the copy must then continue from the end of the log
  */
 export async function copyOutput(
   events: AsyncIterable<AgentCommandEvent>,

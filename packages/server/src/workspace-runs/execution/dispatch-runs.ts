@@ -11,11 +11,17 @@ import { ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import type { ExecuteRun, NoRoom } from './execute-run.ts';
 import type { RunQueue } from './run-queue.ts';
 
-/** Sandboxes that a server creates for runs at a time, so that the next turn is decided when there is room for it. */
+/**
+ * Most sandboxes that a server creates for runs at the same time. Further runs stay in the queue, so that their order
+ * is decided as late as possible.
+ */
 const LAUNCHES = 8;
 /** Longest time until a change that another server made is noticed. */
 const LOOK_AGAIN_MS = 1000;
-/** Part of a claim without a renewal after which this server stops its work, before another one may adopt it. */
+/**
+ * If a claim was not renewed for this share of its duration, this server stops its work, before another server can
+ * adopt it.
+ */
 const STOP_AFTER = 2 / 3;
 /** Pauses while no host has room. The end of a sandbox ends a pause. */
 const CAPACITY_PAUSES = { firstMs: 250, longestMs: 15_000 };
@@ -34,8 +40,8 @@ export interface DispatchRunsDeps {
 }
 
 /**
- * Executes workspace runs: claims queued ones in their turn, and adopts those whose server has died. Changes of this
- * server are noticed at once, those of others within a second.
+ * Executes workspace runs. Claims queued runs when it is their turn, and adopts runs whose server has died. Notices
+ * changes of this server at once, and those of other servers within a second.
  */
 export class DispatchRuns {
   readonly #deps: DispatchRunsDeps;
@@ -43,7 +49,10 @@ export class DispatchRuns {
   readonly #stop = new AbortController();
   readonly #executing = new Map<WorkspaceRunId, { readonly run: ClaimedRun; readonly done: Promise<void> }>();
   readonly #launching = new Set<WorkspaceRunId>();
-  /** Projects whose quotas had no room, until a sandbox or a run ends, or it is time to look again. */
+  /**
+   * Projects whose quotas had no room. A project is tried again when a sandbox or a run ends, or at the next periodic
+   * pass.
+   */
   readonly #full = new Map<ProjectId, OrgId>();
   readonly #capacityPauses = new BackOff(CAPACITY_PAUSES);
   #pausedUntil = 0;
@@ -67,7 +76,7 @@ export class DispatchRuns {
     this.#executing.get(id)?.run.cancel();
   }
 
-  /** Ends the work of this server. The runs go on in their sandboxes, and with the next server. */
+  /** Stops the work of this server. The commands continue in their sandboxes, and the next server adopts the runs. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#passes?.stop();
@@ -77,7 +86,9 @@ export class DispatchRuns {
     await this.#deps.queue.release(this.#claim);
   }
 
-  /** Looks again, because the end of a run makes room in its organization, and the end of a sandbox makes room on a host. */
+  /**
+   * Starts a pass when there may be room again: after the end of a run in its organization, or of a sandbox on a host.
+   */
   #notice({ type, orgId }: ResourceEvent): void {
     const isSandboxEnd = type === 'sandbox.destroyed' || type === 'sandbox.failed';
     if (isSandboxEnd) this.#pausedUntil = 0;
@@ -90,7 +101,7 @@ export class DispatchRuns {
 
   async #pass(woken: boolean): Promise<number> {
     const { queue, clock } = this.#deps;
-    // Another server may have made room that this one does not hear of.
+    // Another server may have made room without this one noticing.
     if (!woken) this.#full.clear();
     await this.#renew();
     for (const record of await queue.adopt(this.#claim, clock.now())) this.#execute(record);
@@ -100,7 +111,9 @@ export class DispatchRuns {
     return LOOK_AGAIN_MS;
   }
 
-  /** Cancels what is to be canceled, and stops what this server has no claim on any more. */
+  /**
+   * Cancels runs whose cancellation was requested, and stops work on runs that this server no longer has a claim to.
+   */
   async #renew(): Promise<void> {
     const { queue, clock } = this.#deps;
     if (clock.now() - this.#renewedAt < LOOK_AGAIN_MS) return;
@@ -119,7 +132,7 @@ export class DispatchRuns {
     }
   }
 
-  /** Claims and begins the run whose turn it is. Returns whether there may be another. */
+  /** Claims the run whose turn it is and starts to execute it. Returns false if there is none. */
   async #claimNext(): Promise<boolean> {
     const { queue, clock } = this.#deps;
     for (const project of await queue.waiting()) {
@@ -145,7 +158,9 @@ export class DispatchRuns {
     this.#executing.set(record.id, { run, done });
   }
 
-  /** Executes a run until it has finished, goes back to the queue or this server no longer works on it. Never rejects. */
+  /**
+   * Executes a run until it has finished, goes back to the queue or this server no longer works on it. Never rejects.
+   */
   async #attempt(run: ClaimedRun): Promise<void> {
     const { executeRun, log } = this.#deps;
     const { id } = run.record;
@@ -169,7 +184,7 @@ export class DispatchRuns {
     await this.#deps.queue.giveBack(record, this.#claim, record.attempt + Number(noRoom === 'no_capacity'));
   }
 
-  /** Lets the next run have its turn. */
+  /** Makes room for the launch of the next run. */
   #launched(id: WorkspaceRunId): void {
     if (!this.#launching.delete(id)) return;
     this.#passes?.wake();

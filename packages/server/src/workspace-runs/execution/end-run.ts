@@ -24,7 +24,7 @@ export interface EndRunDeps {
   readonly log: Logger;
 }
 
-/** Destroys the sandbox of a run whose outcome is known, and gives the run its last status. */
+/** Destroys the sandbox of a run with a known outcome, and sets the final status of the run. */
 export class EndRun {
   readonly #deps: EndRunDeps;
 
@@ -33,8 +33,8 @@ export class EndRun {
   }
 
   /**
-   * Resolves when the sandbox is gone. Where the host does not answer, the run finishes before. Rejects when this server no
-   * longer works on the run.
+   * Resolves when the sandbox is gone. If the host does not answer, the run gets its final status earlier. Rejects when
+   * this server no longer works on the run.
    */
   async end(run: ClaimedRun): Promise<void> {
     const backOff = new BackOff(PAUSES);

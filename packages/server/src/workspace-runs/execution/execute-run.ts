@@ -12,8 +12,8 @@ import type { RunCommand } from './run-command.ts';
 import { failed, findSandbox, lostWith } from './run-sandbox.ts';
 
 /**
- * Unpacks the stored archive of a run in `/workspace` of its sandbox. Repeated after a server has died. An `AppError` says
- * why it cannot be unpacked; `unavailable` is tried again.
+ * Unpacks the stored archive of a run into `/workspace` of its sandbox. Repeated by another server if this one dies.
+ * Throws an `AppError` if the archive cannot be unpacked; after `unavailable` it is tried again.
  */
 export interface UnpackArchive {
   unpack(runId: WorkspaceRunId, files: AgentFiles, signal: AbortSignal): Promise<unknown>;
@@ -29,12 +29,12 @@ export interface ExecuteRunDeps {
   readonly sandboxes: SandboxRepository;
 }
 
-/** Why a run goes back to the queue. */
+/** Reason why a run goes back to the queue. */
 export type NoRoom = 'full' | 'no_capacity';
 
 /**
- * Takes a claimed run from one step to the next until it has finished. Every step is in the database before its work
- * begins, and may be repeated: a server that adopts the run begins with the step that it finds.
+ * Executes the steps of a claimed run until it has finished. Each step is stored before its work begins and may be
+ * repeated: a server that adopts the run continues with the stored step.
  */
 export class ExecuteRun {
   readonly #deps: ExecuteRunDeps;
@@ -44,8 +44,9 @@ export class ExecuteRun {
   }
 
   /**
-   * Returns undefined when the run has finished. Calls `launched` once its sandbox is ready, or it gets none. Rejects when
-   * this server no longer works on the run, and for faults after which the run can be executed again.
+   * Returns undefined when the run has finished, or why it must go back to the queue. Calls `launched` when the run's
+   * sandbox is ready or will not be created. Rejects when this server no longer works on the run, and for faults after
+   * which the run can be executed again.
    */
   async execute(run: ClaimedRun, launched: () => void): Promise<NoRoom | undefined> {
     for (let { step } = run.record; step !== undefined; { step } = run.record) {
@@ -90,7 +91,7 @@ export class ExecuteRun {
     },
   };
 
-  /** Returns how the run ends, if the archive cannot be unpacked. */
+  /** Unpacks the archive. Returns the outcome of the run if that is impossible. */
   async #unpack(run: ClaimedRun): Promise<RunOutcome | undefined> {
     const sandbox = await findSandbox(this.#deps.sandboxes, run.record);
     try {
@@ -111,7 +112,7 @@ export class ExecuteRun {
     }
   }
 
-  /** Notes how the run ends. Nothing is exported of a canceled run, nor from a lost sandbox. */
+  /** Stores the outcome of a run. A canceled run, or one whose sandbox was lost, exports no artifacts. */
   async #conclude(run: ClaimedRun, outcome: RunOutcome): Promise<void> {
     const { settings, sandboxId } = run.record;
     const isOver = outcome.status === 'canceled' || outcome.error?.code === 'sandbox_lost';

@@ -10,9 +10,9 @@ import type { SequenceLog } from '../../sequence-log/sequence-log.ts';
 import { ArtifactPattern, type PatternState } from './artifact-patterns.ts';
 import type { ClaimedRun } from './claimed-run.ts';
 
-/** Time for the artifacts of a run together. */
+/** Longest time for exporting all artifacts of a run. */
 const EXPORT_MS = 900_000;
-/** Entries of directories that the patterns of a run may look at. */
+/** Most directory entries that are compared with the patterns of a run. */
 const MAX_ENTRIES = 200_000;
 
 interface Reported {
@@ -26,7 +26,10 @@ export interface ExportArtifactsDeps {
   readonly runLog: SequenceLog;
 }
 
-/** Exports the files that the patterns of a run select. Each file is an event, whether it was exported or not. */
+/**
+ * Exports the files that the patterns of a run select. Appends an event for each file, whether or not its export
+ * succeeded.
+ */
 export class ExportArtifacts {
   readonly #deps: ExportArtifactsDeps;
 
@@ -34,7 +37,7 @@ export class ExportArtifacts {
     this.#deps = deps;
   }
 
-  /** Returns the ids of all artifacts of the run. Goes on where an earlier call ended. Rejects when `run` ends. */
+  /** Returns the ids of all artifacts of the run. Continues where an earlier call ended. Rejects when `run` ends. */
   async export(run: ClaimedRun): Promise<readonly ArtifactId[]> {
     const { artifacts: patterns } = run.record.settings;
     if (patterns.length === 0) return [];

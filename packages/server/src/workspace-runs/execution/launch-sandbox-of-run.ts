@@ -3,14 +3,16 @@ import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
 import { QuotaRefusal } from '../../quotas/quota-refusal.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
-import { lackedCapacity, wasTooSlow } from '../../sandboxes/lifecycle/launch-sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
 import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import { failed, findSandbox, lifetimeOf, lostWith, sandboxBody, sandboxRecordId } from './run-sandbox.ts';
 
-/** Attempts after which a run fails whose sandbox is not ready in time. Until then, nothing of the run has been executed. */
+/**
+ * Number of attempts to get a sandbox ready in time before the run fails. A repeated attempt is safe, because nothing
+ * of the run has been executed.
+ */
 const MOST_ATTEMPTS = 3;
 
 export interface LaunchSandboxOfRunDeps {
@@ -29,7 +31,7 @@ export type RunLaunch =
   | { readonly status: 'no_capacity' }
   | { readonly status: 'over'; readonly outcome: RunOutcome };
 
-/** Creates the sandbox of a queued run, which is `running` then. */
+/** Creates the sandbox of a queued run. The run is then `running`. */
 export class LaunchSandboxOfRun {
   readonly #deps: LaunchSandboxOfRunDeps;
 
@@ -37,7 +39,7 @@ export class LaunchSandboxOfRun {
     this.#deps = deps;
   }
 
-  /** Creates one sandbox for each attempt of a run, also when another server began to. */
+  /** Creates one sandbox for each attempt of a run, even if another server has already begun to create it. */
   async launch(run: ClaimedRun): Promise<RunLaunch> {
     const { sandboxUse, sandboxes, clock } = this.#deps;
     if (run.canceled.aborted) return { status: 'over', outcome: { status: 'canceled' } };
@@ -52,9 +54,9 @@ export class LaunchSandboxOfRun {
       if (run.canceled.aborted) return { status: 'over', outcome: { status: 'canceled' } };
       if (!(error instanceof AppError) || error.code === 'unavailable') throw error;
       const sandbox = await findSandbox(sandboxes, run.record);
-      if (sandbox && (lackedCapacity(sandbox) || (wasTooSlow(sandbox) && run.record.attempt < MOST_ATTEMPTS))) {
-        return { status: 'no_capacity' };
-      }
+      const kind = sandbox?.failureKind;
+      const isWorthAnother = kind === 'no_capacity' || (kind === 'too_slow' && run.record.attempt < MOST_ATTEMPTS);
+      if (isWorthAnother) return { status: 'no_capacity' };
       if (sandbox?.status === 'failed') return over('sandbox_failed', sandbox.failureReason ?? error.message);
       const lost = sandbox && lostWith(sandbox);
       return lost ? { status: 'over', outcome: lost } : over('sandbox_failed', error.message);
@@ -71,13 +73,14 @@ export class LaunchSandboxOfRun {
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
         startsBusy: true,
-        // A server that has taken the run over may have ended it, and looks for this sandbox no more.
+        // Prevents a late creation: a server that has taken the run over may have ended it, and would not look for this
+        // sandbox any more.
         guard: async (tx) => {
           if (!(await claims.renew(record.id, claim, clock.now(), tx))) throw new ClaimLostError(record.id);
         },
       });
     } catch (error) {
-      // Where nothing is used and there is no room, there never will be.
+      // If a quota is unused and still has no room, the run can never start, so it fails.
       if (error instanceof QuotaRefusal && error.use.used > 0) return undefined;
       throw error;
     }

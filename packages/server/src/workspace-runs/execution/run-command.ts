@@ -20,7 +20,7 @@ import { failed, findSandbox, lifetimeOf, lostWith } from './run-sandbox.ts';
 const LOG_BYTES = LIMITS.workspaceRunOutputBytes + LIMITS.commandLogBytes;
 /** Time between SIGTERM and SIGKILL when a run is canceled. */
 const TERM_MS = 10_000;
-/** Beyond `timeoutMs`, and after SIGKILL, before the server no longer waits for the agent. */
+/** Time after `timeoutMs`, and after SIGKILL, at which the server stops waiting for the agent. */
 const GRACE_MS = 30_000;
 /** Pauses between requests to an agent that does not answer. */
 const PAUSES = { firstMs: 100, longestMs: 5_000 };
@@ -34,7 +34,9 @@ export interface RunCommandDeps {
   readonly log: Logger;
 }
 
-/** Runs the command of a run in its sandbox, once, and copies its output. Safe to repeat: it follows the same command. */
+/**
+ * Runs the command of a run in its sandbox, once, and copies its output. Safe to repeat: it follows the same command.
+ */
 export class RunCommand {
   readonly #deps: RunCommandDeps;
 
@@ -133,7 +135,9 @@ export class RunCommand {
   }
 }
 
-/** An agent that this server cannot work with refuses nothing: another server may go on with the run. */
+/**
+ * Errors that do not mean a refusal: after `sandbox_incompatible`, for example, another server may continue the run.
+ */
 const NO_REFUSALS: ReadonlySet<string> = new Set(['unavailable', 'internal', 'sandbox_incompatible']);
 
 function isRefusal(error: unknown): error is AppError {

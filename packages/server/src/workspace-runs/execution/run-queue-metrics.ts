@@ -8,7 +8,9 @@ export interface RunQueueMetricsDeps {
   readonly clock: Clock;
 }
 
-/** Adds metrics of the queue of workspace runs, for operators. They are read from the database when they are collected. */
+/**
+ * Adds metrics of the queue of workspace runs, for operators. They are read from the database when they are collected.
+ */
 export function addRunQueueMetrics({ metrics, db, clock }: RunQueueMetricsDeps): void {
   new Gauge({
     name: 'cloche_workspace_runs',

@@ -7,7 +7,7 @@ import type { Quotas } from '../../quotas/quotas.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import { toRecord } from '../record/workspace-run-row.ts';
 
-/** How long a claim holds that is not renewed, unless the lease of a server has another time. */
+/** Duration of a claim without renewal, unless the lease of servers has another duration. */
 const CLAIM_MS = 30_000;
 
 /** A project with queued runs. */
@@ -19,16 +19,17 @@ export interface WaitingProject {
 export interface RunQueueDeps {
   readonly db: Database;
   readonly quotas: Quotas;
-  /** Time until other servers count one as dead, and so adopt its runs. Default: `CLAIM_MS`. */
+  /** Time until other servers count a server as dead and adopt its runs. Default: `CLAIM_MS`. */
   readonly leaseMs?: number;
 }
 
 /**
- * The queue of workspace runs, which is their table: servers claim rows. Organizations take turns, then the projects of
- * an organization; the runs of a project start in the order in which they were queued.
+ * The queue of workspace runs. It has no table of its own: servers claim rows of `workspace_runs`. Organizations take
+ * turns, and the projects of an organization take turns. The runs of a project start in the order in which they were
+ * queued.
  */
 export class RunQueue {
-  /** How long a claim holds that is not renewed. */
+  /** Duration of a claim without renewal. */
   readonly claimMs: number;
   /** The claims to single runs. */
   readonly claims: ClaimedRows;
@@ -41,7 +42,7 @@ export class RunQueue {
     this.claims = new ClaimedRows(deps.db, 'workspace_runs', this.claimMs);
   }
 
-  /** Returns the projects with queued runs that no server has claimed, the one whose turn is next first. */
+  /** Returns the projects with queued runs that no server has claimed, in the order of their turns. */
   async waiting(): Promise<WaitingProject[]> {
     const rows = await this.#deps.db
       .selectFrom((from) =>
@@ -64,8 +65,8 @@ export class RunQueue {
   }
 
   /**
-   * Claims the first queued run of a project, and notes the turn. Returns `full` where the quota of concurrent runs has no
-   * room, and undefined if no run is queued any more.
+   * Claims the first queued run of a project and records the turn. Returns `full` if the quota of concurrent runs has
+   * no room, and undefined if no run is queued any more.
    */
   async claimFirst(
     { orgId, projectId }: WaitingProject,
@@ -100,7 +101,7 @@ export class RunQueue {
     }
   }
 
-  /** Claims the runs that a server worked on whose claim has ended. */
+  /** Claims the runs whose server has lost its claim. */
   async adopt(claim: string, now: number): Promise<WorkspaceRunRecord[]> {
     const rows = await this.#deps.db
       .updateTable('workspace_runs')
@@ -112,7 +113,7 @@ export class RunQueue {
     return rows.map(toRecord);
   }
 
-  /** Prolongs a claim. Returns all of its runs. */
+  /** Prolongs a claim. Returns all runs that it holds. */
   async renew(claim: string, now: number): Promise<WorkspaceRunRecord[]> {
     const rows = await this.#deps.db
       .updateTable('workspace_runs')
@@ -124,7 +125,7 @@ export class RunQueue {
     return rows.map(toRecord);
   }
 
-  /** Gives a run back to the queue, whose sandbox could not be created now. `attempt` numbers its next sandbox. */
+  /** Returns a run whose sandbox could not be created to the queue. `attempt` is the number of its next sandbox. */
   async giveBack(run: WorkspaceRunRecord, claim: string, attempt: number): Promise<void> {
     await this.#deps.db
       .updateTable('workspace_runs')
@@ -140,7 +141,7 @@ export class RunQueue {
     await this.claims.releaseAllOf(serverId);
   }
 
-  /** Ends a claim on all of its runs, so that another server adopts them at once. */
+  /** Releases all runs of a claim, so that another server adopts them at once. */
   async release(claim: string): Promise<void> {
     await this.#deps.db
       .updateTable('workspace_runs')

@@ -3,7 +3,7 @@ import { isLive, type SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { RunOutcome, WorkspaceRunRecord } from '../record/workspace-run.ts';
 
-/** How long a sandbox may live beyond the command: for its launch, the archive, SIGTERM and the artifacts. */
+/** Lifetime of a sandbox beyond its command: for the launch, the archive, SIGTERM and the artifacts. */
 const BEYOND_COMMAND_MS = 3_600_000;
 
 export function lifetimeOf({ settings }: WorkspaceRunRecord): number {
@@ -24,7 +24,10 @@ export function sandboxBody({ id, projectId, settings, templateVersionId }: Work
   };
 }
 
-/** Takes the place of an idempotency record: a run has one sandbox, whichever servers create it, for each attempt. */
+/**
+ * Returns the id that takes the place of an idempotency record. It ensures one sandbox for each attempt of a run, even
+ * if several servers create it.
+ */
 export function sandboxRecordId({ id, attempt }: WorkspaceRunRecord): string {
   return `${id}:${attempt}`;
 }
@@ -39,7 +42,7 @@ export function failed(code: WorkspaceRunError['code'], message: string): RunOut
   return { status: 'failed', error: { code, message } };
 }
 
-/** Returns how a run ends whose sandbox has ended; undefined while it lives. */
+/** Returns the outcome of a run whose sandbox has ended; undefined while the sandbox is live. */
 export function lostWith(sandbox: SandboxRecord | undefined): RunOutcome | undefined {
   if (sandbox && isLive(sandbox)) return undefined;
   const reason = sandbox?.failureReason ?? sandbox?.destroyedReason ?? sandbox?.endingReason ?? 'it is gone';

@@ -42,7 +42,7 @@ export type RunInsertion =
 export interface ChangeOptions {
   /** The audit event of the request for the change. */
   readonly audit?: RequestAudit | undefined;
-  /** Makes the change only while the run is claimed by this claim. */
+  /** Makes the change only if this claim holds the run. */
   readonly claim?: string | undefined;
   /** Joins this transaction. */
   readonly tx?: Transaction | undefined;
@@ -103,8 +103,9 @@ export class WorkspaceRunRepository {
   }
 
   /**
-   * Makes a status change if the status is still that of `current`, and appends its event in the same transaction.
-   * Returns undefined otherwise; read the record again then. A run with a `step` changes by the claim of its server alone.
+   * Changes the status if it is still that of `current`, and appends the event in the same transaction. Otherwise
+   * returns undefined, and the caller must read the record again. A run with a `step` can be changed only with the
+   * claim of its server.
    */
   async transition(
     current: WorkspaceRunRecord,
@@ -131,7 +132,7 @@ export class WorkspaceRunRepository {
     }, joined);
   }
 
-  /** Changes a run without its status, while it is claimed by `claim`. Returns undefined if it is not. */
+  /** Changes fields of a run, but not its status, while `claim` holds the run. Returns undefined if it does not. */
   async advance(id: WorkspaceRunId, change: RunChange, claim: string): Promise<WorkspaceRunRecord | undefined> {
     const row = await this.#deps.db
       .updateTable('workspace_runs')
@@ -144,8 +145,8 @@ export class WorkspaceRunRepository {
   }
 
   /**
-   * Requests the end of a run that a server works on, or worked on when it ended. Returns undefined unless one does, or if
-   * the end is requested already.
+   * Requests the cancellation of a run that a server is executing, or was executing when the server ended. Returns
+   * undefined for any other run, and if the cancellation was requested before.
    */
   async requestCancel(id: WorkspaceRunId, now: number, audit?: RequestAudit): Promise<WorkspaceRunRecord | undefined> {
     return this.#deps.transactions.run(async (tx) => {

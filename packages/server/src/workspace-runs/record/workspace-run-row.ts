@@ -4,7 +4,7 @@ import type { Insertable, Selectable } from 'kysely';
 import type { WorkspaceRunTable } from '../../db/tables/workspace-run-tables.ts';
 import type { WorkspaceRunRecord } from './workspace-run.ts';
 
-/** A new run: no server has done anything for it yet. */
+/** Converts a new run, which no server has claimed yet. */
 export function toRow(record: WorkspaceRunRecord): Insertable<WorkspaceRunTable> {
   return {
     id: record.id,
@@ -37,7 +37,7 @@ export type RunChange = Partial<
     | 'startRecordId'
   >
 > & {
-  /** Null: there is nothing more to do for the run, and its claim ends. */
+  /** Null if nothing more is to be done for the run; the claim then ends. */
   readonly step?: WorkspaceRunTable['step'];
 };
 

@@ -81,8 +81,8 @@ interface RunTransition {
 }
 
 /**
- * All status changes. Each is a compare-and-set on the status that was read. When two changes race, one succeeds and the
- * other must read the record again. Each appends the event `workspace_run.<status>` in its transaction.
+ * All status changes. Each is a compare-and-set on the status that was read. When two changes race, one succeeds and
+ * the other must read the record again. Each appends the event `workspace_run.<status>` in its transaction.
  */
 export const RUN_TRANSITIONS = {
   /** An archive is stored: the first one, or one that replaces it. */

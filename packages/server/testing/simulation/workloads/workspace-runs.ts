@@ -3,7 +3,6 @@ import { type Operation, operations, type WorkspaceRunId } from '@cloche/contrac
 import type { ExportArtifact } from '../../../src/artifacts/export-artifact.ts';
 import { composeCommands } from '../../../src/compose/compose-commands.ts';
 import { composeRunExecution, composeRunRecords } from '../../../src/compose/compose-run-execution.ts';
-import { AccessFiles } from '../../../src/files/access-files.ts';
 import { type Route, route } from '../../../src/http/route.ts';
 import { toWorkspaceRun } from '../../../src/workspace-runs/record/workspace-run.ts';
 import { DEFAULT_PROJECT, OTHER_PROJECT } from '../../sandboxes.ts';
@@ -74,7 +73,7 @@ function compose(parts: ServerParts) {
     ...parts,
     ...records,
     createCommand: commands.createCommand,
-    files: new AccessFiles(parts.sandboxes),
+    files: parts.sandboxes.files,
     // No run of a simulation has artifacts.
     exportArtifact: {} as ExportArtifact,
     unpackArchive: { unpack: async () => undefined },

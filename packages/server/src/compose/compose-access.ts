@@ -1,0 +1,48 @@
+import { dataPaths } from '@cloche/layout';
+import { serverIdFor } from '../cluster/server-lease.ts';
+import { LiveServers } from '../db/live-servers.ts';
+import { OrgRepository } from '../projects/org-repository.ts';
+import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { Quotas } from '../quotas/quotas.ts';
+import { RequestCounts } from '../quotas/request-counts.ts';
+import { RequestRates } from '../quotas/request-rates.ts';
+import { composeApiKeys } from './compose-api-keys.ts';
+import { composeAudit } from './compose-audit.ts';
+import { composeIdempotency } from './compose-idempotency.ts';
+import { composeProjects } from './compose-projects.ts';
+import type { Config } from './config.ts';
+import type { Foundation } from './open-foundation.ts';
+
+export type Access = Awaited<ReturnType<typeof composeAccess>>;
+
+/**
+ * Composes what each request passes before its feature: organizations, projects and their keys, quotas, the audit log,
+ * and claims of idempotency keys, which this server's lease covers.
+ */
+export async function composeAccess(config: Config, { shared, version }: Foundation, opened: AsyncDisposableStack) {
+  const { db, clock, ids } = shared;
+  const orgs = new OrgRepository(db, clock, ids);
+  const projectRecords = new SqlProjectRepository(db);
+  const quotas = new Quotas({ ...shared, defaults: config.quotas });
+  const counts = new RequestCounts({ ...shared, processId: ids.next('srv_') });
+  const rates = new RequestRates({ quotas, counts, clock });
+  const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
+  const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
+  const { serverDir } = dataPaths(config.dataDir);
+  const serverId = serverIdFor(db, serverDir, ids);
+  const servers = new LiveServers(db, serverId, clock);
+  const apiKeys = await composeApiKeys({
+    ...shared,
+    orgs,
+    projects: projectRecords,
+    servers,
+    auditLog: audit.auditLog,
+    bootstrapKey: config.bootstrapApiKey,
+    recordRetentionMs: config.sandboxes.recordRetentionMs,
+  });
+  opened.defer(() => apiKeys.stop());
+  const { replayMaxBytes, leaseMs } = config;
+  const claims = await composeIdempotency({ ...shared, serverId, leaseMs, version, serverDir, replayMaxBytes });
+  opened.defer(() => claims.close());
+  return { orgs, quotas, counts, rates, projects, audit, servers, apiKeys, claims };
+}

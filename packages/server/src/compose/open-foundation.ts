@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs';
+import { runPaths } from '@cloche/layout';
+import type { Logger } from 'pino';
+import { randomIds } from '../base/id-source.ts';
+import { openClock } from '../db/database-clock.ts';
+import { migrate } from '../db/migrate.ts';
+import { openNotifications } from '../db/notifications.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { Transactions } from '../db/transactions.ts';
+import type { SchemaReport } from '../db/upgrade-schema.ts';
+import { HostdDriver } from '../driver/hostd/hostd-driver.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
+import { EventOutbox } from '../outbox/event-outbox.ts';
+import { logEvents } from '../outbox/log-events.ts';
+import { openTracing } from '../tracing/open-tracing.ts';
+import type { Config } from './config.ts';
+
+export type Foundation = Awaited<ReturnType<typeof openFoundation>>;
+
+/**
+ * Opens what every feature uses: the database with the schema of this version, its clock, events and notifications, the
+ * runtime and the export of traces. `opened` closes it.
+ *
+ * @param ownDriver default: the driver of the configuration
+ */
+export async function openFoundation(
+  config: Config,
+  log: Logger,
+  ownDriver: RuntimeDriver | undefined,
+  opened: AsyncDisposableStack,
+) {
+  const ids = randomIds;
+  const version = ownVersion();
+  const tracing = await openTracing(config.tracing, version, log);
+  opened.defer(() => tracing?.close());
+  const driver = ownDriver ?? new HostdDriver(runPaths(config.runDir).hostdSocket, tracing);
+  const db = await openDatabase(config.databaseUrl);
+  opened.defer(() => db.destroy());
+  warnOfWaiting(await migrate(db), log);
+  const clock = await openClock(db);
+  const outbox = new EventOutbox(db, clock, ids);
+  outbox.onCommitted(logEvents(log));
+  const notifications = openNotifications(db);
+  opened.defer(() => notifications.close());
+  const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox, notifications };
+  return { shared, driver, tracing, version };
+}
+
+function warnOfWaiting({ waiting }: SchemaReport, log: Logger): void {
+  if (waiting.length === 0) return;
+  log.warn({ waiting }, 'migrations wait for the end of older servers; run `cloche migrate` afterwards');
+}
+
+function ownVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}

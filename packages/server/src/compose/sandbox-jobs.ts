@@ -1,0 +1,57 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { Loop } from '../base/loop.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { AbandonedLaunches } from '../sandboxes/lifecycle/abandoned-launches.ts';
+import type { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
+import type { Reaper } from '../sandboxes/lifecycle/reaper.ts';
+import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import type { TemplateCatalogue } from '../templates/template-catalogue.ts';
+
+/** Time until a retry of a failed job, or of a runtime that did not answer. */
+const RETRY_MS = 1_000;
+const FORGET_MS = 3_600_000;
+/** How often a server that is not alone looks for launches of servers that have ended. */
+const TAKE_OVER_MS = 1_000;
+
+export interface SandboxJobsDeps {
+  readonly catalogue: TemplateCatalogue;
+  readonly reconcile: () => Promise<unknown>;
+  readonly reaper: Reaper;
+  readonly endedRecords: EndedRecords;
+  readonly outbox: EventOutbox;
+  /** Undefined for the only server of a database: launches of another process can exist only at its start. */
+  readonly abandonedLaunches: AbandonedLaunches | undefined;
+  readonly settings: SandboxSettings;
+  readonly isFenced: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Starts the jobs that keep templates, records and hosts in agreement. The caller stops the loops. */
+export function startSandboxJobs(deps: SandboxJobsDeps): Loop[] {
+  const { catalogue, reaper, endedRecords, outbox, abandonedLaunches, settings, isFenced, clock, log } = deps;
+  const mend = async () => {
+    if (isFenced()) return RETRY_MS;
+    await catalogue.sync();
+    await deps.reconcile();
+    return settings.reconcileIntervalMs;
+  };
+  const reap = async () => (isFenced() ? RETRY_MS : (await reaper.sweep()).sleepMs);
+  const forget = async () => {
+    const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
+    if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
+    await outbox.forget(clock.now() - settings.eventRetentionMs);
+    return FORGET_MS;
+  };
+  const takeOver = async () => {
+    if (!isFenced()) await abandonedLaunches?.takeOver();
+    return TAKE_OVER_MS;
+  };
+  return [
+    new Loop('reconcile', mend, RETRY_MS, log),
+    new Loop('reap', reap, RETRY_MS, log),
+    new Loop('forget', forget, RETRY_MS, log),
+    ...(abandonedLaunches ? [new Loop('take over launches', takeOver, RETRY_MS, log)] : []),
+  ];
+}
