@@ -55,9 +55,9 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
 }
 
 /**
- * Converts the profile for gVisor, which can answer only EPERM and, for a traced call, ENOSYS. A call that answers 0 on
- * Linux is allowed, and so is a socket for a protocol that gVisor does not have: both reach only the sandbox's own kernel. Calls for System V objects are removed, because that
- * kernel does not limit them.
+ * Converts the profile for gVisor, whose filter can return only EPERM and, for a traced call, ENOSYS. A call for which
+ * the profile returns 0 is allowed instead, and so is a socket of a protocol that gVisor does not have: both reach only
+ * the sandbox's own kernel. Calls for System V objects are removed, because that kernel does not limit them.
  */
 function gvisorProfile(profile: SeccompProfile): SeccompProfile {
   const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {

@@ -17,11 +17,15 @@ describe('deleting a container', () => {
     writeFileSync(program, '#!/bin/sh\nexit 1\n');
     chmodSync(program, 0o755);
     const stateDir = join(folder, 'state');
-    for (const id of ['cut-off', 'other']) {
+    const others = ['sbx_a-10', 'sbx_b-1'];
+    for (const id of ['sbx_a-1', ...others]) {
       mkdirSync(join(stateDir, id), { recursive: true });
       writeFileSync(join(stateDir, id, 'state.json'), '');
+      // gVisor keeps a file and a lock for each container of a sandbox.
+      for (const ending of ['state', 'lock']) writeFileSync(join(stateDir, `${id}_sandbox:${id}.${ending}`), '');
     }
-    await new OciCommand({ program, stateDir, byPath: true }).delete('cut-off', join(folder, 'no-bundle'));
-    assert.deepEqual(readdirSync(stateDir), ['other']);
+    await new OciCommand({ program, stateDir, byPath: true }).delete('sbx_a-1', join(folder, 'no-bundle'));
+    const kept = others.flatMap((id) => [id, `${id}_sandbox:${id}.lock`, `${id}_sandbox:${id}.state`]);
+    assert.deepEqual(readdirSync(stateDir).sort(), kept.sort());
   });
 });

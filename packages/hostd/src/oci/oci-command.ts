@@ -67,7 +67,10 @@ export class OciCommand {
     await this.#runAlone(['start', id], bundleDir);
   }
 
-  /** Kills the first process of a container, as the kernel that the container runs on does it. */
+  /**
+   * Kills the first process of a container through the runtime, so that a runtime with its own kernel can first write
+   * back the files that it has cached.
+   */
   async killFirst(id: string, bundleDir: string): Promise<void> {
     await this.#runAlone(['kill', id, 'KILL'], bundleDir);
   }
@@ -81,7 +84,7 @@ export class OciCommand {
       await this.#runAlone(['delete', '--force', id], bundleDir);
     } catch {
       const { stateDir } = this.#options;
-      const remains = existsSync(stateDir) ? readdirSync(stateDir).filter((name) => name.includes(id)) : [];
+      const remains = existsSync(stateDir) ? readdirSync(stateDir).filter((name) => isOf(name, id)) : [];
       for (const name of remains) rmSync(join(stateDir, name), { recursive: true, force: true });
     }
   }
@@ -104,7 +107,7 @@ export class OciCommand {
   ): Promise<void> {
     const { program, stateDir, options = [], limits = [] } = this.#options;
     const limited = limits.length === 0 ? [] : ['prlimit', ...limits.map(asOption)];
-    // A container created for a hostd that has ended would have no owner, so the runtime dies with its caller.
+    // The runtime dies with this process: a container that it creates after hostd has ended would have no owner.
     const tied = ['--pdeathsig', 'KILL', '--', ...limited, this.#programPath(), '--root', stateDir, '--log', log];
     const { code, signal } = await runProgram({
       file: 'setpriv',
@@ -117,6 +120,13 @@ export class OciCommand {
     const end = signal === undefined ? code : `signal ${signal}`;
     throw new Error(`${program} ${command[0]} ended with ${end}: ${lastLine(log)}`);
   }
+}
+
+/**
+ * Returns whether a file or folder is state of a container. The id of another generation may begin with the same one.
+ */
+function isOf(name: string, id: string): boolean {
+  return new RegExp(`${id}(?!\\d)`).test(name);
 }
 
 function asOption({ name, value }: ResourceLimit): string {

@@ -84,11 +84,15 @@ const INTERNET_SOCKETS = [
   { family: AF_INET6, type: SOCK_DGRAM, protocols: [0, 17, 58] },
 ];
 /**
- * Netlink that only reads without capabilities: routes (look-ups of names and interfaces), sock_diag (`ss`) and device
- * events (libudev, libusb). Generic netlink is left out: it loads a module for each family that a program names.
+ * Netlink protocols that can only read without capabilities: routes (for name look-ups and lists of interfaces),
+ * sock_diag (`ss`) and device events (libudev, libusb). Generic netlink is not allowed: it loads a module for each
+ * family that a program names.
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
-/** `useradd`, `su` and PAM go on without audit only where the kernel seems to lack it. */
+/**
+ * The audit protocol, which gets an error of its own: `useradd`, `su` and PAM continue without audit only if the kernel
+ * seems to have no audit support.
+ */
 const NETLINK_AUDIT = 9;
 const PR_SET_SECCOMP = 22;
 /**
@@ -155,7 +159,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
 function socketRules(): SeccompRule[] {
   return [
     allow(['socket'], equals(0, AF_UNIX)),
-    // The kernel creates a socket of the family, and loads its module, before it finds that the family has no pairs.
+    // Only Unix sockets: the kernel loads the module of any other family before it finds that the family has no pairs.
     allow(['socketpair'], equals(0, AF_UNIX)),
     ...INTERNET_SOCKETS.flatMap(({ family, type, protocols }) =>
       protocols.map((protocol) =>

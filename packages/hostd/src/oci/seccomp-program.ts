@@ -14,9 +14,9 @@ const MFD_CLOEXEC = 1;
 const memfdCall = bindLibc('int memfd_create(const char *name, uint flags)');
 
 /**
- * Compiles the profile to the program that the kernel runs, with the same library that an OCI runtime uses. Compiled once
- * here, because the runtime would do it at each launch: 6 ms of processor time, measured. Throws when the library is not
- * installed (crun and runc depend on it).
+ * Compiles the profile to the program that the kernel runs, with the same library that an OCI runtime uses. Compiled
+ * once here, because the runtime would do it at each launch: 6 ms of processor time, measured. Throws when the library
+ * is not installed (crun and runc depend on it).
  */
 export function compileSeccomp(profile: SeccompProfile): Buffer {
   const seccomp = bindSeccomp();
