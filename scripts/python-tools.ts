@@ -28,7 +28,7 @@ export function ensurePythonTools(cacheDir: string, pythonPackages: string, requ
     const options = ['--quiet', '--require-hashes', '--only-binary=:all:', '--no-deps', '--no-cache-dir'];
     const command = ['-m', 'pip', 'install', ...options, '--root-user-action=ignore', '--target', building];
     const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
-    execFileSync(PYTHON, [...command, '--requirement', requirements], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    execFileSync(PYTHON, [...command, '--requirement', requirements], { env, stdio: ['ignore', 'ignore', 'pipe'] });
     // Another process may have installed the same tools in the meantime.
     if (!existsSync(folder)) renameSync(building, folder);
   } finally {
@@ -37,12 +37,14 @@ export function ensurePythonTools(cacheDir: string, pythonPackages: string, requ
   return folder;
 }
 
-/** Installs a wheel and what it requires, in the versions of `requirements-dev.txt`, into the environment of `python`. */
+/**
+ * Installs a wheel and what it requires, in the versions of `requirements-dev.txt`, into the environment of `python`.
+ */
 export function installInto(python: string, pythonPackages: string, wheel: string): void {
   const constraints = `${wheel}.constraints.txt`;
   writeFileSync(constraints, readFileSync(REQUIREMENTS, 'utf8').match(VERSIONS)?.join('\n') ?? '');
   const options = ['--quiet', '--only-binary=:all:', '--disable-pip-version-check', '--constraint', constraints];
   const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
   const command = ['-m', 'pip', '--python', python, 'install', ...options, wheel];
-  execFileSync(PYTHON, command, { env, stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync(PYTHON, command, { env, stdio: ['ignore', 'ignore', 'pipe'] });
 }

@@ -52,12 +52,15 @@ const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder)
 });
 /** Time of the files of one stage. The longest takes twelve minutes. */
 const LONGEST_MS = 25 * 60_000;
-/** Exceeds the number of processors, because many tests wait more than they compute. Beside tests of the host, by one only. */
+/**
+ * Exceeds the number of processors, because many tests wait more than they compute. Beside tests of the host, by one
+ * only.
+ */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 2, 8);
 const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /**
- * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of egress
- * measure the memory of their process.
+ * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of
+ * egress measure the memory of their process.
  */
 const GROUPED = /^packages\/((cli|hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
 /** Test files with a service for those that need none of their own. A file computes for half of its time. */
@@ -81,6 +84,8 @@ const stages: Stage[] = [
   { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 3 },
   // One file at a time, and each mostly waits.
   { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1, beside: 'postgres' },
+  // It depends on no time but its own, and the stage beside it leaves half of the processors.
+  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'postgres', yields: true },
   { name: 'e2e', files: suites, ...E2E },
   {
     name: 'e2e-servers',
@@ -89,8 +94,6 @@ const stages: Stage[] = [
     globalSetup: 'e2e/support/shared-servers.ts',
     install: installPostgres,
   },
-  // It depends on no time but its own, and servers under test wait for leases to end.
-  { name: 'simulation', files: simulationTests, concurrency: 1, beside: 'e2e-servers', yields: true },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
   { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E, concurrency: 2 },
@@ -109,7 +112,10 @@ const totals = { passed: 0, failed: 0, skipped: 0 };
 /** Failures of each stage, printed again before the totals: a log may keep only its end. */
 const failures: string[] = [];
 const times: StageTime[] = [];
-/** Only a whole run decides whether a change is merged. Whoever runs some stages wants to see each failure. */
+/**
+ * Failed files are run a second time only in a whole run, which decides whether a change is merged. A run of some
+ * stages shows each failure.
+ */
 const secondTry = plan.isWhole ? new SecondTry() : undefined;
 const before = plan.comparesHost ? hostFootprint() : undefined;
 const NODE_COMPILE_CACHE = compiledCodeFolder();
@@ -177,7 +183,7 @@ async function runCheck(stage: Stage): Promise<StageReport> {
   return reportOf(await run(stage.command ?? []));
 }
 
-/** Starts a check. The returned function prints what it said once it has ended. */
+/** Starts a check. The returned function waits for its end and prints its output. */
 function runQuietly({ command: [program = '', ...args] = [] }: Stage): () => Promise<StageReport> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close');
