@@ -1,4 +1,6 @@
-/** The stage `python` of `npm test`: lint, format, types and unit tests of the Python. Each Python test counts as one. */
+/**
+ * The stage `python` of `npm test`: lint, format, types and unit tests of the Python. Each Python test counts as one.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

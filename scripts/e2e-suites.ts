@@ -77,8 +77,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
 };
 /**
  * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
- * crun's. A suite stays with runc if the program of the runtime does what it tests: isolation, mounts, limits, networks,
- * memory, and how a sandbox starts, ends and outlives hostd.
+ * crun's. A suite stays with runc if the program of the runtime does what it tests: isolation, mounts, limits,
+ * networks, memory, and how a sandbox starts, ends and outlives hostd.
  */
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
@@ -119,8 +119,8 @@ const OF_SERVERS: readonly string[] = [
 ].map((name) => `functional/${name}`);
 
 /**
- * Test files that take longest, with any runtime and any number of servers. They start first, so that none of them is the
- * end of a stage.
+ * Test files that take longest, with any runtime and any number of servers. They start first, so that none of them is
+ * the end of a stage.
  */
 const LONGEST: readonly string[] = [
   ...[

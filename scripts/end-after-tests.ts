@@ -1,6 +1,6 @@
 /**
- * Is loaded before each test file. Ends its process when it still lives a while after its last test, and says what keeps
- * it: Node's runner would wait for it without a limit, and with it the whole stage.
+ * Loaded before each test file. If the file's process is still running a while after its last test, ends the process
+ * and prints what kept it running. Node's runner would wait for it, and with it for the whole stage, without a limit.
  */
 import { after } from 'node:test';
 

@@ -2,7 +2,7 @@ import { relative, resolve } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
 
-/** Most characters of what a file printed that are repeated when it fails. */
+/** Most characters of a file's output that are repeated when the file fails. */
 const MAX_LAST_WORDS = 4096;
 
 type FailedTest = Extract<TestEvent, { type: 'test:fail' }>['data'];
@@ -10,7 +10,7 @@ type TestError = Error & { failureType?: string; exitCode?: number | null; signa
 
 /** Describes what failed, from the events of a test run in their order. */
 export class FailureTexts {
-  /** By file: its last standard error, and what the runner remarked on it. */
+  /** Last standard error of each file, and the runner's remarks about the file. */
   readonly #lastWords = new Map<string, string>();
 
   /**
@@ -48,7 +48,9 @@ export function isOfHook(event: TestEvent): boolean {
   return (event.data.details.error as TestError).failureType === 'hookFailed';
 }
 
-/** Returns whether the runner does not count the failure: of a hook outside of suites, after which it even ends with 0. */
+/**
+ * Returns whether the runner does not count the failure: of a hook outside of suites, after which it even ends with 0.
+ */
 export function isUncounted(event: TestEvent): boolean {
   return isOfHook(event) && event.type === 'test:fail' && event.data.details.type === undefined;
 }
@@ -62,7 +64,9 @@ export function place(data: { file?: string; line?: number }): string {
   return data.file ? `${relative(process.cwd(), data.file)}:${data.line ?? 0}` : 'test';
 }
 
-/** `inspect` shows neither of the errors of a `SuppressedError`, the way in which a failed disposal hides a failed test. */
+/**
+ * `inspect` shows neither of the errors of a `SuppressedError`, the way in which a failed disposal hides a failed test.
+ */
 function inspectWhole(error: unknown): string {
   if (!(error instanceof Error) || error.name !== 'SuppressedError') return inspect(error);
   const { error: last, suppressed } = error as SuppressedError;

@@ -4,8 +4,8 @@ import type { StageReport } from './stage-report.ts';
 const MOST_FILES = 5;
 
 /**
- * Runs failed test files once more. A test that is disturbed by other work on the machine then passes. It is not hidden:
- * `texts` has each failure of a file that passed at the second try. See ADR 54.
+ * Runs failed test files once more. A test that is disturbed by other work on the machine then passes. It is not
+ * hidden: `texts` has each failure of a file that passed at the second try. See ADR 54.
  */
 export class SecondTry {
   /** The failures of the first try only. */

@@ -1,6 +1,6 @@
 /**
- * Writes one line of JSON at the end: the numbers of passed, failed and skipped tests, the text of the failures, and the
- * time of each file.
+ * Writes one line of JSON at the end: the numbers of passed, failed and skipped tests, the text of the failures, and
+ * the time of each file.
  */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';

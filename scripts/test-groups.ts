@@ -4,9 +4,9 @@ import { join, resolve } from 'node:path';
 const FILES_OF_A_GROUP = 8;
 
 /**
- * Writes files into `folder` that each run some of the test files of one package in one process, which loads the modules
- * that these share only once. Returns their paths. In a group each test file is a suite: its hooks run for its own tests, and the
- * files run one after the other. A grouped file must not use `await` outside of functions.
+ * Writes files into `folder` that each run some of the test files of one package in one process, which loads the
+ * modules that these share only once. Returns their paths. In a group each test file is a suite: its hooks run for its
+ * own tests, and the files run one after the other. A grouped file must not use `await` outside of functions.
  */
 export function groupTests(files: readonly string[], folder: string): string[] {
   const groups = [...Map.groupBy(files, packageOf).values()].flatMap(groupsOf);
@@ -27,7 +27,9 @@ function groupsOf(files: readonly string[]): string[][] {
   return Array.from({ length: count }, (_, group) => files.filter((_file, index) => index % count === group));
 }
 
-/** Loads files with `require`: a hook belongs to a suite only if it is registered before the suite's function returns. */
+/**
+ * Loads files with `require`: a hook belongs to a suite only if it is registered before the suite's function returns.
+ */
 function programOf(files: readonly string[]): string {
   return [
     "import { createRequire } from 'node:module';",

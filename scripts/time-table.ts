@@ -1,4 +1,4 @@
-/** How long a stage of `npm test` took, and each of its files. */
+/** Duration of a stage of `npm test`, and of each of its files. */
 export interface StageTime {
   readonly name: string;
   readonly seconds: number;

@@ -1,4 +1,4 @@
-/** A loop of a test that can wait for ever. */
+/** A loop in a test that may wait for ever. */
 export interface UnboundedWait {
   readonly line: number;
   readonly text: string;

@@ -6,7 +6,7 @@ import {
   startPostgres,
 } from '../../packages/server/testing/postgres/postgres-server.ts';
 
-/** What Debian's package sets, in place of what speeds up tests. */
+/** Settings of Debian's package, which replace those that speed up tests. */
 const AS_INSTALLED = {
   fsync: 'on',
   full_page_writes: 'on',

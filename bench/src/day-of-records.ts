@@ -1,7 +1,7 @@
 /**
- * Shows what a day at 100 runs a second leaves in PostgreSQL: `node bench/src/day-of-records.ts [records]`, as root, some fifteen
- * minutes and 10 GB in the temporary folder. Prints how long a claim and its completion take with an empty table, with a full
- * one, and while expired records are deleted, and what the table takes on the disk.
+ * Shows what a day at 100 runs a second leaves in PostgreSQL: `node bench/src/day-of-records.ts [records]`, as root,
+ * some fifteen minutes and 10 GB in the temporary folder. Prints how long a claim and its completion take with an empty
+ * table, with a full one, and while expired records are deleted, and what the table takes on the disk.
  */
 import { migrate } from '../../packages/server/src/db/migrate.ts';
 import { openDatabase } from '../../packages/server/src/db/open-database.ts';

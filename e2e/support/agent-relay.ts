@@ -12,8 +12,9 @@ const SPEAK_MS = 1_000;
 const LINE_FEED = 0x0a;
 
 /**
- * Takes the place of the socket of a sandbox's agent and carries the connections of servers. It hides from the agent that a
- * server has died or stands still: it keeps the connections open, and sends empty lines on those for runs, as servers do.
+ * Replaces the socket of a sandbox's agent and forwards the connections of servers. It hides from the agent that a
+ * server has died or was stopped: it keeps the connections open, and sends empty lines on those for runs, as servers
+ * do.
  */
 export class AgentRelay {
   readonly #path: string;

@@ -1,6 +1,6 @@
 /**
- * Runs Chromium in a network namespace that has a loopback interface and nothing else. Connections to a port there go to a
- * Unix socket.
+ * Runs Chromium in a network namespace that has a loopback interface and nothing else. Connections to a port there go
+ * to a Unix socket.
  *
  * Usage: `unshare --net node chromium-in-namespace.ts SOCKET PORT PROGRAM OPTION…`
  */

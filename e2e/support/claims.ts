@@ -15,7 +15,9 @@ export function skipUnless<Name extends keyof typeof isolation>(claim: Name, val
   return { skip: isolation[claim] !== value && `isolation.${claim} is "${isolation[claim]}" here, not "${value}"` };
 }
 
-/** Returns the option `skip`, with `reason`, for a test whose subject is the same with each runtime: it runs with crun. */
+/**
+ * Returns the option `skip`, with `reason`, for a test whose subject is the same with each runtime: it runs with crun.
+ */
 export function sameWithEachRuntime(reason: string) {
   return { skip: runtime !== 'crun' && `runs with crun alone: ${reason}` };
 }

@@ -21,8 +21,8 @@ const FIRST_PAUSE_MS = 125;
 const FORKED_MS = 60_000;
 
 /**
- * Opens a context in a forked kernel. Retries, as the zygote may not be ready yet. Each pause is longer, because a zygote
- * in the sandbox loads only while no code runs: attempts that follow each other closely keep it from loading.
+ * Opens a context in a forked kernel. Retries, as the zygote may not be ready yet. Each pause is longer, because a
+ * zygote in the sandbox loads only while no code runs: attempts that follow each other closely keep it from loading.
  */
 export async function forkedContext(service: TestService, sandboxId: string): Promise<string> {
   let forked = '';

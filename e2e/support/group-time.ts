@@ -1,7 +1,9 @@
 import { globSync, readFileSync } from 'node:fs';
 import type { TestService } from './service.ts';
 
-/** Returns the processor time in milliseconds that the kernel has counted in the control group of a sandbox's instance. */
+/**
+ * Returns the processor time in milliseconds that the kernel has counted in the control group of a sandbox's instance.
+ */
 export function groupTimeMs(service: TestService, sandboxId: string): number {
   const group = `cloche-${service.installationId}/${service.instanceKey(sandboxId)}`;
   const [v1] = globSync(`/sys/fs/cgroup/cpu*/${group}/cpuacct.usage`);

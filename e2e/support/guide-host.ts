@@ -1,6 +1,7 @@
 /**
- * The host of an operator who follows a guide: PostgreSQL, and a service whose units `systemctl` starts and stops. In place of
- * systemd, the processes are those that `npm start` starts; `scripts/systemd-units.test.ts` holds that they are the same.
+ * The host of an operator who follows a guide: PostgreSQL, and a service whose units `systemctl` starts and stops. In
+ * place of systemd, the processes are those that `npm start` starts; `scripts/systemd-units.test.ts` holds that they
+ * are the same.
  */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -169,7 +169,7 @@ class Input(unittest.TestCase):
     """Lines of input."""
 
     def test_nbclient_and_papermill_give_no_input(self):
-        """They tell the kernel that nobody answers, and input() fails."""
+        """The requests say that the client answers no input requests, so input() fails."""
         book = notebook("input('Who? ')")
         with self.assertRaises(CellExecutionError) as raised:
             run(book)

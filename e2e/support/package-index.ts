@@ -1,4 +1,6 @@
-/** Serves packages of apt, pip and npm on a test internet, so that installing them is real and needs no other network. */
+/**
+ * Serves packages of apt, pip and npm on a test internet, so that installing them is real and needs no other network.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -19,7 +19,10 @@ export interface PythonClient {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Runs a program that uses a client of a service, in a home folder of its own. Returns what it printed. Throws if it fails. */
+/**
+ * Runs a program that uses a client of a service, in a home folder of its own. Returns what it printed. Throws if it
+ * fails.
+ */
 export async function runPythonClient({ requirements, args, modules = [], env }: PythonClient): Promise<string> {
   const packages = findPythonPackages();
   assert.ok(packages, 'no python-node template is built');

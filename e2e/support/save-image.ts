@@ -1,6 +1,6 @@
 /**
- * `node save-image.ts save NAME -o FILE`: stands for `docker` in guides, because tests have no registry. Writes an image of
- * busybox, with a variable, a directory and a user.
+ * `node save-image.ts save NAME -o FILE`: stands for `docker` in guides, because tests have no registry. Writes an
+ * image of busybox, with a variable, a directory and a user.
  */
 import { writeSaved } from '../../packages/image-archive/src/testing/make-image.ts';
 import { busyboxRoot } from './image-root.ts';

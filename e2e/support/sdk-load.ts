@@ -59,7 +59,9 @@ export async function createSandbox(cloche: Cloche, body: CreateSandboxBody = {}
   return (await cloche.sandboxes.create(body)).waitUntilReady({ timeoutMs: LAUNCH_MS });
 }
 
-/** A variable and a file of the sandbox count what was executed, so a request that is lost or executed twice is noticed. */
+/**
+ * A variable and a file of the sandbox count what was executed, so a request that is lost or executed twice is noticed.
+ */
 async function runOnce(sandbox: Sandbox, round: number): Promise<void> {
   const { outputs, stateLost } = await sandbox.run('count += 1; count');
   assert.deepEqual([outputs[0]?.value, stateLost], [String(round), undefined]);

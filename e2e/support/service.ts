@@ -42,7 +42,9 @@ export interface TestService {
 export interface OwnService extends TestService {
   /** Number of its servers. */
   readonly servers: number;
-  /** Sends SIGKILL, and resolves when the process is gone. It is not started again. `server` is each of several servers. */
+  /**
+   * Sends SIGKILL, and resolves when the process is gone. It is not started again. `server` is each of several servers.
+   */
   kill(part: ProcessName): Promise<void>;
   /** Sends a signal to one process. */
   signal(part: ProcessName, signal: NodeJS.Signals): void;
@@ -73,13 +75,13 @@ export const SHARED_POSTGRES = 'E2E_POSTGRES';
 /** Servers of a service in the stage that tests several. */
 const SERVERS = 3;
 /**
- * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The launch of
- * one takes one to three seconds of processor time with gVisor, and a tenth of one otherwise.
+ * Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. The
+ * launch of one takes one to three seconds of processor time with gVisor, and a tenth of one otherwise.
  */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: process.env.CLOCHE_OCI_RUNTIME === 'runsc' ? '1' : '2' };
 /** Half of the default, because tests wait until servers that they killed count as dead. */
 const SHORT_LEASE = { CLOCHE_SERVER_LEASE_MS: '15000' };
-/** Time until a server that was killed counts as dead, and what it did has been taken over. */
+/** Longest time until a killed server counts as dead and its work has been taken over. */
 export const TAKEN_OVER_MS = 60_000;
 /** Settings of a service that answers every protocol. */
 export const ALL_PROTOCOLS = {
@@ -88,7 +90,10 @@ export const ALL_PROTOCOLS = {
   CLOCHE_MCP: 'on',
   CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion',
 };
-/** Servers load the modules of the protocols that they answer at each start. A test of one shares a service, or switches it on. */
+/**
+ * Servers load the modules of the protocols that they answer at each start. A test of one shares a service, or switches
+ * it on.
+ */
 const NO_PROTOCOLS = { CLOCHE_E2B: 'off', CLOCHE_JUPYTER: 'off', CLOCHE_MCP: 'off' };
 
 export interface ServiceOptions {
@@ -99,8 +104,8 @@ export interface ServiceOptions {
 }
 
 /**
- * Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. It answers
- * `/v1` alone, unless `env` sets more.
+ * Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. It
+ * answers `/v1` alone, unless `env` sets more.
  */
 export async function testService(
   env: Record<string, string> = {},
@@ -157,7 +162,7 @@ export async function testService(
     signal: (part, signal) => installation.kill(part, signal),
     async restart(part) {
       await Promise.all(processesOf(part).map((each) => installation.restart(each)));
-      // The load balancer hears a moment later that a server is ready.
+      // The load balancer finds out a moment later that a server is ready.
       if (servers > 1 && part.startsWith('server')) await eventually(async () => (await fetch(`${url}/readyz`)).ok);
     },
     servers,

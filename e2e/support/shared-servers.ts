@@ -1,6 +1,6 @@
 /**
- * Global setup of the stage `e2e-servers`: each service of its test files has three servers of one PostgreSQL database, behind
- * the load balancer.
+ * Global setup of the stage `e2e-servers`: each service of its test files has three servers of one PostgreSQL database,
+ * behind the load balancer.
  */
 import { type TestPostgres, testPostgres } from './postgres.ts';
 import { ALL_PROTOCOLS, type OwnService, SHARED_POSTGRES, shareService, testService } from './service.ts';

@@ -10,9 +10,9 @@ import type { InternetHost, Seen } from './test-internet-host.ts';
 
 export interface TestInternet extends AsyncDisposable {
   /**
-   * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS with
-   * an untrusted certificate on 8443, and behind records of other types on 8444, `reached` to connections on 7000 and
-   * to datagrams there and on 123, 443 and 4433, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test`
+   * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS with an
+   * untrusted certificate on 8443, and behind records of other types on 8444, `reached` to connections on 7000 and to
+   * datagrams there and on 123, 443 and 4433, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test`
    * is itself. The body for `?mebibytes=` has that size.
    */
   readonly address: string;

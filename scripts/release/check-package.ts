@@ -13,7 +13,9 @@ const NEEDED = ['package.json', 'README.md', 'LICENSE', 'THIRD-PARTY-NOTICES.txt
 /** Every other file of a package is one of these. */
 const BUILT = /^(?:bin\/[\w-]+\.js|dist\/[\w/-]+\.js|types\/[\w/-]+\.d\.ts)$/;
 
-/** @throws an error that lists what is wrong with a package, by its contents and by the rules of the registry's tools */
+/**
+ * @throws an error that lists what is wrong with a package, by its contents and by the rules of the registry's tools
+ */
 export async function checkPackage(built: BuiltPackage, { file, files }: Tarball): Promise<void> {
   const manifest = JSON.parse(readFileSync(join(built.folder, 'package.json'), 'utf8'));
   const problems = [
@@ -32,7 +34,10 @@ export async function checkPackage(built: BuiltPackage, { file, files }: Tarball
   if (problems.length > 0) throw new Error(`${built.name} must not be released:\n  ${problems.join('\n  ')}`);
 }
 
-/** Returns what a file imports that its package neither contains nor may import, and where it names a folder of this machine. */
+/**
+ * Returns what a file imports that its package neither contains nor may import, and where it names a folder of this
+ * machine.
+ */
 function foreignText({ name: own, folder, imports = [] }: BuiltPackage, name: string): string[] {
   const found = readFileSync(join(folder, name), 'utf8').includes(resolve('.'))
     ? [`${name} names the folder it was built in`]

@@ -1,4 +1,4 @@
-/** Checks that the built declarations say what the sources say, and that they compile wherever they are imported. */
+/** Checks that the built declarations agree with the sources, and that they compile wherever they are imported. */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

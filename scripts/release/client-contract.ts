@@ -7,8 +7,9 @@ import type { Plugin } from 'esbuild';
 const PATH_START = '/v1/';
 
 /**
- * Replaces the contract in bundles of clients by what clients read at run time: its constants, and of each operation and
- * error what sending a request needs. Schemas stay out, and with them typebox: they are ten times as large as the rest.
+ * Replaces the contract in bundles of clients by what clients read at run time: its constants, and of each operation
+ * and error what sending a request needs. Schemas stay out, and with them typebox: they are ten times as large as the
+ * rest.
  */
 export const clientContract: Plugin = {
   name: 'client-contract',
@@ -37,7 +38,10 @@ function clientContractModule(): string {
   return lines.join('\n');
 }
 
-/** Returns the operations, with the parts that `SentOperation` of the SDK has, as lines of text: objects would be twice as long. */
+/**
+ * Returns the operations, with the parts that `SentOperation` of the SDK has, as lines of text: objects would be twice
+ * as long.
+ */
 function operationsTable(): string {
   const all: Readonly<Record<string, contract.Operation>> = contract.operations;
   const rows = Object.values(all).map(({ id, method, path, idempotency, upload, download, events }) => {

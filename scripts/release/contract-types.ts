@@ -1,6 +1,6 @@
 /**
- * Writes the types of the contract as one declaration file without typebox, for the package that strangers install:
- * schemas become types, and their descriptions become TSDoc. `contract-types-check.ts` holds it against the sources.
+ * Writes the types of the contract as one declaration file without typebox, for the published package: schemas become
+ * types, and their descriptions become TSDoc. `contract-types-check.ts` checks it against the sources.
  */
 import { globSync, readFileSync } from 'node:fs';
 import * as contract from '@cloche/contract';
@@ -10,7 +10,7 @@ import { printSchema, type Schema, tsDoc } from './schema-types.ts';
 const BY_HAND: Readonly<Record<string, string>> = {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is TypeScript
   Id: 'declare const kind: unique symbol;\ntype Id<Prefix extends string> = `${Prefix}${string}` & { readonly [kind]?: Prefix };',
-  Operation: `/** What the client knows of an operation. */
+  Operation: `/** The properties of an operation that clients use. */
 export interface Operation {
   id: string;
   method: string;

@@ -1,4 +1,7 @@
-/** Builds type declarations, one file for each module that is reached: of adapters, and of the SDK with the contract's types. */
+/**
+ * Builds type declarations, one file for each module that is reached: of adapters, and of the SDK with the contract's
+ * types.
+ */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,10 +9,13 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { contractTypes } from './contract-types.ts';
 
 const SDK = resolve('packages/sdk/src');
-/** Types of `await using`, whichever `lib` the program has that imports the package. */
+/** Makes the types of `await using` available whatever `lib` the importing program has. */
 const LIB = '/// <reference lib="esnext.disposable" />\n';
 
-/** Writes the declarations below `target`, with those of each entry at its root. Returns the names of the contract that they use. */
+/**
+ * Writes the declarations below `target`, with those of each entry at its root. Returns the names of the contract that
+ * they use.
+ */
 export function buildDeclarations(entries: readonly string[], target: string): string[] {
   const emitted = mkdtempSync(join(tmpdir(), 'cloche-declarations-'));
   try {

@@ -39,8 +39,8 @@ function adapter(name: string, module: string, main: string): PythonSource {
 
 /**
  * Builds the wheel and the archive of the sources in `target`.
- * @throws an error if an archive lacks a part, or has a file that does not belong in it; without a built template, whose
- * pip installs hatchling
+ * @throws an error if an archive lacks a part, or has a file that does not belong in it; without a built template,
+ * whose pip installs hatchling
  */
 export function buildPythonPackage(target: string, source = SDK): { wheel: PythonArchive; sources: PythonArchive } {
   const packages = findPythonPackages();

@@ -33,7 +33,9 @@ const ID_TYPES: Readonly<Record<string, string>> = {
   wrun: 'WorkspaceRunId',
 };
 
-/** Properties of a type whose values are ids, which their schemas do not tell: a body may name any text. */
+/**
+ * Properties whose values are ids although their schemas do not say so, because a request body may contain any text.
+ */
 const ID_PROPERTIES: Readonly<Record<string, string>> = {
   'CreateApiKeyBody.projectIds': 'ProjectId[]',
   'CreateSandboxBody.secrets': 'Record<string, SecretId>',

@@ -9,8 +9,8 @@ import { ClocheSandboxSession, type SandboxSession } from './sandbox-session.ts'
 type PortOptions = Parameters<HarnessV1NetworkSandboxSession['getPortEndpoint']>[0];
 
 /**
- * What ends the sandbox. `caller`: neither `stop` nor `destroy`. `session`: both. `resumable-session`: `destroy`, because
- * a stopped session is resumed with its files.
+ * What ends the sandbox. `caller`: neither `stop` nor `destroy`. `session`: both. `resumable-session`: `destroy`,
+ * because a stopped session is resumed with its files.
  */
 export type Ownership = 'caller' | 'session' | 'resumable-session';
 
@@ -68,8 +68,8 @@ export class ClocheNetworkSession extends ClocheSandboxSession implements Harnes
   }
 
   /**
-   * Ends all commands. The sandbox and its files stay until its lifetime ends, so that the session can be resumed. A sandbox
-   * without a session id is destroyed, because nothing could find it again.
+   * Ends all commands. The sandbox and its files stay until its lifetime ends, so that the session can be resumed. A
+   * sandbox without a session id is destroyed, because nothing could find it again.
    */
   async stop(): Promise<void> {
     if (this.#ownership === 'caller') return;

@@ -4,7 +4,7 @@ import { isClocheError, type Sandbox } from '@cloche/sdk';
 import { type SandboxProcess, sandboxProcess } from './sandbox-process.ts';
 import { linesOf } from './text-lines.ts';
 
-/** What tools get of a sandbox: files and commands. The AI SDK calls it `Experimental_SandboxSession`. */
+/** The access of tools to a sandbox: files and commands. The AI SDK calls it `Experimental_SandboxSession`. */
 export type SandboxSession = ReturnType<HarnessV1NetworkSandboxSession['restricted']>;
 
 type Options<Method extends 'run' | 'readTextFile' | 'readFile' | 'writeFile' | 'writeTextFile' | 'writeBinaryFile'> =

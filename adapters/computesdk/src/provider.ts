@@ -8,7 +8,9 @@ import { sandboxInfo } from './sandbox-info.ts';
 
 /** Default of `url` and `apiKey`: `CLOCHE_URL` and `CLOCHE_API_KEY`. */
 export interface ClocheConfig extends ClientOptions {
-  /** Fields of every new sandbox, such as `template`, `ttlMs` or `networkPolicy`. Options of `create` come before them. */
+  /**
+   * Fields of every new sandbox, such as `template`, `ttlMs` or `networkPolicy`. Options of `create` come before them.
+   */
   sandbox?: CreateSandboxBody | undefined;
 }
 

@@ -25,7 +25,9 @@ export function withHeadlines(readme: string, results: Results): string {
   return withTable(readme, results, ['what', 'Cloche', 'compared with'], rows);
 }
 
-/** Returns the text of docs/performance.md with a table of every row that has a target. Unchanged if it has no marks. */
+/**
+ * Returns the text of docs/performance.md with a table of every row that has a target. Unchanged if it has no marks.
+ */
 export function withTargets(page: string, results: Results): string {
   const rows = results.outcomes.flatMap(({ name, rows }) =>
     rows.filter((row) => isMet(row) !== undefined && isTelling(name, row)),

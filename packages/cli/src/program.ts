@@ -3,7 +3,9 @@ import { loadHostCommand } from './host-commands.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { UsageCommand } from './usage-command.ts';
 
-/** Modules of the commands, in the order of the help. Each is loaded only if the command line names one of its commands. */
+/**
+ * Modules of the commands, in the order of the help. Each is loaded only if the command line names one of its commands.
+ */
 const MODULES: readonly { names: readonly string[]; load: () => Promise<(program: Command) => void> }[] = [
   { names: ['run'], load: async () => (await import('./commands/run.ts')).addRunCommand },
   { names: ['exec'], load: async () => (await import('./commands/exec.ts')).addExecCommand },
@@ -35,7 +37,10 @@ const MODULES: readonly { names: readonly string[]; load: () => Promise<(program
   { names: ['config'], load: async () => (await import('./commands/config.ts')).addConfigCommand },
 ];
 
-/** Builds the part of the command line that `args` need, which is all of it for the help. It writes to `terminal`, and throws instead of exiting. */
+/**
+ * Builds the part of the command line that `args` need, which is all of it for the help. It writes to `terminal`, and
+ * throws instead of exiting.
+ */
 export async function buildProgram(version: string, args: readonly string[], terminal: Terminal): Promise<Command> {
   const program = new UsageCommand('cloche', terminal)
     .description('Run untrusted code in isolated sandboxes.')

@@ -57,7 +57,7 @@ export const LIMITS = {
   artifactNameLength: 255,
   downloadUrlDefaultMs: 3_600_000,
   downloadUrlMaxMs: 7 * 86_400_000,
-  /** One rich output, as base64 or as JSON text, of a run with `artifactPolicy: promote`. */
+  /** Size of one rich output, as base64 or as JSON text, of a run with `artifactPolicy: promote`. */
   promotedOutputBytes: 48 * 1024 * 1024,
   /** All rich outputs of such a run together. */
   promotedOutputsBytes: 256 * 1024 * 1024,

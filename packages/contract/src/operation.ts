@@ -51,7 +51,9 @@ export interface Operation {
   readonly bodyValues?: number;
   /** Whether the body may be missing; a missing body counts as `{}`. */
   readonly bodyOptional?: boolean;
-  /** The request body is bytes instead of JSON. It is streamed; its limit is the disk, unless its description has one. */
+  /**
+   * The request body is bytes instead of JSON. It is streamed; its limit is the disk, unless its description has one.
+   */
   readonly upload?: RawBytes;
   /** The response body is bytes; HEAD returns only its headers. `also` lists further success statuses. */
   readonly download?: RawBytes & { readonly also?: Readonly<Record<number, string>> };

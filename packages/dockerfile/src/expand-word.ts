@@ -11,8 +11,8 @@ export interface ExpandOptions {
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*/;
 
 /**
- * Replaces `$NAME`, `${NAME}` and `${NAME:-default}` as Docker does in instructions. A variable that is not set is empty.
- * Our own code: the parser's own replacement ignores quotes and defaults.
+ * Replaces `$NAME`, `${NAME}` and `${NAME:-default}` as Docker does in instructions. A variable that is not set is
+ * empty. Our own code: the parser's own replacement ignores quotes and defaults.
  *
  * @throws {SyntaxError} for a form of `${…}` that is not supported, or one that does not end.
  */

@@ -30,7 +30,7 @@ export interface Instruction {
   /** The rest of the instruction on one line: without flags, comments, continuation lines and here-documents. */
   readonly text: string;
   readonly heredocs: readonly Heredoc[];
-  /** Of `ENV` and `ARG`. */
+  /** Assignments of an `ENV` or `ARG`. */
   readonly assignments: readonly Assignment[];
 }
 
@@ -100,7 +100,7 @@ function splitFlags(text: string): Pick<Instruction, 'flags' | 'text'> {
 function heredocsOf(parsed: Parsed): readonly ParsedHeredoc[] {
   const { getHeredocs } = parsed as Parsed & { getHeredocs?: () => ParsedHeredoc[] };
   if (!['RUN', 'COPY', 'ADD'].includes(parsed.getKeyword())) return [];
-  // The parser also reports `<<` without a name, which is none.
+  // The parser also reports `<<` without a name, which is not a here-document.
   return (getHeredocs?.call(parsed) ?? []).filter((heredoc) => heredoc.getName() !== '');
 }
 

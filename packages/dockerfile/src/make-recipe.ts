@@ -6,12 +6,15 @@ import { packEntries } from './pack-entries.ts';
 import type { CopyStep, DockerfilePlan, PlanStep } from './plan.ts';
 import { directoryLine, runLine, unpackLine } from './step-lines.ts';
 
-/** Files of a COPY that are put into the recipe themselves have at most this many bytes together; others are uploaded. */
+/**
+ * Most bytes of the files that all `COPY` instructions together put into the recipe itself. Larger contents are
+ * uploaded.
+ */
 const INLINE_BYTES = LIMITS.templateContentBytes / 2;
 
 export interface MakeRecipeOptions {
   readonly context: BuildContext;
-  /** Stores the packed files of a `COPY` and returns the id of the artifact. Called for each that is too large. */
+  /** Stores the packed files of a `COPY` that are too large for the recipe. Returns the id of the artifact. */
   readonly upload: (archive: AsyncIterable<Buffer>, title: string) => Promise<string>;
   /** Stores the image that `FROM` stands for. Default: `FROM` names a template. */
   readonly from?: () => Promise<Exclude<TemplateRecipe['from'], string>>;

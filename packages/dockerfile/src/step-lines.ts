@@ -30,8 +30,8 @@ export function directoryLine(path: string): string {
 }
 
 /**
- * Returns the line that unpacks the archive of a `COPY`, whose paths begin at `/`, and deletes it. Directories that exist
- * keep their owner and mode, as Docker leaves them, if the `tar` of the template can do that.
+ * Returns the line that unpacks the archive of a `COPY`, whose paths begin at `/`, and deletes it. Directories that
+ * exist keep their owner and mode, as Docker leaves them, if the `tar` of the template can do that.
  *
  * @param paths absolute paths of all entries
  */

@@ -18,7 +18,9 @@ export interface PreviewServer {
 }
 
 export interface E2bDeps {
-  /** Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key. */
+  /**
+   * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
+   */
   readonly apiUrl: () => string;
   /** URL at which clients reach the service, if it is configured. Default: the one that a client has used. */
   readonly publicUrl: string | undefined;

@@ -25,8 +25,9 @@ const INTERPRETER_PORT = '49999';
 const BODY_BYTES = 8 * 1024 * 1024;
 
 /**
- * Answers E2B's clients, whose requests begin with `/e2b` (`E2B_API_URL`) and `/e2b-box` (`E2B_SANDBOX_URL`), the URLs of
- * files that they sign, and the hosts of ports that they name. Translates each to requests of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
+ * Answers E2B's clients, whose requests begin with `/e2b` (`E2B_API_URL`) and `/e2b-box` (`E2B_SANDBOX_URL`), the URLs
+ * of files that they sign, and the hosts of ports that they name. Translates each to requests of `/v1` with the key of
+ * the client, so that scopes, quotas and audit apply as to every client.
  */
 export class E2bRouter {
   readonly #control: FastifyInstance;

@@ -1,4 +1,6 @@
-/** Failures that an address, and all addresses together, may have at once. One more is allowed after each interval. */
+/**
+ * Failures that one address, and all addresses together, may have in a burst. One more is allowed after each interval.
+ */
 const OF_ADDRESS = { burst: 20, intervalMs: 1000 };
 const OF_ALL = { burst: 200, intervalMs: 50 };
 /** Most addresses that are remembered. */
@@ -11,7 +13,7 @@ interface Bucket {
   at: number;
 }
 
-/** Bounds how often a search may fail that costs the server much and a client little. */
+/** Limits failed attempts at an operation that is expensive for the server and cheap for a client. */
 export class FailureLimit {
   readonly #all: Bucket = { ...OF_ALL, used: 0, at: 0 };
   readonly #addresses = new Map<string, Bucket>();

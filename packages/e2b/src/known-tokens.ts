@@ -2,9 +2,11 @@ import { hash } from 'node:crypto';
 import { type Access, readAnyToken } from './access-token.ts';
 import type { TokenSeal } from './e2b-deps.ts';
 
-/** Most tokens that are remembered. To look for a signature hashes at most so many texts of some hundred bytes. */
+/**
+ * Most tokens that are remembered. Checking a signature computes at most this many hashes, each of a few hundred bytes.
+ */
 const TOKENS = 4096;
-/** Most signatures whose token is remembered, so that the next request with one needs no search. */
+/** Most signatures whose token is remembered, so that the next request with the same signature needs no search. */
 const FOUND = 4096;
 
 /** The parts of a URL that its signature covers. */
@@ -18,9 +20,9 @@ export interface SignedFile {
 }
 
 /**
- * The tokens that this server has issued or received, the latest used last. A signed URL has no sandbox: only the token
- * with which it was signed tells the sandbox, so it is searched among these. After a restart, and on another server, a
- * token is known from the first request of its client on.
+ * The tokens that this server has issued or received, most recently used last. A signed URL does not name its sandbox.
+ * The sandbox is found by searching these tokens for the one that made the signature. After a restart, and on another
+ * server, a token is known only after the first request that carries it.
  */
 export class KnownTokens implements TokenSeal {
   readonly #seal: TokenSeal;
@@ -44,10 +46,10 @@ export class KnownTokens implements TokenSeal {
   }
 
   /**
-   * Returns what the token that signed the file opens; undefined if no known token did.
+   * Returns the content of the token that signed the URL; undefined if no known token did.
    *
-   * SECURITY: a signature opens what it was made for: held by "a signed URL opens one file, to read or to write, in time"
-   * in e2b-urls.test.ts.
+   * SECURITY: a signature is valid only for what it was made for: held by "a signed URL opens one file, to read or to
+   * write, in time" in e2b-urls.test.ts.
    */
   find(file: SignedFile): Access | undefined {
     const name = JSON.stringify([file.signature, file.path, file.operation, file.user, file.expiration]);

@@ -3,17 +3,17 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { Cloche } from '@cloche/sdk';
 
-/** Connections stay open between requests, which come one after the other for most clients. */
+/** Keeps connections open between requests, because most clients send one request after another. */
 const agent = new Agent({ keepAlive: true });
 
-/** Returns a client of `/v1` of the own server. Retries are those of E2B's clients. */
+/** Returns a client of this server's `/v1`. It does not retry, because E2B's clients do. */
 export function loopbackClient(url: string, apiKey: string): Cloche {
   return new Cloche({ url, apiKey, maxRetries: 0, fetch: loopbackFetch });
 }
 
 /**
- * Sends a request to `/v1` of the own server as `fetch` does, in less processor time. The answer has what the SDK uses of
- * one. Requests whose body is a stream are sent by `fetch`.
+ * Sends a request to this server's `/v1`, with the signature of `fetch` but less processor time. The response has only
+ * the properties that the SDK uses. Requests whose body is a stream are sent by `fetch`.
  */
 export const loopbackFetch: typeof fetch = (input, init = {}) => {
   const { body, signal } = init;
@@ -46,6 +46,6 @@ function responseOf(answer: IncomingMessage): Response {
     },
     text: () => text(answer),
   };
-  // The SDK uses no other part of an answer.
+  // Sound: the SDK uses no other properties of a response.
   return response as unknown as Response;
 }

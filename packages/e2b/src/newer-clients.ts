@@ -5,10 +5,12 @@ export const HELD: Readonly<Record<string, readonly [major: number, minor: numbe
   js: [2, 51],
   python: [2, 63],
 };
-/** Versions that are noted; a client that makes versions up fills no log. */
+/** Most versions that are logged, so that a client that invents versions cannot fill the log. */
 const MOST_NOTED = 100;
 
-/** Notes in the log, once for each version, that a client is newer than those of the tests. It is answered as the others. */
+/**
+ * Logs, once for each version, that a client is newer than those in the tests. Its requests are served all the same.
+ */
 export class NewerClients {
   readonly #log: Logger;
   readonly #noted = new Set<string>();

@@ -9,12 +9,12 @@ import { mountedGuests } from './mounted-guests.ts';
 
 const run = promisify(execFile);
 
-/** Longer than any build takes. */
+/** Age from which an unfinished build counts as abandoned. Longer than any build takes. */
 const ABANDONED_AFTER_MS = 86_400_000;
 /**
- * Time that a guest folder is kept after its last use, unless a sandbox has it mounted. No client can name one, so only
- * processes need it: hostd records its own once a day, and a start or a restart takes less than that. With sandboxes of
- * gVisor on the host, guest folders are kept as long as template versions.
+ * Time that a guest folder is kept after its last use, unless a sandbox has it mounted. Clients cannot request a guest
+ * folder, so only running processes need one: hostd records its own once a day, and a start or a restart takes less
+ * time. If the host has gVisor sandboxes, guest folders are kept as long as template versions.
  */
 const GUEST_RETENTION_MS = 2 * 86_400_000;
 
@@ -68,8 +68,8 @@ export async function findUnneeded(
 
 /**
  * Removes template versions that were not used for `retentionMs`, and guest folders that were not used for two days and
- * that no sandbox has mounted. Uses that the caller has just recorded count. An entry without a record gets one, and so its
- * full retention time. Safe beside other processes that start, build and remove.
+ * that no sandbox has mounted. Uses that the caller has just recorded count. An entry without a record gets one, and so
+ * its full retention time. Safe beside other processes that start, build and remove.
  *
  * @returns the paths removed
  */

@@ -23,7 +23,8 @@ export interface IdSources {
 export async function checkSandboxIds(read: () => Promise<IdSources> = readSources): Promise<Finding> {
   const name = 'ids of sandboxes';
   const found = usersOf(await read());
-  // A sandbox that ends between the two readings of a look has processes but no slot: a second look does not find them.
+  // A sandbox that ends while the sources are read may have processes but no slot. It does not occur in a second
+  // reading.
   const again = found.length === 0 ? [] : usersOf(await read());
   const others = found.filter((user) => again.includes(user));
   const range = `${FIRST_SANDBOX_ID} to ${LAST_OWNER_ID}`;
@@ -81,7 +82,7 @@ async function readSources(): Promise<IdSources> {
   const users = await Promise.all(
     pids.map(async (pid) => /^Uid:\t(\d+)/m.exec(await readText(`/proc/${pid}/status`))?.[1]),
   );
-  // After the processes: a sandbox launched meanwhile has its slot before its processes.
+  // Slots are read after the processes: a sandbox launched in between gets its slot before its processes.
   const slots = (await readdir(SLOTS_DIR).catch(() => [])).map(Number);
   return { passwd, group, subuid, subgid, processUsers: users.filter((id) => id !== undefined).map(Number), slots };
 }

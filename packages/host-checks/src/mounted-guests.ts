@@ -3,7 +3,7 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GUEST_PATH } from '@cloche/layout';
 
-/** A file of every guest folder that, unlike Node itself, no two of them share. */
+/** A file that is different in every guest folder, unlike Node, which may be a hard link to the same file. */
 const PROGRAM = 'agent.cjs';
 
 /** First argument of the processes of a gVisor sandbox. */
@@ -11,13 +11,13 @@ const GVISOR = /^runsc/;
 
 export interface MountedGuests {
   readonly mounted: ReadonlySet<string>;
-  /** Whether there are sandboxes of gVisor, which need not show to the host what they have mounted. */
+  /** Whether there are gVisor sandboxes, whose mounts may not be visible to the host. */
   readonly hasHidden: boolean;
 }
 
 /**
- * Returns those of the guest folders that a sandbox of this host has mounted, whichever installation has launched it and
- * whether or not that installation runs. The kernel is asked, because the mounts end with the sandbox, even by `kill -9`.
+ * Returns those of the guest folders that are mounted in a sandbox of this host, whichever installation launched it.
+ * The kernel's mount tables are read, because mounts end with the sandbox, even after `kill -9`.
  */
 export async function mountedGuests(folders: readonly string[], procDir = '/proc'): Promise<MountedGuests> {
   const byIdentity = new Map<string, string>();

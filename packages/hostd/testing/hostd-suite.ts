@@ -13,8 +13,8 @@ export interface HostdSuite {
 }
 
 /**
- * Starts hostd and a fake egress before the tests of a suite. Stops the instances after each test, and asserts after the
- * last one that nothing is left on the host.
+ * Starts hostd and a fake egress before the tests of a suite. Stops the instances after each test, and asserts after
+ * the last one that nothing is left on the host.
  *
  * @param command runs in each instance in place of the agent
  * @returns the parts, which are there once the first test begins

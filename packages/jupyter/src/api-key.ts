@@ -8,8 +8,8 @@ export interface ApiAccess {
 }
 
 /**
- * Returns the key of a request: `Authorization: token` or `Bearer`, or the parameter `token`, which browsers send because
- * their WebSockets have no headers.
+ * Returns the key of a request: `Authorization: token` or `Bearer`, or the parameter `token`, which browsers send
+ * because their WebSockets have no headers.
  *
  * @throws JupyterError 401 if the request has no key
  */

@@ -15,8 +15,8 @@ const BODY_BYTES = 1024 * 1024;
 const CHANNELS = /^\/api\/kernels\/([^/?]+)\/channels(?:\?|$)/;
 
 /**
- * Answers Jupyter's clients as a kernel gateway at `/jupyter` (`JUPYTER_GATEWAY_URL`). Translates what they send to requests
- * of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
+ * Answers Jupyter's clients as a kernel gateway at `/jupyter` (`JUPYTER_GATEWAY_URL`). Translates what they send to
+ * requests of `/v1` with the key of the client, so that scopes, quotas and audit apply as to every client.
  */
 export class JupyterRouter {
   readonly #state: JupyterState;
@@ -69,7 +69,8 @@ export class JupyterRouter {
     if (kernelId === undefined) throw new JupyterError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
     const api = this.#state.apiOf(request);
     const kernels = this.#state.kernelsOf(request);
-    // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in jupyter-gateway.test.ts.
+    // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in
+    // jupyter-gateway.test.ts.
     const context = await kernels.context(kernelId);
     const session = new URLSearchParams(url.split('?', 2)[1]).get('session_id') ?? undefined;
     const room = this.#state.rooms.open(kernelId);

@@ -7,7 +7,9 @@ import { Kernels } from './kernels/kernels.ts';
 import { SessionNames } from './rest/session-names.ts';
 
 export interface JupyterDeps {
-  /** Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key. */
+  /**
+   * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
+   */
   readonly apiUrl: () => string;
   readonly version: string;
   readonly log: Logger;

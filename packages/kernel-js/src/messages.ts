@@ -29,7 +29,7 @@ export interface Look {
   prefix?: string;
 }
 
-/** What a look has found: nothing if only code of cells could tell, as that of a getter. */
+/** Result of an inspection. Empty if finding out would need to run code of a cell, such as a getter. */
 export interface Seen {
   sequence: number;
   names?: string[];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads once what most kernels of the template need."""
+"""Loads the modules that most kernels of the template need, once."""
 
 import gc
 import importlib
@@ -24,9 +24,9 @@ FIRST_USES = {"pandas": "import pandas; pandas.DataFrame({'a': [1, 2], 'b': ['x'
 # Code that the zygote has run takes a fork half as long and copies fewer pages: Python's caches for classes and code
 # are filled already, in pages that all kernels share.
 WARM_UP_CELLS = ("1 / 0", *FIRST_USES.values(), "1 + 1")
-# After so many runs Python no longer rewrites the code to specialize it.
+# Number of runs after which Python no longer rewrites the code to specialize it.
 WARM_UP_RUNS = 20
-# More than the groups have.
+# Upper bound of the number of modules in all groups.
 MAX_MODULES = 1000
 # Most kernels use these, and user code may import them without a check.
 COMMON = ("asyncio", "ssl", "socket", "tempfile", "uuid", "select", "selectors", "locale", "zoneinfo")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renews what two kernels must not share although they are forks of one process, such as seeds and process ids."""
+"""Renews state that two forks of one process must not share, such as random seeds and process ids."""
 
 import os
 import sys

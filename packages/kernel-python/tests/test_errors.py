@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what the client gets of an exception."""
+"""Tests of the errors that clients get for exceptions."""
 
 import unittest
 

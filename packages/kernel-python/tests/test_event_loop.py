@@ -10,7 +10,7 @@ from cloche_kernel.event_loop import CellLoop
 
 
 async def loop_id():
-    """Returns what tells event loops apart."""
+    """Returns an identifier of the running event loop."""
     return id(asyncio.get_running_loop())
 
 

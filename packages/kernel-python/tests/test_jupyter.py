@@ -35,7 +35,7 @@ class Clients:
         if message["type"] == "input_request":
             reply = {"content": {"value": self.lines.pop(0)}}
             self.session.take_reply(json.dumps(reply))
-            # Nobody waits for this one.
+            # No request waits for this reply.
             self.session.take_reply(json.dumps({"content": {"value": "late"}}))
 
     def ask(self, kind, content, buffers=()) -> Any:
@@ -182,7 +182,7 @@ class History(unittest.TestCase):
 
 
 def fake_package():
-    """Returns a module with what `comm` has that this kernel uses."""
+    """Returns a module with the parts of `comm` that this kernel uses."""
     comms, targets = {}, {}
 
     class BaseComm:

@@ -60,7 +60,7 @@ export function cachePaths(cacheDir: string) {
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels, mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
-    /** One empty file for each template version and guest folder; its modification time is the last use. */
+    /** Has an empty file for each template version and guest folder; its modification time is the last use. */
     usedDir: join(cacheDir, 'used'),
     /** An S3 server for tests, if it was built. */
     versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),

@@ -4,7 +4,8 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
  * Returns whether a page of another site sent the request. The protocol demands that such requests are refused, since a
- * page can reach the service by a name of its own that it points at the machine (DNS rebinding). Only browsers send `Origin`.
+ * page can reach the service by a name of its own that it points at the machine (DNS rebinding). Only browsers send
+ * `Origin`.
  *
  * @param publicUrl URL at which clients reach the service, if it is configured
  */

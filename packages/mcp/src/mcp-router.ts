@@ -25,8 +25,8 @@ export interface McpDeps {
 }
 
 /**
- * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025 and of 2026-07-28. Keeps no
- * session: every server answers every request. Scopes, quotas and audit apply as to every client of `/v1`.
+ * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025 and of 2026-07-28. Keeps
+ * no session: every server answers every request. Scopes, quotas and audit apply as to every client of `/v1`.
  */
 export class McpRouter {
   readonly #handler: McpHttpHandler;

@@ -10,7 +10,9 @@ export interface StdioOptions {
   readonly output: Writable;
 }
 
-/** Serves the Model Context Protocol to the host that has started this process. Resolves when the host closes the input. */
+/**
+ * Serves the Model Context Protocol to the host that has started this process. Resolves when the host closes the input.
+ */
 export async function serveOnStdio({ cloche, version, input, output }: StdioOptions): Promise<void> {
   const ended = new Promise<void>((resolve) => void input.once('end', resolve).once('close', resolve));
   const transport = new StdioServerTransport(input, output);

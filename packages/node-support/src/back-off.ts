@@ -32,7 +32,9 @@ export class BackOff {
     this.#nextMs = this.#options.firstMs;
   }
 
-  /** Makes the next pause; resolves early when the signal aborts. A pause without `ref` does not keep the process alive. */
+  /**
+   * Makes the next pause; resolves early when the signal aborts. A pause without `ref` does not keep the process alive.
+   */
   async pause(signal: AbortSignal, { ref = true } = {}): Promise<void> {
     await pause(this.next(), signal, { ref });
   }

@@ -69,8 +69,8 @@ export const StartRun = Type.Object({
   operation: Type.Optional(RunOperation),
   code: Type.String(),
   /**
-   * A message of a client, to answer in place of running `code`. Agents of earlier releases, and kernels without messages,
-   * run the code, and send no event `message`.
+   * A message of a client, to answer in place of running `code`. Agents of earlier releases, and kernels without
+   * messages, run the code, and send no event `message`.
    */
   message: Type.Optional(Type.String()),
   /** Asks for `timings` in `done`. Agents of earlier releases ignore it. */
@@ -180,11 +180,11 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
  * Error codes of the agent, with their HTTP status.
  *
  * `invalid_cwd` 400: `cwd` does not exist, is not a folder or is outside the workspace; `not_found` 404: no such
- * context, or it was closed; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed` 500: the kernel did
- * not start; `process_limit` 429: the sandbox had no process left for the kernel; `timeout` 504: the kernel did not
- * start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409: no process listens
- * on the port; `conflict` 409: the current state does not allow the operation; `bad_request` 400: the message does not
- * match its schema.
+ * context, or it was closed; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed`
+ * 500: the kernel did not start; `process_limit` 429: the sandbox had no process left for the kernel; `timeout` 504:
+ * the kernel did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409:
+ * no process listens on the port; `conflict` 409: the current state does not allow the operation; `bad_request` 400:
+ * the message does not match its schema.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',

@@ -1,7 +1,7 @@
 /**
- * `cloche migrate` and `cloche admin copy-database` ↔ the server's program for databases, which runs beside the server. It
- * reads one `DatabaseTask` as JSON from its standard input, and writes `DatabaseMessage`s, one line of JSON each, to its
- * standard output: any number with `progress`, then one with `done` or `failed`.
+ * `cloche migrate` and `cloche admin copy-database` ↔ the server's program for databases, which runs beside the server.
+ * It reads one `DatabaseTask` as JSON from its standard input, and writes `DatabaseMessage`s, one line of JSON each, to
+ * its standard output: any number with `progress`, then one with `done` or `failed`.
  */
 import { type Static, Type } from 'typebox';
 
@@ -30,7 +30,9 @@ export const CopyReport = Type.Object({
   /** False if an earlier call had copied all rows. */
   copied: Type.Boolean(),
   rows: Type.Integer(),
-  /** The digest of a table is the sum of the SHA-256 hashes of its rows, in hexadecimal; it was equal in both databases. */
+  /**
+   * The digest of a table is the sum of the SHA-256 hashes of its rows, in hexadecimal; it was equal in both databases.
+   */
   tables: Type.Array(Type.Object({ name: Type.String(), rows: Type.Integer(), digest: Type.String() })),
 });
 export type CopyReport = Static<typeof CopyReport>;

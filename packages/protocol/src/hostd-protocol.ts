@@ -115,8 +115,8 @@ export const InstanceUse = Type.Object({
   /** Milliseconds of processor time of all its processes, the agent's included. */
   cpuMs: Type.Integer({ minimum: 0 }),
   /**
-   * Bytes that the sandbox has sent on its network link, with all headers. Includes what egress or the firewall refused.
-   * 0 without a link.
+   * Bytes that the sandbox has sent on its network link, with all headers. Includes what egress or the firewall
+   * refused. 0 without a link.
    */
   egressBytes: Type.Integer({ minimum: 0 }),
   /** Bytes that the sandbox has received on its network link, with all headers. */
@@ -137,7 +137,9 @@ export const InstanceMeasurement = Type.Object({
   /** Absent in a moment in which no process shows the disk: the instance is ending. */
   diskBytes: Type.Optional(Type.Number({ minimum: 0 })),
   inodes: Type.Optional(Type.Number({ minimum: 0 })),
-  /** Processes and threads, without those of the agent. Absent with gVisor, whose guest processes the host cannot see. */
+  /**
+   * Processes and threads, without those of the agent. Absent with gVisor, whose guest processes the host cannot see.
+   */
   processes: Type.Optional(Type.Number({ minimum: 0 })),
   egressBytes: InstanceUse.properties.egressBytes,
   ingressBytes: InstanceUse.properties.ingressBytes,
@@ -184,7 +186,10 @@ export type HistoryQuery = Static<typeof HistoryQuery>;
 export const InstanceHistory = Type.Object({
   /** Absent if the instance does not live. */
   now: Type.Optional(MeasuredInstance),
-  /** The last hour at intervals of 10 s, oldest first, as far as this hostd has run and the sandbox has had the instance. */
+  /**
+   * The last hour at intervals of 10 s, oldest first, as far as this hostd has run and the sandbox has had the
+   * instance.
+   */
   samples: Type.Array(InstanceMeasurement),
 });
 export type InstanceHistory = Static<typeof InstanceHistory>;
@@ -243,11 +248,11 @@ export const HostdHealth = Type.Object({
  * Error codes of hostd, with their HTTP status.
  *
  * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce the mode, so
- * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `stopping` 503: this hostd ends, so the launch was
- * undone, and the next one takes it; `launch_failed` 500: the launch was undone;
- * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one;
- * `capture_refused` 422: the changes cannot become a version, and the message says why; `instance_not_found` 404: no
- * such instance lives here; `version_in_use` 409: an instance runs on the version, or another version is made from it.
+ * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `stopping` 503: this hostd ends, so the
+ * launch was undone, and the next one takes it; `launch_failed` 500: the launch was undone; `kernel_unavailable` 409:
+ * the host has no kernel for that instance now, so its agent has to start one; `capture_refused` 422: the changes
+ * cannot become a version, and the message says why; `instance_not_found` 404: no such instance lives here;
+ * `version_in_use` 409: an instance runs on the version, or another version is made from it.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',

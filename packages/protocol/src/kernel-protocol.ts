@@ -38,9 +38,9 @@ export const AssignMessage = Type.Object({
 export type AssignMessage = Static<typeof AssignMessage>;
 
 /**
- * A message of a client. To the kernel: the answer to one that the run has sent, and dropped if the run does not wait for
- * it. From the kernel: what a run that has a message tells the client, in order with its outputs. Only the kernel and the
- * client know what the text means.
+ * A message of a client. To the kernel: the answer to one that the run has sent, and dropped if the run does not wait
+ * for it. From the kernel: what a run that has a message tells the client, in order with its outputs. Only the kernel
+ * and the client know what the text means.
  */
 export const ClientMessage = Type.Object({
   type: Type.Literal('message'),

@@ -4,18 +4,19 @@
 export const RUNS_UPGRADE = 'cloche-runs';
 
 /**
- * Header of a request to upgrade whose server sends empty lines during runs. An agent that ends the runs of a server that has
- * fallen silent has it in its response. Agents of earlier releases do not, and permit no empty lines.
+ * Header of an upgrade request and of its response. In the request: the server sends empty lines during runs. In the
+ * response: the agent accepts them and ends its run if the server falls silent. Agents of earlier releases do not send
+ * it, and do not accept empty lines.
  */
 export const RUNS_KEEP_ALIVE = 'cloche-keep-alive: runs';
 
 /** How often a server sends an empty line on a connection with a run. */
 export const RUN_KEEP_ALIVE_MS = 3_000;
-/** Silence of the server after which an agent has ended its run. Less than the lease of a server. */
+/** Time without data from the server after which an agent has ended its run. Shorter than the lease of a server. */
 export const RUN_SILENCE_MS = 15_000;
 
 const ACCEPTED = `HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n`;
-/** The agent's complete response to a request to upgrade. */
+/** The agent's complete response to an upgrade request. */
 export const RUNS_ACCEPTED = `${ACCEPTED}\r\n`;
-/** The response of an agent that ends runs of a silent server. */
+/** The complete response of an agent that ends the runs of a silent server. */
 export const RUNS_ACCEPTED_KEPT = `${ACCEPTED}${RUNS_KEEP_ALIVE}\r\n\r\n`;

@@ -1,13 +1,17 @@
 /**
- * How a part tells the server what its work on a traced request took: in the header `server-timing` of its answer, or in
- * the last event of a run. The text has the form of that header: `total;start=0;dur=12.345, slot;start=0.1;dur=0.2`,
- * all in milliseconds since the request arrived. Has no schema, so that the agent's bundle need not carry the library.
+ * Reports how long hostd or an agent worked on a traced request. The report is in the header `server-timing` of its
+ * answer, or in the last event of a run. Its text has the form of that header, in milliseconds since the request
+ * arrived: `total;start=0;dur=12.345, slot;start=0.1;dur=0.2`. There is no schema, so that the agent's bundle need not
+ * contain the library.
  */
 
-/** Header of a request to an agent whose answer tells its timings. The id of the trace stays outside of the sandbox. */
+/**
+ * Request header that asks an agent for timings. The id of the trace is not sent, so that it stays outside of the
+ * sandbox.
+ */
 export const TIMED_HEADER = 'cloche-timed';
 export const TIMINGS_HEADER = 'server-timing';
-/** Name of the timing of the whole work. All others lie within it. */
+/** Name of the timing of all the work. The other timings lie within it. */
 export const TOTAL_TIMING = 'total';
 /** Longest text with timings. A longer one is ignored. */
 export const MAX_TIMINGS_CHARACTERS = 1024;

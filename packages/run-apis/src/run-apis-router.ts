@@ -27,9 +27,9 @@ export type RunApi = keyof typeof RUN_APIS;
 const BODY_BYTES = 16 * 1024 * 1024;
 
 /**
- * Answers clients of APIs that run one program and return its output: `/dify`, `/piston`, `/sandbox-fusion`. Each program
- * runs in a sandbox of its own. Translates to requests of `/v1` with the client's key, so that scopes, quotas and audit
- * apply as to every client.
+ * Answers clients of APIs that run one program and return its output: `/dify`, `/piston`, `/sandbox-fusion`. Each
+ * program runs in a sandbox of its own. Translates to requests of `/v1` with the client's key, so that scopes, quotas
+ * and audit apply as to every client.
  */
 export class RunApisRouter {
   readonly #app: FastifyInstance;
@@ -79,7 +79,8 @@ export class RunApisRouter {
 function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRequest, { log }: RunApisDeps): void {
   app.setErrorHandler((error, { raw }, reply) => {
     const refusal = RunApiError.of(error, log);
-    // Reads the rest of a body that is too large: closing the connection while the client writes could lose the response.
+    // Reads the rest of a body that is too large: closing the connection while the client writes could lose the
+    // response.
     reply.removeHeader('connection');
     raw.resume();
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);

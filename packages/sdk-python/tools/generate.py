@@ -1,5 +1,5 @@
 """
-Generates the parts of the package that nobody writes by hand, from the contract on standard input.
+Generates parts of the package from the contract on standard input.
 
 - `_generated`: models of responses, types of bodies, classes of errors, the table of operations.
 - `_sync`: the synchronous client, from `_async`.

@@ -6,7 +6,9 @@ export type ClientErrorCode =
   | 'missing_api_key'
   /** An option or an identifier is invalid and cannot be sent. */
   | 'invalid_options'
-  /** A directory cannot be packed: it has a file that cannot be read, a link that leads out of it, or too many entries. */
+  /**
+   * A directory cannot be packed: it has a file that cannot be read, a link that leads out of it, or too many entries.
+   */
   | 'packing_failed'
   /** All attempts failed to connect, or the connection broke. */
   | 'unreachable'

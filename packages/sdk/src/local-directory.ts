@@ -5,7 +5,9 @@ import { packDirectory as pack } from './packing/pack-directory.ts';
 export type { PackedDirectory } from './pack-workspace.ts';
 
 export interface PackDirectoryOptions {
-  /** Whether to compress a small directory, which a service on the same machine receives faster as it is. Default: true. */
+  /**
+   * Whether to compress a small directory, which a service on the same machine receives faster as it is. Default: true.
+   */
   compress?: boolean | undefined;
   /** Receives how much was packed or read. */
   onProgress?: ((progress: ArchiveProgress) => void) | undefined;

@@ -23,9 +23,9 @@ export class Outage {
   }
 
   /**
-   * Returns whether to try again: `error` says that a service that has responded before is unreachable or unavailable,
-   * and has said so for less than 30 seconds. The time counts from the first such error, because a working service may
-   * also be silent for longer. Waits a short pause before it returns true.
+   * Returns whether to try again: whether `error` means that a service that has responded before is unreachable or
+   * unavailable, and whether the first such error was less than 30 seconds ago. The time counts from that error,
+   * because a working service may also be silent for longer. Waits a short pause before it returns true.
    */
   async shouldRetry(error: unknown): Promise<boolean> {
     // A service that is about to stop responds with `unavailable` while other clients still have work in progress.

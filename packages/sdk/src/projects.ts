@@ -61,7 +61,9 @@ export class Projects {
     return (await this.#client.call('getProject', { ...options, params: paramsOf(projectId) })).project;
   }
 
-  /** Sets the given fields; `metadata` and `quotas` are replaced whole. @throws {ClocheError} `not_found`, `conflict` */
+  /**
+   * Sets the given fields; `metadata` and `quotas` are replaced whole. @throws {ClocheError} `not_found`, `conflict`
+   */
   async update(projectId: string, options: UpdateProjectOptions): Promise<Project> {
     const { name, metadata, quotas, ...call } = options;
     const body: UpdateProjectBody = {

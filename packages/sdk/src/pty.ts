@@ -121,7 +121,7 @@ interface Pending<T> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Stands for `Promise.withResolvers`, which Node before 22 lacks. */
+/** Replaces `Promise.withResolvers`, which Node before 22 lacks. */
 function pending<T>(): Pending<T> {
   let functions: Omit<Pending<T>, 'promise'> | undefined;
   const promise = new Promise<T>((resolve, reject) => {

@@ -16,8 +16,9 @@ export class Quotas {
   }
 
   /**
-   * Lists every quota with its limit (`null`: none) and its use. Without `projectId`, a key of the whole organization
-   * gets the quotas of the organization, and a key that is bound to projects those of its projects.
+   * Lists every quota with its limit (`null`: no limit) and its use. Without `projectId`, a key of the whole
+   * organization gets the quotas of the organization. A key that is bound to projects gets the quotas of these
+   * projects.
    *
    * ```ts
    * const quotas = await cloche.quotas.list();

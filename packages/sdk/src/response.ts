@@ -3,8 +3,8 @@ import type { PreparedRequest } from './request.ts';
 import { readRetryAfter } from './retry.ts';
 
 /**
- * Responses by their bodies, for as long as a body is in use. Node cancels the body of a response that is garbage collected
- * before the body is read, and a canceled stream looks like one that has ended: what is read then is empty.
+ * Responses by their bodies, for as long as a body is in use. Node cancels the body of a response that is garbage
+ * collected before the body is read, and a canceled stream looks like one that has ended: what is read then is empty.
  */
 const responses = new WeakMap<ReadableStream<Uint8Array>, Response>();
 
@@ -15,14 +15,14 @@ function bodyOf(response: Response): ReadableStream<Uint8Array> | null {
   return body;
 }
 
-/** The JSON body of a successful response. @throws {ClocheError} what a failing one says. */
+/** Returns the JSON body of a successful response. @throws {ClocheError} the error that a failing response reports */
 export async function readJson(response: Response, request: PreparedRequest): Promise<unknown> {
   const body = parseJson(await response.text());
   if (response.ok && body !== undefined) return body;
   throw failure(response, body, request);
 }
 
-/** The body of an opened event stream. @throws {ClocheError} what a failing response says. */
+/** Returns the body of an opened event stream. @throws {ClocheError} the error that a failing response reports */
 export async function readEventBody(response: Response, request: PreparedRequest): Promise<ReadableStream<Uint8Array>> {
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
   const body = isStream ? bodyOf(response) : null;
@@ -30,7 +30,9 @@ export async function readEventBody(response: Response, request: PreparedRequest
   throw failure(response, parseJson(await response.text()), request);
 }
 
-/** A response whose body is bytes, not read yet. @throws {ClocheError} what a failing response says. */
+/**
+ * Returns a response whose body is bytes, not read yet. @throws {ClocheError} the error that a failing response reports
+ */
 export async function readBytes(response: Response, request: PreparedRequest): Promise<Response> {
   if (response.ok || response.status === 304) {
     // The caller may keep the body alone.

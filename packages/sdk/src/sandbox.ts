@@ -76,8 +76,8 @@ export class Sandbox {
   }
 
   /**
-   * Returns what the sandbox has used, up to at most ten seconds ago; after its end, until its end. It is kept as long as
-   * the record of the sandbox.
+   * Returns what the sandbox has used, up to at most ten seconds ago; after its end, until its end. It is kept as long
+   * as the record of the sandbox.
    */
   async usage(options: CallOptions = {}): Promise<SandboxUsage> {
     return (await this.#client.call('getSandboxUsage', { ...options, params: this.#params })).usage;

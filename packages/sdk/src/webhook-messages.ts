@@ -21,8 +21,8 @@ export interface WebhookTestEvent {
 export type MessageHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * Checks a message that a webhook has sent, and returns its event. A message that is older than five minutes is refused.
- * An event may arrive again: its `id` stays the same.
+ * Checks a message that a webhook has sent, and returns its event. A message that is older than five minutes is
+ * refused. An event may arrive again: its `id` stays the same.
  *
  * @param body the body as it was received, before it is parsed
  * @param secret the secret of the webhook, `whsec_…`

@@ -79,7 +79,7 @@ export class Webhooks {
     return (await this.#client.call('getWebhook', { ...options, params: paramsOf(webhookId) })).webhook;
   }
 
-  /** Sets the given fields. A new URL, or `enabled: true`, has what failed tried again at once. */
+  /** Sets the given fields. A new URL, or `enabled: true`, retries failed deliveries at once. */
   async update(webhookId: string, { url, events, enabled, ...call }: UpdateWebhookOptions): Promise<Webhook> {
     const body: UpdateWebhookBody = {
       ...(url === undefined ? {} : { url }),
@@ -113,7 +113,7 @@ export class Webhooks {
     return this.#client.call('listWebhookDeliveries', { ...call, params: paramsOf(webhookId), query });
   }
 
-  /** Has a delivery tried again at once. Returns it as `pending`. */
+  /** Retries a delivery at once. Returns it as `pending`. */
   async resend(webhookId: string, deliveryId: string, options: CallOptions = {}): Promise<WebhookDelivery> {
     // Ids are opaque, so only the service can check them.
     const params = { ...paramsOf(webhookId), deliveryId: deliveryId as DeliveryId };

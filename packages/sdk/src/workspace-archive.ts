@@ -72,7 +72,7 @@ export async function transfer(
   }
 }
 
-/** Returns whether a conflict says that the run was started, after which it takes no archive. */
+/** Returns whether a conflict means that the run was already started, so that it accepts no archive any more. */
 export function hasStarted(error: unknown): boolean {
   if (!isClocheError(error, 'conflict')) return false;
   const { status } = error.details ?? {};

@@ -1,4 +1,4 @@
-/** Migrates or copies databases for `cloche`, as the user whom the server's folder belongs to. */
+/** Migrates or copies databases for `cloche`, running as the user that owns the server's folder. */
 import { existsSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { openDatabase } from './db/open-database.ts';
 import './db/postgres/open-postgres.ts';
 import { lockSqliteFile } from './db/sqlite-file-lock.ts';
 
-// `pg` loads it late, when this process may have become a user who cannot read the program.
+// `pg` loads this module late, when the process may run as a user that cannot read the program's files.
 createRequire(import.meta.resolve('pg'))('pgpass');
 
 const PROGRESS_MS = 100;
@@ -30,7 +30,7 @@ function say(message: DatabaseMessage): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
-/** Files of SQLite that root creates could not be opened by the server. */
+/** Changes this process's user, because the server could not open SQLite files that root creates. */
 function becomeOwnerOf(folder: string): void {
   if (process.getuid?.() !== 0 || !existsSync(folder)) return;
   const { uid, gid } = statSync(folder);

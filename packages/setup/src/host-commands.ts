@@ -1,4 +1,7 @@
-/** `@cloche/setup/commands`: the commands of `cloche` for the host of a service. `cloche` loads them where they are installed. */
+/**
+ * `@cloche/setup/commands`: the commands of `cloche` for the host of a service. `cloche` loads them where they are
+ * installed.
+ */
 import type { Command } from 'commander';
 
 /** Loads a command by its name. */

@@ -1,7 +1,7 @@
 /**
- * Loaded before the program of a process, makes it one of another release: it announces the versions of protocols that the JSON
- * file named by `ANNOUNCED_PROTOCOLS` has, by the name of their constant in `protocol/src/version.ts`. A server also has a
- * further migration, which adds a column, if the file names one as `MIGRATION`.
+ * Loaded before the program of a process, makes it one of another release: it announces the versions of protocols that
+ * the JSON file named by `ANNOUNCED_PROTOCOLS` has, by the name of their constant in `protocol/src/version.ts`. A
+ * server also has a further migration, which adds a column, if the file names one as `MIGRATION`.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-"""What a task says about its sandboxes."""
+"""The configuration of a task's sandboxes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClocheConfig(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables of all processes."""
     network_policy: dict[str, Any] | None = None
-    """What the sandbox may reach, such as `{"mode": "deny-all"}`. Default: that of the service."""
+    """Network policy, for example `{"mode": "deny-all"}`. Default: that of the service."""
     resources: dict[str, Any] | None = None
     """Limits of memory, processors, disk and processes. Default: those of the service."""
     lifetime_hours: float = Field(default=6, gt=0, le=24)
@@ -27,5 +27,5 @@ class ClocheConfig(BaseModel):
         return hash(self.model_dump_json())
 
     def fields(self) -> dict[str, Any]:
-        """Returns what the creation of a sandbox takes of it."""
+        """Returns the fields for the creation of a sandbox."""
         return self.model_dump(include={"template", "env", "network_policy", "resources"}, exclude_none=True)

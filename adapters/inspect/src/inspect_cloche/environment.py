@@ -228,7 +228,7 @@ def _result(ended: Command, timeout: int | None) -> ExecResult[str]:
 
 @contextmanager
 def _file_errors(file: str) -> Generator[None, None, None]:
-    """Raises what Python raises for files of its own."""
+    """Raises the exceptions that Python raises for local files."""
     try:
         yield
     except NotFoundError as error:

@@ -17,8 +17,8 @@ interface Move {
 }
 
 /**
- * Moves the entries of `from` into `to`, on the same file system. Files and links replace files and links; folders
- * are merged, and those of `from` stay. Throws `conflict`, before it moves anything, if a folder would replace a file or a
+ * Moves the entries of `from` into `to`, on the same file system. Files and links replace files and links; folders are
+ * merged, and those of `from` stay. Throws `conflict`, before it moves anything, if a folder would replace a file or a
  * file a folder.
  */
 export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {

@@ -27,15 +27,18 @@ export interface Unpacked {
 
 /** Permission bits taken from an archive: without set-user-id, set-group-id and sticky, which an attacker could use. */
 const MODE_MASK = 0o777;
-/** Entries in memory that are made with one switch of rights, because switching takes as long as writing a small file. */
+/**
+ * Entries in memory that are made with one switch of rights, because switching takes as long as writing a small file.
+ */
 const AT_ONCE = 32;
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 /** Permission bits that the owner of a directory needs to move it and its content. */
 const OWNER_BITS = 0o700;
 
 /**
- * Unpacks groups of entries into `folder`, which must exist. Files replace files; folders are merged. Everything belongs to the
- * user whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then changes nothing.
+ * Unpacks groups of entries into `folder`, which must exist. Files replace files; folders are merged. Everything
+ * belongs to the user whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then changes
+ * nothing.
  */
 export async function unpack(
   groups: AsyncIterable<readonly ArchiveEntry[]>,

@@ -5,7 +5,9 @@ import type { KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import { Context } from './context.ts';
 import { resolveCwd } from './workspace-path.ts';
 
-/** Closed contexts whose ids are remembered. A run that was decided before the end of its context arrives soon after it. */
+/**
+ * Closed contexts whose ids are remembered. A run that was decided before the end of its context arrives soon after it.
+ */
 const CLOSED_REMEMBERED = 1000;
 
 /** The contexts of this sandbox and the environment that they share. */
@@ -48,8 +50,8 @@ export class ContextRegistry {
   }
 
   /**
-   * Opens a context. Idempotent by id: concurrent calls wait for the same kernel. Throws `not_found` for a context that was
-   * closed: a server that has not seen its end may still send a run.
+   * Opens a context. Idempotent by id: concurrent calls wait for the same kernel. Throws `not_found` for a context that
+   * was closed: a server that has not seen its end may still send a run.
    */
   async open(contextId: string, request: OpenContext): Promise<Context> {
     if (this.#closed.has(contextId)) throw new AgentError('not_found', `The context ${contextId} was closed.`);

@@ -23,8 +23,9 @@ const MARK_BUSY_MS = 5;
 const RESTART_TIMEOUT_MS = 60_000;
 
 /**
- * Time after which a kernel that is not ready is given up if the sandbox has been refused a process or thread meanwhile:
- * Node waits without end for threads that it could not create. It is about twenty times as long as a start takes.
+ * Time after which a kernel that is not ready is given up if the sandbox has been refused a process or thread
+ * meanwhile: Node waits without end for threads that it could not create. It is about twenty times as long as a start
+ * takes.
  */
 const REFUSED_START_MS = 2_000;
 

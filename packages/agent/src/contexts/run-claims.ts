@@ -1,17 +1,20 @@
 import type { RunOperation } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 
-/** Records whose claims are remembered. A server that was cut off for long may come back with one of its runs. */
+/**
+ * Number of idempotency records whose claims are remembered. A server that was cut off for long may still send a run
+ * with an old claim.
+ */
 const REMEMBERED = 1000;
 
-/** A run of an earlier claim, which a later one ends. */
+/** A run that a later claim of the same record ends. */
 export interface ClaimedRun {
   abandon(): void;
 }
 
 /**
- * The last fence between two servers that execute the same request, because one of them was cut off and does not know it: of
- * the runs of one idempotency record, that with the highest claim is executed.
+ * Decides between two servers that execute the same request because one of them is cut off from the database without
+ * knowing it. Of the runs of one idempotency record, only the one with the highest claim is executed.
  */
 export class RunClaims {
   readonly #latest = new Map<string, { readonly claim: number; readonly run: ClaimedRun }>();

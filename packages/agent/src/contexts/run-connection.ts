@@ -50,7 +50,7 @@ class RunConnection {
     this.#activity = activity;
     this.#claims = claims;
     this.#socket = socket;
-    // As if the server had disconnected: another one may soon execute the request.
+    // A silent server is treated like one that has disconnected, because another server may soon execute the request.
     const isBusy = () => this.#run !== undefined;
     if (isKeptAlive) this.#silence = new SilenceWatch(isBusy, () => socket.destroy());
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
@@ -78,7 +78,7 @@ class RunConnection {
 
   #receive(chunk: Buffer): void {
     this.#silence?.heard();
-    // One may still arrive after the end of the run for which it was sent.
+    // An empty line that the server sent during a run may arrive after the end of the run.
     if (this.#silence && this.#bytes === 0 && chunk.every((byte) => byte === LINE_FEED)) return;
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;

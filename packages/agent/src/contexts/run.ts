@@ -111,7 +111,9 @@ export class Run {
     }
   }
 
-  /** Sends a message of the kernel to the client, if the run answers one. A message that is too large becomes an output. */
+  /**
+   * Sends a message of the kernel to the client, if the run answers one. A message that is too large becomes an output.
+   */
   tell(message: string): void {
     if (this.#ended || this.message === undefined) return;
     if (this.#forms.admits(message)) {

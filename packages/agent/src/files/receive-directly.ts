@@ -3,7 +3,7 @@ import { type BodySink, DirectBody } from '@cloche/node-support';
 import { AdaptiveFile } from './adaptive-file.ts';
 
 const BATCH_BYTES = 512 * 1024;
-/** One buffer is being written, one waits to be written, and one is being filled. */
+/** Number of buffers: one is being written, one waits to be written, and one is being filled. */
 const BATCHES = 3;
 
 /** Does what `receive` does, for bodies that can be read directly from the socket. Worth it: see `DirectBody`. */

@@ -27,7 +27,7 @@ const run = promisify(execFile);
 const require = createRequire(import.meta.url);
 
 const PACKAGES = fileURLToPath(new URL('../../../', import.meta.url));
-/** Folders whose files are in the digest of the guest: of the agent and of all that it depends on. */
+/** Folders whose files are part of the guest's digest: those of the agent and of everything that it depends on. */
 export const SOURCES = [
   'agent/src',
   'protocol/src',
@@ -51,9 +51,9 @@ export interface Guest {
 }
 
 /**
- * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, and libraries for them. Idempotent: the folder is named
- * after the digest of its inputs. It appears complete or not at all, even if several processes build it at once.
- * Throws if `tini-static` is not installed.
+ * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, and libraries for them. Idempotent:
+ * the folder is named after the digest of its inputs. It appears complete or not at all, even if several processes
+ * build it at once. Throws if `tini-static` is not installed.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
   const { guestDir: parent } = cachePaths(cacheDir);

@@ -12,7 +12,7 @@ import type { KernelOptions, KernelPlace } from './start-kernel.ts';
 /** Longest time between the end of a kernel's process and the end of its socket, in either order. */
 const FINAL_OUTPUT_MS = 200;
 
-/** What a kernel executes. */
+/** Code, or a message, for a kernel to execute. */
 export interface KernelRun {
   readonly id: string;
   readonly code: string;

@@ -5,10 +5,10 @@ import { GVISOR_OWN_MEMORY_BYTES } from '@cloche/protocol';
 const FASTEST = 2 * 1024 * 1024;
 const SHORTEST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
-/** Longest times that killed processes may take to end, and that releasing their shared memory may take. */
+/** Longest time for killed processes to end, and longest time for releasing their shared memory. */
 const END_MS = 500;
 const RELEASE_MS = 2000;
-/** How long after a late check a kill is taken for the host's. */
+/** Time after a late check during which a killed process is assumed to have been killed by the host. */
 const HOST_KILL_MS = 1000;
 
 /** Measurements and actions that the guard uses. */
@@ -55,8 +55,8 @@ export class MemoryGuard {
   }
 
   /**
-   * Whether a check was late enough, on a busy machine, for the host to have killed a process: programs can have filled
-   * the memory that the host grants beyond the limit. The host counts its kills where the agent cannot read.
+   * Returns whether the host may have killed a process. On a busy machine a check can be so late that programs have
+   * filled even the memory that the host grants beyond the limit. The agent cannot read the host's own count of kills.
    */
   hostMayHaveKilled(): boolean {
     return this.#isLate() || performance.now() - this.#lateAt < HOST_KILL_MS;

@@ -35,7 +35,9 @@ export function countOomKills(): number {
   return counterPaths.reduce((count, path) => count + readCounter(path), guard?.kills ?? 0);
 }
 
-/** Whether the host may have killed a process for memory, which the agent cannot count where a guard enforces the limit. */
+/**
+ * Whether the host may have killed a process for memory, which the agent cannot count where a guard enforces the limit.
+ */
 export function hostMayHaveKilled(): boolean {
   return guard?.hostMayHaveKilled() ?? false;
 }

@@ -4,9 +4,9 @@ import { type AgentConfig, LOADER } from '../config.ts';
 type GuestConfig = Pick<AgentConfig, 'guestDir' | 'ownLibraries'>;
 
 /**
- * Returns the command line of a program in the guest folder, without its arguments. The loader is named explicitly,
- * because the one that the program names, and a variable with the folder of libraries, would count for the root file
- * system too.
+ * Returns the command line of a program in the guest folder, without its arguments. Starts the program with the loader
+ * of the guest folder and names the folder of libraries as an argument. The program's own loader would be that of the
+ * root file system, and an environment variable would also affect programs of the root file system.
  */
 export function guestProgram(name: 'node' | 'perl', { guestDir, ownLibraries }: GuestConfig): [string, ...string[]] {
   const program = join(guestDir, 'bin', name);

@@ -10,7 +10,10 @@ export interface OwnGroup {
   whole: string;
 }
 
-/** Returns a group of each hierarchy that may count for `controller`. On a hybrid host the v2 hierarchy need not. */
+/**
+ * Returns one group of each hierarchy that may count for `controller`. On a hybrid host, the v2 hierarchy may not count
+ * for it.
+ */
 export function findOwnGroups(controller: 'memory' | 'pids'): OwnGroup[] {
   const groups = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
   return groups.flatMap((line) => {

@@ -20,9 +20,8 @@ type Taker = (kernel: ForkedKernel | undefined) => void;
 
 /**
  * Accepts forked kernels at `kernels.sock`, in a folder of root. Kernels are given to waiting requests in the order of
- * arrival. A kernel may arrive late, never, or die while it waits. This is no `Semaphore` or
- * `KeyedQueue`: those limit how many callers proceed; here each caller receives one kernel, and kernels can also wait for
- * callers.
+ * arrival. A kernel may arrive late, never, or die while it waits. This is no `Semaphore` or `KeyedQueue`: those limit
+ * how many callers proceed; here each caller receives one kernel, and kernels can also wait for callers.
  */
 export class KernelArrivals {
   readonly #folder: string;

@@ -54,7 +54,8 @@ export interface SandboxZygoteOptions {
 
 /**
  * A zygote inside the sandbox, for runtimes that let no process in from outside, and for templates whose files a client
- * has made. Its kernels connect where those of hostd do. The sandbox works without it, only slower: the zygote is a process of the user, whose code can kill it.
+ * has made. Its kernels connect where those of hostd do. The sandbox works without it, only slower: the zygote is a
+ * process of the user, whose code can kill it.
  */
 export class SandboxZygote implements Zygote {
   readonly #config: AgentConfig;

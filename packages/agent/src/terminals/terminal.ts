@@ -11,7 +11,7 @@ import { ScreenTail } from './screen-tail.ts';
 
 /** Unsent bytes of one client from which the shell is paused. */
 const CONGESTED_BYTES = 1024 * 1024;
-/** Time after which a client is disconnected that does not catch up, or whose input the shell does not read. */
+/** Time after which a client is disconnected if it does not catch up, or if the shell does not read its input. */
 const STALL_MS = 5000;
 const MAX_WATCHERS = 16;
 

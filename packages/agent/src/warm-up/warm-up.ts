@@ -31,10 +31,13 @@ const BYTES = 1024;
 const IDLE_MS = 250;
 
 /**
- * Time after the command until an archive is unpacked ahead, so that instances that are claimed at once pay nothing for it.
+ * Time after the command until an archive is unpacked ahead, so that instances that are claimed at once pay nothing for
+ * it.
  */
 const UNPACK_AFTER_MS = 1000;
-/** Where the user may write. Not in the workspace, which a program may list at the moment at which the folder is there. */
+/**
+ * Where the user may write. Not in the workspace, which a program may list at the moment at which the folder is there.
+ */
 const UNPACK_IN = '/var/tmp' as FilePath;
 
 /** Steps on one connection. Each is sent when the answer to the previous one contains its `until`. */

@@ -3,7 +3,7 @@ import { Stopwatch, TIMINGS_HEADER } from '@cloche/protocol';
 
 const stopwatches = new WeakMap<ServerResponse, Stopwatch>();
 
-/** Makes the answer tell how long it took from now. */
+/** Starts a stopwatch for a response. `answer` adds the elapsed time as a header. */
 export function timeAnswer(response: ServerResponse): void {
   stopwatches.set(response, new Stopwatch());
 }

@@ -16,7 +16,9 @@ export interface TitledRecipe {
   readonly titles: readonly string[];
 }
 
-/** Builds a template, prints the build until it has ended, and prints the version. An interruption cancels the build. */
+/**
+ * Builds a template, prints the build until it has ended, and prints the version. An interruption cancels the build.
+ */
 export async function buildTemplate(
   session: Session,
   cloche: Cloche,

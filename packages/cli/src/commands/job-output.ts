@@ -20,7 +20,7 @@ export async function printEvent(session: Session, event: WorkspaceRunEvent): Pr
   }
 }
 
-/** Says how a job ended, and sets the exit code of this process to that of its command. */
+/** Prints how a job ended, and sets the exit code of this process to that of the job's command. */
 export async function reportEnd(session: Session, { id, info }: WorkspaceRun): Promise<void> {
   const { status, exitCode, error, timeoutMs, artifactIds } = info;
   process.exitCode = exitCode ?? (status === 'succeeded' ? 0 : 1);

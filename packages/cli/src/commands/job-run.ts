@@ -87,14 +87,17 @@ function bodyOf(flags: RunFlags, given: string[]) {
   };
 }
 
-/** Says at the first interruption what happens. Neither the wait nor the write to the terminal rejects. */
+/**
+ * Prints at the first interruption that the job is being canceled. Neither the wait nor the write to the terminal
+ * rejects.
+ */
 async function announceCancel(session: Session, { id }: WorkspaceRun, signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');
   const isInterruption = signal.reason instanceof InterruptedError && signal.reason.signal !== 'SIGPIPE';
   if (isInterruption) await session.note(`Canceling ${id}. A second Ctrl-C leaves at once.`);
 }
 
-/** Says what becomes of a job that this process follows no more. */
+/** Prints what happens to a job that this process no longer follows. */
 async function explain(session: Session, { id, info, isFinished }: WorkspaceRun, error: unknown): Promise<void> {
   if (info.status === 'canceled' || info.cancelRequestedAt !== undefined) await session.note(`${id} is canceled.`);
   else if (error instanceof InterruptedError)

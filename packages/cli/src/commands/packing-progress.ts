@@ -29,7 +29,7 @@ export class PackingProgress {
     void this.#bar?.show(bytes, totalBytes);
   }
 
-  /** Packing anew after a failure finds the same again, which is said once. */
+  /** Prints a note once, even if packing is repeated after a failure. */
   note({ path, reason }: PackingNote): void {
     const text = reason === 'changed' ? `${path} changed while it was packed` : `${path} is left out: ${WHY[reason]}`;
     if (this.#noted.has(text)) return;

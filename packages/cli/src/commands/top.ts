@@ -49,7 +49,7 @@ async function showTop(session: Session, { once, project: projectId, limit }: To
   if (first.hasMore) await session.note(moreNote(limit));
 }
 
-/** Redraws until a key quits. Keeps on while the service does not answer, and says so. */
+/** Redraws until a key quits. While the service does not answer, shows that and keeps trying. */
 async function refresh(
   session: Session,
   first: Metrics,

@@ -78,7 +78,7 @@ const MEASURES = {
 } as const satisfies Partial<Record<keyof UsageRow, { title: string; text: (value: number) => string }>>;
 type Measure = keyof typeof MEASURES;
 
-/** Returns a number with three decimals, or what says that it is smaller than they can show. */
+/** Returns a number with three decimals, or `<0.001` for a smaller one. */
 function decimal(value: number): string {
   if (value > 0 && value < 0.001) return '<0.001';
   return value.toLocaleString('en-US', { minimumFractionDigits: 3, maximumFractionDigits: 3 });

@@ -26,7 +26,7 @@ export function addListenCommand(webhook: Command): void {
   perform(listen, forwardEvents);
 }
 
-/** Forwards each event once: a program under development misses what it does not accept. */
+/** Forwards each event once, without retries: a program under development misses an event that it refuses. */
 async function forwardEvents(session: Session, flags: ListenFlags, url: string): Promise<void> {
   using interruption = watchForInterruption();
   const { signal } = interruption;

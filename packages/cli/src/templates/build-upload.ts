@@ -13,8 +13,8 @@ const ORDINARY_BYTES = 256 * MEBIBYTE;
 const RESERVE = 1.1;
 
 /**
- * Stores files for a build as artifacts, by way of sandboxes without a network. Disposing deletes all of them: the build
- * keeps what it has read.
+ * Stores files for a build as artifacts, by way of sandboxes without a network. Disposing deletes all of them: the
+ * build keeps what it has read.
  */
 export class BuildUpload implements AsyncDisposable {
   readonly #cloche: Cloche;

@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { ArchiveFile, type ImageConfig, ImageError, ownPlatform, readImage } from '@cloche/image-archive';
 import { CliError } from '../cli-error.ts';
 
-/** Platforms that a service can have; only the service knows its own. The images of one archive have the same settings. */
+/**
+ * Platforms that a service can have; only the service knows its own. The images of one archive have the same settings.
+ */
 const PLATFORMS = new Set([ownPlatform(), 'linux/amd64', 'linux/arm64']);
 
 /** Reads the settings of the image in an archive, and so finds a wrong file before it is uploaded. */

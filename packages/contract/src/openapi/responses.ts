@@ -60,7 +60,9 @@ function errorResponses(operation: Operation, components: Components): Json {
   );
 }
 
-/** Returns the error catalogue: what each code means, whether to repeat the request, and the schema of its `details`. */
+/**
+ * Returns the error catalogue: what each code means, whether to repeat the request, and the schema of its `details`.
+ */
 export function errorCatalogue(components: Components): Json {
   return Object.fromEntries(
     Object.entries(ERRORS).map(([code, { status, retryable, details, summary }]) => [

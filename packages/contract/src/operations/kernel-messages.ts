@@ -6,7 +6,9 @@ import { oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { ContextParams, ContextResponse } from './code-contexts.ts';
 
-/** An event of a run, or what its kernel tells the client. Only the two know what the text means. */
+/**
+ * An event of a run, or a message of its kernel to the client. Only the kernel and the client interpret the message.
+ */
 export const KernelMessageEvent = Type.Union([
   CodeRunEvent,
   Type.Object({ type: Type.Literal('message'), data: Type.String() }),

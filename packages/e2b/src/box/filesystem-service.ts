@@ -127,7 +127,7 @@ async function findChanged(session: BoxSession, change: FileEvent, user: User): 
   return 'path' in change.data ? findEntry(session, change.data.path, user) : undefined;
 }
 
-/** Names are relative to the watched directory. Undefined for what E2B has no event of. */
+/** Returns E2B's event for a change; undefined if E2B has none. Names are relative to the watched directory. */
 function eventOf({ type, data }: FileEvent, directory: string): FilesystemEvent | undefined {
   const event = EVENTS[type];
   if (event === undefined || !('path' in data)) return undefined;

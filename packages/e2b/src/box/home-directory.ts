@@ -2,12 +2,12 @@ import type { Language } from '@cloche/contract';
 import { E2bError } from '../e2b-error.ts';
 import { type BoxSession, pathOf } from './box-session.ts';
 
-/** Contexts that are remembered. One that was forgotten is moved again, which does no harm. */
+/** Most contexts that are remembered. A forgotten context is moved again, which does no harm. */
 const REMEMBERED = 10_000;
 
 /**
- * Moves contexts to the directory where E2B's clients expect their code: the home of the user. A context of `/v1` begins in
- * `/workspace`. A kernel that was replaced begins there again, unless its client restarted it.
+ * Moves contexts to the directory where E2B's clients expect their code: the home of the user. A context of `/v1`
+ * begins in `/workspace`. A kernel that was replaced begins there again, unless its client restarted it.
  */
 export class HomeDirectory {
   /** By sandbox and context, or language for the default context. In the order of their first use. */

@@ -11,7 +11,7 @@ import { resultsOf } from './e2b-result.ts';
 import { changeDirectory, HomeDirectory } from './home-directory.ts';
 import { setVariables } from './variables-of-run.ts';
 
-/** The client ends a run by hanging up. This only bounds one whose client stays. */
+/** Longest run. A client normally ends its run by closing the connection; this limit is for one that does not. */
 const LONGEST_RUN_MS = 600_000;
 const LANGUAGES: Readonly<Record<string, Language>> = {
   python: 'python',
@@ -58,7 +58,8 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
   app.post<{ Body: ExecuteBody }>('/execute', { schema: EXECUTE_SCHEMA }, async (request, reply) => {
     const session = sessionOf(request, deps);
     const stop = new AbortController();
-    // The connection is used again, so its own listeners would add up.
+    // The listener is added to the response, because the connection is reused and would collect a listener for each
+    // run.
     reply.raw.once('close', () => stop.abort());
     const events = await begun(execute(session, home, request.body, stop.signal));
     return reply.type('application/x-ndjson').send(Readable.from(joined(lines(events))));
@@ -122,12 +123,12 @@ async function* execute(
   try {
     yield* cloche.stream('streamCode', { params: { sandboxId }, body, signal });
   } finally {
-    // Fails if the run has ended the sandbox or its context, and then no variable is left.
+    // Fails if the run has ended the sandbox or its context. Then there is nothing to restore.
     await restore?.().catch(() => undefined);
   }
 }
 
-/** Waits for the first event, so that a run that is refused has a status of its own. */
+/** Waits for the first event, so that the response to a refused run has an error status. */
 async function begun(events: AsyncGenerator<CodeRunEvent>): Promise<AsyncGenerator<CodeRunEvent>> {
   const first = await events.next();
   return (async function* () {

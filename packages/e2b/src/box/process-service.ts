@@ -16,12 +16,15 @@ import { type BoxSession, basicUser, openSession, pathOf, userOf } from './box-s
 import { answering, streaming } from './connect-error.ts';
 import { findProcess, processIdOf } from './process-ids.ts';
 
-/** Seconds of silence after which a client wants a sign of life; it names its own in this field. */
+/** Request header in which a client names the seconds of silence after which it expects a `keepalive` event. */
 const KEEP_ALIVE_FIELD = 'keepalive-ping-interval';
 const SECOND_MS = 1000;
 const SHORTEST_KEEP_ALIVE_S = 1;
 const DEFAULT_KEEP_ALIVE_S = 90;
-/** Begins the command of a terminal, because a command of `/v1` does not tell later whether it has one. */
+/**
+ * Prefix of the command of a terminal. It marks the command, because `/v1` does not return later whether a command has
+ * a terminal.
+ */
 const TERMINAL_COMMAND = ['/usr/bin/env', 'CLOCHE_TERMINAL=e2b'];
 const ENCODER = new TextEncoder();
 
@@ -111,13 +114,16 @@ function sizeOf(pty: PTY | undefined): { cols: number; rows: number } {
   throw new ConnectError('The size of the terminal is missing: give cols and rows.', Code.InvalidArgument);
 }
 
-/** Returns what is typed or written: both reach a command by its standard input. */
+/** Returns the bytes of an input, which is typed or written. Both go to the standard input of the command. */
 function inputOf(input: ProcessInput | undefined): Uint8Array {
   if (input?.input.value) return input.input.value;
   throw new ConnectError('The input is missing: give stdin or pty.', Code.InvalidArgument);
 }
 
-/** Yields `start`, the output so far and to come, `end`, and a sign of life whenever nothing else was sent for a while. */
+/**
+ * Yields `start`, the output so far and from now on, and `end`. Yields `keepalive` whenever there was no other event
+ * for a while.
+ */
 async function* eventsOf(command: Command, context: HandlerContext): AsyncGenerator<{ event: ProcessEvent }> {
   yield { event: eventOf({ case: 'start', value: { pid: processIdOf(command.id) } }) };
   const events = command.events({ signal: context.signal })[Symbol.asyncIterator]();
@@ -154,7 +160,7 @@ function eventOf(event: EventInit & object): ProcessEvent {
   return create(ProcessEventSchema, { event });
 }
 
-/** Notes of the service, such as that output was dropped, are shown where people look for errors. */
+/** Converts an entry of the log. Notes of the service, for example about dropped output, become standard error. */
 function outputOf({ stream, data }: CommandLogEntry, isTerminal: boolean): ProcessEvent {
   const where = isTerminal ? 'pty' : stream === 'stdout' ? 'stdout' : 'stderr';
   const output = { case: where, value: ENCODER.encode(data) } as const;

@@ -3,7 +3,7 @@ import { E2bError } from '../e2b-error.ts';
 import type { BoxSession } from './box-session.ts';
 
 export type Variables = Readonly<Record<string, string>>;
-/** Values of variables before a run. Null for one that was not set. */
+/** Values of variables before a run; null for a variable that was not set. */
 type Earlier = Readonly<Record<string, string | null>>;
 
 interface Target {
@@ -12,8 +12,8 @@ interface Target {
 }
 
 /**
- * Sets environment variables of a context, and returns a function that gives them their earlier values. A context runs one
- * piece of code after the other, but a run of another client may come between.
+ * Sets environment variables of a context. Returns a function that restores their earlier values. A context runs one
+ * piece of code after another, but runs of other clients may come in between.
  *
  * @throws E2bError 400 for a name or a value that the language refuses.
  */
@@ -35,7 +35,10 @@ async function run({ cloche, sandboxId }: BoxSession, target: Target, code: stri
   return run.stdout;
 }
 
-/** Returns code that sets or removes variables and leaves no name behind. It prints the earlier values if `tells`. */
+/**
+ * Returns code that sets or removes variables without defining a name in the context. With `tells`, it also prints the
+ * earlier values.
+ */
 function assigning(language: Language, variables: Earlier, tells: boolean): string {
   const values = JSON.stringify(JSON.stringify(variables));
   return language === 'python' ? inPython(values, tells) : inJavaScript(values, tells);

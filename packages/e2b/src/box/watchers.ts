@@ -6,7 +6,7 @@ import type { FilesystemEvent } from '../generated/filesystem/filesystem_pb.js';
 /** Watchers of one sandbox, and events of one watcher that wait to be taken. */
 const PER_SANDBOX = 32;
 const EVENTS = 10_000;
-/** A watcher whose events nobody takes for this long ends. */
+/** A watcher ends when no client has read its events for this time. */
 const IDLE_MS = 10 * 60_000;
 
 interface Watcher {
@@ -18,8 +18,8 @@ interface Watcher {
 }
 
 /**
- * Watches that a client polls. They live in this server alone: a client that reaches another one is told that there is no
- * such watcher, and opens it again.
+ * Watches of directories that clients poll. They exist only in this server: on another server the watcher is unknown,
+ * and the client opens it again.
  */
 export class Watchers {
   readonly #watchers = new Map<string, Watcher>();

@@ -4,7 +4,7 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { loopbackClient } from '../loopback-client.ts';
 
-/** A key as E2B writes its own. */
+/** Form of E2B's own keys. */
 const E2B_FORM = /^e2b_((?:[0-9a-f]{2})+)$/;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 
@@ -18,8 +18,8 @@ export function keyOf({ headers }: Pick<FastifyRequest, 'headers'>): string {
 }
 
 /**
- * Returns the key that hexadecimal digits spell: some clients send no key that does not look like one of E2B. A key whose digits
- * spell no text is of this form by itself.
+ * Decodes a key that was written in hexadecimal digits, because some clients send only keys that look like E2B's. A key
+ * whose digits do not decode to text is returned unchanged.
  */
 function plainKey(key: string): string {
   const [, digits = ''] = E2B_FORM.exec(key) ?? [];

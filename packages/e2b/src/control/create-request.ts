@@ -3,7 +3,7 @@ import { E2bError } from '../e2b-error.ts';
 import { slugOf } from './template-name.ts';
 
 const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
-/** Features of E2B that would be lost in silence. */
+/** Features of E2B that Cloche would otherwise ignore silently. */
 const NOT_YET = ['autoPause', 'autoPauseMemory', 'mcp', 'iam', 'volumeMounts'] as const;
 
 interface Network {

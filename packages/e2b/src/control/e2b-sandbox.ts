@@ -2,9 +2,9 @@ import type { SandboxInfo } from '@cloche/sdk';
 import { issueAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 
-/** The newest version of E2B's daemon in a sandbox all of whose calls are answered. Newer ones store labels of files. */
+/** Newest version of E2B's daemon whose calls are all answered. Newer versions also store labels of files. */
 export const ENVD_VERSION = '0.6.1';
-/** A field that E2B's clients require and nothing uses. */
+/** Value of a field that E2B's clients require but do not use. */
 const CLIENT_ID = 'cloche';
 
 type Issuer = Pick<E2bDeps, 'seal' | 'previews'>;
@@ -18,7 +18,7 @@ export function connection(sandbox: SandboxInfo, apiKey: string, { seal, preview
     clientID: CLIENT_ID,
     envdVersion: ENVD_VERSION,
     envdAccessToken: token,
-    // The code interpreter's clients send this one for contexts.
+    // The clients of the code interpreter send this token for contexts.
     trafficAccessToken: token,
     // For `getHost`.
     domain: previews.domain(),

@@ -5,7 +5,7 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { loopbackClient } from '../loopback-client.ts';
 
-/** Previews that are remembered. One that was forgotten lives on, and another one is opened. */
+/** Most previews that are remembered. A forgotten preview stays open, and the next request opens another one. */
 const REMEMBERED = 10_000;
 
 export interface OpenPreview {
@@ -42,7 +42,7 @@ export class PortPreviews {
     return this.#open.get(name) ?? this.#remember(name, this.#create(access, port));
   }
 
-  /** Lets the next request look whether the preview still exists. */
+  /** Makes the next request check whether the preview still exists. */
   suspect({ id }: OpenPreview): void {
     this.#suspects.add(id);
   }

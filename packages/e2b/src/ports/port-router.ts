@@ -8,8 +8,8 @@ import { type OpenPreview, PortPreviews } from './port-previews.ts';
 
 const TOKEN_HEADER = 'e2b-traffic-access-token';
 /**
- * Label of a host that `getHost` names: the port and the id of the sandbox. A hyphen may replace the underscore, for which Python
- * accepts no wildcard certificate.
+ * Label of a host that `getHost` names: the port and the id of the sandbox. A hyphen may replace the underscore, for
+ * which Python accepts no wildcard certificate.
  */
 const LABEL = /^(\d{1,5})-sbx[_-]([0-9a-z]+)$/;
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Resources } from '@cloche/contract';
 import { E2bError } from '../e2b-error.ts';
 
-/** What a client says of a build before it sends the steps. */
+/** Parameters of a build that a client sends before the steps. */
 export interface BuildRequest {
   /** Names the build. The last step of its recipe has it, so that every server finds the build. */
   readonly name: string;

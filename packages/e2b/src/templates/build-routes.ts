@@ -125,7 +125,7 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
   );
 }
 
-/** Registers the URL that a client sends files to. Its token is all that the client proves. */
+/** Registers the URL to which a client uploads files. The token in the URL is the only authentication. */
 async function uploadRoute(app: FastifyInstance, files: TemplateFiles, deps: E2bDeps): Promise<void> {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
@@ -144,7 +144,7 @@ function sizeOf({ headers }: FastifyRequest): number {
   throw new E2bError(413, `The files of one COPY have at most ${UPLOAD_BYTES} bytes, packed.`);
 }
 
-/** @throws E2bError 403 for a template of all organizations, which nobody but the operator builds. */
+/** @throws E2bError 403 for a curated template, which only the operator can build */
 async function requireOwn({ templates }: Cloche, slug: string): Promise<void> {
   const found = (await templates.list()).find((each) => each.slug === slug || each.id === slug);
   if (!found || found.orgId !== undefined) return;

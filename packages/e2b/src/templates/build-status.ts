@@ -3,7 +3,7 @@ import type { Cloche } from '@cloche/sdk';
 import { E2bError } from '../e2b-error.ts';
 import { markOf, readBuildId } from './build-id.ts';
 
-/** Entries of one answer. The clients read on until an answer has none. */
+/** Most entries in one response. Clients request further entries until a response has none. */
 const MOST_ENTRIES = 100;
 const STATUSES: Readonly<Record<TemplateBuildStatus, string>> = {
   queued: 'waiting',

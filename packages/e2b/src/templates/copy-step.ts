@@ -11,7 +11,10 @@ export interface Copy {
   readonly cwd: string;
 }
 
-/** Of a directory, copies what it contains. The target of a file is a directory if it exists as one or ends with a slash. */
+/**
+ * Copies a file, or the content of a directory. The target of a file is a directory if it exists as one or ends with a
+ * slash.
+ */
 const PLACE = `set -e
 unpacked=$ARCHIVE.d
 mkdir "$unpacked"
@@ -43,7 +46,9 @@ export function copySteps({ args, artifactId, user, cwd }: Copy, number: number)
   return [{ files: [{ path: archive, mode: '0600', artifactId }] }, { as: 'root', cwd: '/', run: PLACE, env }];
 }
 
-/** Returns the directories of a pattern before its first part with a wildcard. The client has packed only what matches. */
+/**
+ * Returns the directories of a pattern before its first part with a wildcard. The client has packed only what matches.
+ */
 function fixedPart(source: string): string {
   const parts = posix.normalize(source).split('/');
   const wild = parts.findIndex((part) => /[*?[{\\]/.test(part));

@@ -6,9 +6,9 @@ const FIRST_STATUS = 200;
 const LAST_STATUS = 599;
 
 /**
- * Throws `bad_response` for a final response that a client must not accept, although Node's parser does: one with a status
- * outside of the five classes (RFC 9110, 15), or with a transfer coding other than chunked, which no request of egress
- * accepts and which would be passed on without its name (RFC 9112, 6.1 and 7.4).
+ * Throws `bad_response` for a final response that a client must not accept, although Node's parser does: one with a
+ * status outside of the five classes (RFC 9110, 15), or with a transfer coding other than chunked, which no request of
+ * egress accepts and which would be passed on without its name (RFC 9112, 6.1 and 7.4).
  */
 export function assertAcceptable({ statusCode = 0, headers }: IncomingMessage): void {
   if (statusCode < FIRST_STATUS || statusCode > LAST_STATUS) {

@@ -12,8 +12,9 @@ interface Waiting {
 }
 
 /**
- * Finds values for the requests of one sandbox: with one message at a time, in which requests that wait are asked about
- * together. A request is never answered with what was asked before it came, so a changed secret is in force for it.
+ * Finds the values of secrets for the requests of one sandbox. One message to the server is under way at a time; the
+ * next message combines the questions of all requests that wait. A request never gets an answer to a message that was
+ * sent before the request arrived, so a changed secret applies to it.
  */
 export class SandboxSecrets {
   readonly #sandboxId: string;

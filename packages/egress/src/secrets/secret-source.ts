@@ -5,7 +5,7 @@ import { SecretAnswers, type SecretQuestion, type SecretQuestions } from '@cloch
 import { Compile } from 'typebox/compile';
 import { EgressError } from '../upstream/egress-error.ts';
 
-/** Time for an answer, within which a server can also start again. */
+/** Longest time for an answer. It is long enough for the server to restart. */
 const ANSWER_MS = 8000;
 const RETRY_MS = 100;
 /** Questions that are asked at a time, each about one sandbox. */
@@ -15,7 +15,7 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 const answers = Compile(SecretAnswers);
 
-/** Finds the values for placeholders. Rejects with an `EgressError` if it cannot find out. */
+/** Finds the values for placeholders. Rejects with an `EgressError` if the server cannot be asked. */
 export interface SecretSource {
   /** Returns a value for each question, in their order; undefined for a placeholder that stays as it is. */
   find(questions: SecretQuestions, signal: AbortSignal): Promise<(string | undefined)[]>;

@@ -8,7 +8,7 @@ export interface ShareLimits {
 export interface HeldItem {
   /** Ends the item. Called at most once, when the share needs the place for another source. */
   evict(): void;
-  /** Whether its end would hardly be noticed. Idle items are evicted first, the oldest one before others. */
+  /** Whether the item is idle. Idle items are evicted first, the oldest of them before others. */
   readonly isIdle?: boolean;
 }
 

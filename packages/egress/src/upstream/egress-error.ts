@@ -1,7 +1,7 @@
 /**
  * `denied`: by the policy or a closed range. `name_not_found`, `unreachable`, `timeout`, `untrusted` (certificate): the
- * server could not be reached. `busy`: the sandbox has used up its share of connections. `bad_response`: the server sent
- * what no client may accept. `secrets`: the values of the request's secrets could not be found out.
+ * server could not be reached. `busy`: the sandbox has used up its share of connections. `bad_response`: the server
+ * sent what no client may accept. `secrets`: the values of the request's secrets could not be found out.
  */
 export type EgressFailure =
   | 'denied'

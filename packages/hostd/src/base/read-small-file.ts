@@ -1,9 +1,11 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** Larger than the files of a control group or a network link. */
+/** Shared by all reads. No file of a control group or a network link is larger. */
 const buffer = Buffer.alloc(16 * 1024);
 
-/** Returns the beginning of a file of `/proc` or `/sys`. Half as expensive as `readFileSync`: one read, no allocation. */
+/**
+ * Returns the beginning of a file of `/proc` or `/sys`. Half as expensive as `readFileSync`: one read, no allocation.
+ */
 export function readSmallFile(path: string): string {
   const fd = openSync(path, 'r');
   try {

@@ -38,7 +38,7 @@ export interface CapturesDeps {
   log: Logger;
 }
 
-/** Makes template versions of what instances have written to their disks. */
+/** Makes template versions from the files that instances have written to their disks. */
 export class Captures {
   readonly #host: CapturesDeps;
   readonly #stopping = new AbortController();
@@ -65,7 +65,8 @@ export class Captures {
         const layers = layersBelow(version, request.root);
         const digest = await this.#captureLayer(key, living, request, signal);
         const folder = request.root === 'image' ? '/image' : '/';
-        // Synchronous from the layer on, so that no removal of unused layers comes between.
+        // The version is added right after its layer was published, without I/O in between, so that the layer is not
+        // removed as unused.
         return captured.add({
           purpose: request.purpose,
           manifest: request.manifest,

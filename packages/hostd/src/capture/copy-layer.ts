@@ -9,9 +9,12 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { Copied, CopyOfRanges } from './copy-ranges.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
-/** Smallest hole that is kept. */
+/** Size of a block. A block of zeros is not written, so it becomes a hole in the file. */
 const BLOCK_BYTES = 64 * 1024;
-/** From here on, what sandboxes compute comes before the rest of a large layer. */
+/**
+ * Bytes that are copied at normal priority. The thread then lowers its priority, so that the rest of a large layer
+ * yields the processors to sandboxes.
+ */
 const PROMPT_BYTES = 32 * 1024 * 1024;
 const NICENESS = 10;
 

@@ -3,14 +3,17 @@ import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
 import type { CapturedVersions } from '../storage/captured-versions.ts';
 
-/** Attempts to empty the pool of a version, and the pause after each: an instance may be in the making. */
+/**
+ * Attempts to empty the pool of a version, and the pause after each. One attempt is not enough while the pool is
+ * launching an instance of the version.
+ */
 const ATTEMPTS = 20;
 const PAUSE_MS = 100;
 
 export interface VersionRemovalDeps {
   records: InstanceRecords;
   captured: CapturedVersions;
-  /** Removes the instances of retired versions that were launched ahead, and launches no others. */
+  /** Removes the unclaimed instances of retired versions from the pool. The pool launches no further ones. */
   emptyPool: () => Promise<void>;
 }
 
@@ -23,9 +26,9 @@ export class VersionRemoval {
   }
 
   /**
-   * Removes a version, with the instances of it that were launched ahead. Versions that have layers of it keep them.
-   * Idempotent. Throws `version_in_use` while a sandbox has an instance of it, or if it was made again after `madeAt`, and
-   * then the version is as before.
+   * Removes a version and its unclaimed instances. Other versions that share its layers keep these. Idempotent. Throws
+   * `version_in_use` while a sandbox has an instance of the version, or if the version was made again after `madeAt`.
+   * After an error the version is unchanged.
    */
   async remove(id: string, madeAt = this.#deps.captured.madeAt(id) ?? 0): Promise<void> {
     const { captured, emptyPool } = this.#deps;
@@ -43,7 +46,7 @@ export class VersionRemoval {
     captured.remove(id);
   }
 
-  /** Removes the snapshots that were not used for so long. */
+  /** Removes the snapshots that were not used for `retentionMs`. */
   async removeUnused(retentionMs: number): Promise<void> {
     for (const id of this.#deps.captured.snapshotsUnusedSince(Date.now() - retentionMs)) {
       if (this.#users(id).length === 0) await this.remove(id);
@@ -59,7 +62,7 @@ export class VersionRemoval {
     if (this.#users(id).some((status) => status === 'live' || status === 'ending')) throw inUse(id);
   }
 
-  /** Returns the state of each instance that runs, or is to run, on a version. */
+  /** Returns the status of each instance of a version, including instances that are still being launched. */
   #users(id: string): string[] {
     const { records } = this.#deps;
     return records.keys().flatMap((key) => {

@@ -3,37 +3,37 @@ import { readSmallFile } from '../base/read-small-file.ts';
 import { errorCode } from '../kernel/libc.ts';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 
-/** The group, below an instance's own, of what its limits are for, and what the kernel's counters mean there. */
+/** The control group below an instance's group to which the sandbox's limits apply, and how to read its counters. */
 export interface LimitedGroup {
   readonly name: string;
   /**
-   * Kind of memory that counts as used. `unreclaimable`: everything but cached files, which the kernel drops when memory is
-   * short. `shared`: shared memory, in which gVisor keeps the memory of its guest.
+   * Kind of memory that counts as used. `unreclaimable`: everything but cached files, which the kernel drops when
+   * memory is short. `shared`: shared memory, in which gVisor keeps the memory of its guest.
    */
   readonly memory: 'unreclaimable' | 'shared';
-  /** Whether the processes of the group are those of the sandbox. */
+  /** Whether the group's process counter counts the processes of the sandbox. With gVisor it counts gVisor's own. */
   readonly countsProcesses: boolean;
 }
 
-/** The group of an instance itself, with those of its agent and of its processes below. */
+/** The group of a whole instance, which contains the groups of its agent and of its kernels. */
 export const WHOLE_GROUP: LimitedGroup = { name: '', memory: 'unreclaimable', countsProcesses: false };
 
 /** Resources that a group occupies now. */
 export interface Occupied {
   memoryBytes: number;
-  /** Processes and threads. Absent where the group's are not those of the sandbox. */
+  /** Processes and threads. Absent where the group does not count those of the sandbox. */
   processes?: number;
 }
 
 interface Files {
   readonly usage: string;
-  /** Beginning of the names of `memory.stat` that include all groups below. */
+  /** Prefix of the names in `memory.stat` whose values include all groups below. */
   readonly prefix: string;
   readonly memoryDir: string;
   readonly pidsDir: string;
 }
 
-/** Reads from the control groups of an installation what its instances occupy. */
+/** Reads the memory and the processes of instances from the control groups of an installation. */
 export class GroupUsage {
   readonly #files: Files;
   readonly #group: LimitedGroup;

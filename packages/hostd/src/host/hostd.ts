@@ -69,7 +69,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const remove = (key: InstanceKey) => removeInstance(key, host);
   const demand = new Demand();
   const { waitingInstanceBytes } = host.runtime;
-  // A given size counts instances, whatever each of them holds.
+  // A configured size is a number of instances, so each instance then takes one place, whatever its memory.
   const places = new PoolPlaces(config.pool.size === undefined ? waitingInstanceBytes : Number.POSITIVE_INFINITY);
   const maker = new PooledInstances({ ...host, launcher, templates, places, removeInstance: remove });
   const size = config.pool.size ?? defaultPoolSize(waitingInstanceBytes);
@@ -120,7 +120,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
     cacheUse.note(guestUse(basename(config.guestDir)));
     const lives = records.keys().map((key) => records.read(key));
     const ids = lives.flatMap((record) => (record && 'templateVersionId' in record ? [record.templateVersionId] : []));
-    // A version built on the host is needed as long as one is made from it.
+    // `find` records the use. A version built on the host stays in use while a captured version is based on it.
     for (const id of new Set([...ids, ...captured.bases()])) await templates.find(id);
     await removal.removeUnused(config.cacheRetentionMs);
     captured.removeUnusedLayers();
@@ -140,7 +140,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       sweeping.abort();
       instances.abortLaunches();
       captures.abort();
-      // A fork into a sandbox that has ended meanwhile would hold its request, and so the next hostd, for five seconds.
+      // Kernels are closed together with the requests: a fork into a sandbox that has just ended would keep its request
+      // open for five seconds, and so delay the next hostd.
       await Promise.all([app.close(), host.kernels.close()]);
       tidying.stop();
       scheduler.close();

@@ -106,8 +106,8 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
 }
 
 /**
- * Returns the denied addresses of each sandbox whose datagrams flow, by slot. A sandbox that died meanwhile is removed
- * by the sweep.
+ * Returns the denied addresses of each sandbox that may send datagrams, by slot. The sweep removes a sandbox that has
+ * died since its record was written.
  */
 function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
   const living = new Map<number, string[]>();

@@ -39,8 +39,8 @@ const claimed = {
   generation: Type.Integer(),
   ...running,
   /**
-   * Resources that the instance had used before a sandbox claimed it. Absent if the instance was launched for its sandbox,
-   * and in records of an earlier release.
+   * Resources that the instance had used before a sandbox claimed it. Absent if the instance was launched for its
+   * sandbox, and in records of an earlier release.
    */
   usedBefore: Type.Optional(Counters),
   /** Absent in records of an earlier release, which had no gated networks. */

@@ -73,13 +73,13 @@ export class Instances {
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) return { ...this.#describe(key, living), ...UNKNOWN };
-      // The remains of an instance that died and was not swept yet.
+      // An instance of this name may have died without being swept yet.
       if (records.read(key)) await removeInstance(key);
 
       const { templateVersionId } = spec.source;
       const template = await templates.find(templateVersionId);
       if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
-      // Now, so that the zygote is loaded by the time the first kernel is requested.
+      // Called before the first kernel is requested, so that the zygote is loaded by then.
       kernels.prepare(template);
       const startedAt = performance.now();
       const claimed = await this.#claim(name, spec, signal);
@@ -91,9 +91,9 @@ export class Instances {
   }
 
   /**
-   * Resolves when the instance is killed and no longer listed. `gone` resolves when nothing of the instance is left on
-   * the host; from here on hostd is responsible for that. Idempotent; a launch under way is aborted and undone first.
-   * `use` is undefined if the instance was not alive any more.
+   * Kills the instance. Resolves when it is no longer listed; `gone` resolves when nothing of it is left on the host.
+   * The caller need not wait for `gone`: hostd completes the removal. Idempotent; a launch under way is aborted and
+   * undone first. `use` is undefined if the instance was not alive any more.
    */
   async stop(name: InstanceName): Promise<{ gone: Promise<void>; use: InstanceUse | undefined }> {
     const { records, cgroups, meter, removeInstance, log } = this.#deps;
@@ -105,9 +105,9 @@ export class Instances {
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) {
-        // The record first: if hostd stops after it, the next sweep kills.
+        // Written first: if hostd stops after this line, the next sweep kills the instance.
         records.write(key, { ...living, status: 'ending' });
-        // Before the kill, because the kernel removes the link soon after the last process.
+        // Read before the kill, because the kernel removes the link soon after the last process.
         const traffic = meter.trafficOf(living);
         cgroups.kill(key);
         use = meter.useOf(key, living, traffic);
@@ -201,7 +201,7 @@ export class Instances {
   }
 
   /**
-   * Removes the remains of instances that died, of launches whose hostd ended, and of instances that an earlier hostd
+   * Removes what is left of instances that died, of launches whose hostd ended, and of instances that an earlier hostd
    * launched ahead.
    */
   async sweep(): Promise<void> {
@@ -213,7 +213,7 @@ export class Instances {
       if (looks % CHECKS_BEFORE_YIELD === 0) await setImmediate();
       const record = records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
-      // An action under way removes the remains itself.
+      // The action under way removes what is left itself.
       if (this.#actions.isBusy(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
         await this.#actions.run(line, () => removeInstance(key));

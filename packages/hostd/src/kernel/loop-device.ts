@@ -23,8 +23,8 @@ export interface LoopDevice {
 }
 
 /**
- * Attaches a file to a free loop device that detaches after its last user. The device is read-only if the descriptor of
- * the file is. The caller closes `fd`.
+ * Attaches a file to a free loop device. The kernel detaches the file when the device's last user is gone. The device
+ * is read-only if `fileFd` is. The caller closes `fd`.
  */
 export function attachLoopDevice(fileFd: number): LoopDevice {
   const control = openSync('/dev/loop-control', 'r+');
@@ -56,8 +56,8 @@ function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDev
 }
 
 /**
- * Opens the loop device that has the file attached which had that path. The device stays attached until the caller
- * closes the descriptor. Throws if the device has another file by now.
+ * Opens a loop device whose attached file had `path`, even if the file was unlinked since. The file stays attached
+ * until the caller closes the descriptor. Throws if another file, or none, is attached.
  */
 export function openLoopDevice(number: number, path: string): number {
   const fd = openSync(`/dev/loop${number}`, 'r');
@@ -67,12 +67,12 @@ export function openLoopDevice(number: number, path: string): number {
   throw new Error(`/dev/loop${number} does not have ${path} attached`);
 }
 
-/** Discards cached blocks of a device that its mounted file system may have written since. */
+/** Discards the cached blocks of a device, because its mounted file system may have written newer ones. */
 export function refreshDevice(fd: number): void {
   checked(ioctlCall(fd, BLKFLSBUF, null), 'ioctl', 'BLKFLSBUF');
 }
 
-/** Returns whether the loop device still has the file attached that had that path. */
+/** Returns whether the file attached to the loop device had `path`, even if the file was unlinked since. */
 export function isLoopDeviceBackedBy(number: number, path: string): boolean {
   try {
     const backingFile = readFileSync(`/sys/block/loop${number}/loop/backing_file`, 'utf8').trimEnd();

@@ -15,8 +15,8 @@ const RESET_ON_FORK = 1n;
 /** Nanoseconds; 0.1 ms is the shortest slice that the kernel takes. */
 export const SHORT_SLICE_NS = 100_000n;
 /**
- * 3 ms: longer than the short slice, so that a thread with a short one preempts it. No longer, because the kernel owes a
- * thread that waits up to two slices, and pays them before a thread with a short slice runs again.
+ * 3 ms: longer than the short slice, so that a thread with a short one preempts it. No longer, because the kernel owes
+ * a thread that waits up to two slices, and pays them before a thread with a short slice runs again.
  */
 export const LONG_SLICE_NS = 3_000_000n;
 

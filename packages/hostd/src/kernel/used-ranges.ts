@@ -22,8 +22,8 @@ export interface ByteRange {
 }
 
 /**
- * Returns the free parts of its device, in order, as a mounted ext4 file system reports them. The kernel reads them from
- * its maps of free blocks, so no file or folder is visited.
+ * Returns the free parts of its device, in order, as a mounted ext4 file system reports them. The kernel reads them
+ * from its maps of free blocks, so no file or folder is visited.
  *
  * @param fd any file or folder of the file system
  * @throws RangeError for more than `maxRanges` parts
@@ -57,8 +57,8 @@ export async function freeRanges(fd: number, maxRanges: number): Promise<ByteRan
 }
 
 /**
- * Returns what is left of `bytes` without the free ranges. Some kernels leave used blocks out of their report, so what is
- * not reported as free counts as used.
+ * Returns what is left of `bytes` without the free ranges. Some kernels leave used blocks out of their report, so what
+ * is not reported as free counts as used.
  */
 export function withoutRanges(bytes: number, free: readonly ByteRange[]): ByteRange[] {
   const used: ByteRange[] = [];

@@ -161,7 +161,8 @@ export class Launcher {
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(container, undo));
       host.runtime.applyLimits(container);
-      // From here on, the sandbox that has the slot's ids and addresses outlives this hostd.
+      // The slot now belongs to the sandbox's first process, which has its ids and addresses and may outlive this
+      // hostd.
       host.slots.transfer(slot, key, first);
       return first;
     });

@@ -12,8 +12,9 @@ export interface DiskUsage {
 }
 
 /**
- * Returns the use of the disk below the root of the first of these processes whose root is a sandbox's. The sandbox's
- * mounts exist only in the namespaces of its processes. Returns undefined if there is no such process.
+ * Returns the disk usage of a sandbox, read through the first of these processes whose root is the sandbox's root: the
+ * sandbox's mounts exist only in the namespaces of its processes. Returns undefined if none of the processes has such a
+ * root.
  */
 export function diskUsage(pids: Iterable<number>): DiskUsage | undefined {
   for (const pid of pids) {

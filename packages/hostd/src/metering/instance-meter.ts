@@ -9,8 +9,8 @@ const MODE_BEFORE_GATED = 'unrestricted';
 const UNUSED: Counters = { cpuUs: 0, egressBytes: 0, ingressBytes: 0 };
 
 /**
- * Reads from outside what instances have used. The kernel counts, so the counters outlive hostd and egress, and neither
- * a counter nor its reading costs a process of the sandbox anything.
+ * Reads the resource counters of instances from the kernel. The kernel keeps them, so they outlive hostd and egress,
+ * and reading them costs the sandbox no processor time.
  */
 export class InstanceMeter {
   readonly #installationId: string;

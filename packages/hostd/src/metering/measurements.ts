@@ -10,9 +10,14 @@ export const SAMPLE_INTERVAL_MS = 10_000;
 const TICK_MS = 1000;
 /** Readings before hostd does other work; each takes about 0.1 ms. */
 const READINGS_BEFORE_YIELD = 8;
-/** Shortest time over which the use of the processor is an average: fifty ticks of a kernel that counts 250 a second. */
+/**
+ * Shortest time over which the use of the processor is an average: fifty ticks of a kernel that counts 250 a second.
+ */
 const SHORTEST_SPAN_MS = 200;
-/** Age after which a reading by a caller becomes the beginning of the next caller's average. */
+/**
+ * Minimum age at which a request on demand replaces the reading that the next one averages from, so that frequent
+ * requests do not shorten the average.
+ */
 const FRESH_MS = 1000;
 
 /** Processor time at a moment, from which an average begins. */
@@ -24,7 +29,7 @@ interface Mark {
 interface Observed {
   readonly series: MeasurementSeries;
   nextSampleMs: number;
-  /** Beginning of the next sample's average, and of the next caller's. */
+  /** Readings from which the next sample's average and the next request's average begin. */
   lastSample: Mark;
   lastCall: Mark;
 }
@@ -118,7 +123,9 @@ export class Measurements {
     return this.#observed.get(key)?.series.since(Math.max(fromMs, hourAgo)) ?? [];
   }
 
-  /** An instance that was seen for the first time just now has no time yet to average over. */
+  /**
+   * Waits until each instance can be averaged over `SHORTEST_SPAN_MS`, which an instance first seen just now cannot.
+   */
   async #untilSpansAreLongEnough(keys: readonly InstanceKey[]): Promise<void> {
     const { elapsedMs } = this.#deps;
     for (const [index, key] of keys.entries()) {

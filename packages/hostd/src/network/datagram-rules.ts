@@ -27,8 +27,8 @@ export function datagramCommands(verb: 'add' | 'delete', table: string, sandbox:
 }
 
 /**
- * Returns the chains for what the kernel forwards from and to gated sandboxes. TCP and look-ups arrive here only while
- * the rules that redirect them to egress are missing. Other chains jump here for traffic from and to the gated links.
+ * Returns the chains for forwarded traffic from and to gated sandboxes. TCP and DNS queries reach these chains only
+ * while the rules that redirect them to egress are missing. Other chains jump here for traffic of the gated links.
  */
 export function datagramChains(): string {
   return `

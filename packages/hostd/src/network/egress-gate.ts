@@ -177,13 +177,14 @@ export class EgressGate {
       this.#log?.warn({ operation: 'reach egress', outcome: 'gone' });
     } finally {
       cut.abort();
-      // Callers that wait for the first answer keep their promise; after a connection ends, callers get a new one.
+      // Callers that wait for the first connection keep waiting for it. Callers after a lost connection wait for the
+      // next one.
       if (this.#isSynchronized) this.#ready = Promise.withResolvers();
       this.#isSynchronized = false;
     }
   }
 
-  /** An egress of another release is treated as absent: it keeps the policies that it has, and is restarted soon. */
+  /** Treats an egress of another release as absent: that egress keeps its policies and will be restarted soon. */
   #requireSameVersion(version: number): void {
     const refused = version === EGRESS_PROTOCOL_VERSION ? undefined : version;
     if (refused !== undefined && refused !== this.#refusedVersion) {

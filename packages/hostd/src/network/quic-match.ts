@@ -25,15 +25,16 @@ const CONNECTION_ID_LENGTH = '@th,104,8';
 const GQUIC_VERSION_START = '@th,136,16';
 
 /**
- * Matches for each packet that a QUIC connection cannot begin without, in both directions: if a client's first packet
- * is hidden, as in a datagram of several segments, the answer still has the same version in its long header.
+ * Matches packets that every QUIC connection begins with, in both directions. If the rules cannot see a client's first
+ * packet, for example inside a datagram of several segments, the server's answer has the same version in its long
+ * header and is matched.
  *
  * The first bit marks a long header. The second is ignored for known versions, as clients may clear it (RFC 9287).
  */
 export const QUIC_MATCHES: readonly string[] = [
   `meta l4proto udp ${FIRST_BYTE} & 0x80 == 0x80 ${VERSION} { ${VERSIONS.join(', ')} }`,
-  // A client's first packet with an unknown version, until there is an answer: later packets of IPsec and others can
-  // look the same. Version 0 is a server's version negotiation.
+  // Matches a client's first packet with an unknown version, but only before an answer, because later packets of IPsec
+  // and other protocols can look the same. Version 0 is a server's version negotiation.
   `meta l4proto udp ct state new ${FIRST_BYTE} & 0xc0 == 0xc0 ${VERSION} != 0 ${CONNECTION_ID_LENGTH} 8-20 udp length >= ${MIN_INITIAL_BYTES}`,
   // gQUIC up to Q043, which LiteSpeed still serves: flags for a version and a connection id of 8 bytes, then "Q0".
   `meta l4proto udp ${FIRST_BYTE} & 0x8b == 0x09 ${GQUIC_VERSION_START} 0x5130`,

@@ -58,9 +58,10 @@ export class Demand {
   }
 
   /**
-   * Returns how many instances to keep of each kind, at most `size` places in all. A kind's share grows with its requests.
+   * Returns how many instances of each kind to keep ready, so that together they take at most `size` places. A kind's
+   * share grows with its requests.
    *
-   * @param placesOf places that an instance of a version takes
+   * @param placesOf returns the places that one instance of a version takes
    */
   shares(
     size: number,

@@ -1,19 +1,22 @@
 /**
- * Memory of an instance that loads Python itself, measured: 103 to 105 MB in its control group, of which those of curated
- * templates have 15 to 18 MB. Counted until an instance of the version has been measured, which may have warm imports.
+ * Estimated memory of a waiting instance that loads Python itself. Used until an instance of the version has been
+ * measured, because warm imports can make it larger. Measured: 103 to 105 MB in the control group, where an instance of
+ * a curated template has 15 to 18 MB.
  */
 const OWN_ZYGOTE_BYTES = 100 * 1024 * 1024;
 
 /**
- * Counts how many places of the pool an instance of each version takes. The default pool has as many places as instances of
- * curated templates fit into its share of the memory. An instance that loads Python itself holds as much as several of them.
+ * Converts the memory of waiting instances to places of the pool. An instance of a curated template takes one place. An
+ * instance that loads Python itself needs several times the memory and takes as many places.
  */
 export class PoolPlaces {
   readonly #placeBytes: number;
-  /** Most memory that an instance of the version held while it waited; only of versions that load Python themselves. */
+  /**
+   * Largest memory of a waiting instance, by version. Contains only versions whose instances load Python themselves.
+   */
   readonly #heldBytes = new Map<string, number>();
 
-  /** @param placeBytes memory of one place; `Infinity` where instances are counted, and not their memory */
+  /** @param placeBytes memory of one place; `Infinity` makes each instance take one place */
   constructor(placeBytes: number) {
     this.#placeBytes = placeBytes;
   }
@@ -36,7 +39,7 @@ export class PoolPlaces {
     this.#heldBytes.set(templateVersionId, Math.max(heldBytes, this.#heldBytes.get(templateVersionId) ?? 0));
   }
 
-  /** Forgets all versions but those. */
+  /** Forgets all versions except these. */
   keep(templateVersionIds: ReadonlySet<string>): void {
     for (const id of this.#heldBytes.keys()) if (!templateVersionIds.has(id)) this.#heldBytes.delete(id);
   }

@@ -67,7 +67,7 @@ export class PooledInstances implements PoolMaker {
       // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, running);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
-      // Each of them loads Python itself, and must not delay a sandbox, however many wait.
+      // An instance that loads Python itself gets the lowest priority, so that many of them do not delay sandboxes.
       if (hasOwnZygote(template)) processor.setPriority(key, 'waiting');
     } catch (error) {
       await this.remove(key);
@@ -116,7 +116,7 @@ export class PooledInstances implements PoolMaker {
     places.keep(new Set(templates.listCaptured().map(({ id }) => id)));
     for (const key of records.keys()) {
       const record = records.read(key);
-      // Those of other versions hold what a place has.
+      // Instances of other versions always take one place, so they need no measurement.
       if (record?.status !== 'pooled' || !places.hasOwnZygote(record.templateVersionId)) continue;
       places.note(record.templateVersionId, instanceUsage.read(key)?.memoryBytes ?? 0);
     }

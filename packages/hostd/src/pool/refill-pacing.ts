@@ -1,6 +1,6 @@
-/** Launches ahead start after this long without a claim, so that they take no time from a burst of claims. */
+/** Launches ahead start after this time without a claim, so that they do not slow down a burst of claims. */
 const QUIET_MS = 25;
-/** Longest time that launches ahead wait, however many claims follow. */
+/** Longest time that launches ahead are delayed, however many claims follow. */
 const PATIENCE_MS = 250;
 const NEVER = { first: Number.NEGATIVE_INFINITY, last: Number.NEGATIVE_INFINITY };
 
@@ -35,15 +35,15 @@ export class RefillPacing {
   }
 
   /**
-   * Returns the longest time until launches ahead are no longer suspended. It is bounded because requests of their own
-   * launches never end while the pool is empty.
+   * Returns the longest time until launches ahead are no longer suspended. The time is bounded because, while the pool
+   * is empty, every request is a launch of its own, and there may always be one under way.
    */
   suspendedMs(): number {
     if (this.#requested === 0) return 0;
     return Math.max(0, this.#heldSince + PATIENCE_MS - performance.now());
   }
 
-  /** Returns the time until the last claim is long enough ago. */
+  /** Returns the time until launches ahead may start after the last claims. */
   quietMs(): number {
     const { first, last } = this.#claimed;
     return Math.max(0, Math.min(last + QUIET_MS, first + PATIENCE_MS) - performance.now());

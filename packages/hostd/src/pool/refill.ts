@@ -13,7 +13,7 @@ const MAKE_MS = 30_000;
 const COMING_MS = 500;
 /** Pauses of a kind after failed launches. */
 const PAUSES = { firstMs: 1000, longestMs: 60_000 };
-/** Surplus over its share from which a kind gives up an instance for another kind. */
+/** A kind gives up an instance for another kind only if it has this much more than its share. */
 const TOLERATED_SURPLUS = 0.25;
 
 export interface RefillOptions {
@@ -63,7 +63,7 @@ export class Refill {
     this.#refilled = this.#run(this.#closing.signal);
   }
 
-  /** Ends what is being made and resolves when nothing of it is left. */
+  /** Aborts the launches under way and resolves when they are undone. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the pool is closing'));
     await this.#refilled;
@@ -74,7 +74,7 @@ export class Refill {
     return this.#coming.keys().some((coming) => coming.key === key);
   }
 
-  /** Looks again at what is to do. Call after a change of the ready instances or of the demand. */
+  /** Chooses the next step again. Call it after a change of the ready instances or of the demand. */
   wake(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
@@ -84,7 +84,7 @@ export class Refill {
   noteRequest(id: KindId, { isHit }: { isHit: boolean }): void {
     if (isHit) this.#pacing.noteClaim();
     const isEmptied = !this.#options.ready.has(id);
-    // Later, so that the claim and its answer do not wait for the choice of the next step.
+    // Deferred, so that the claim and its answer do not wait for the choice of the next step.
     setImmediate(() => {
       if (isEmptied) {
         this.#emptied.resolve();
@@ -111,8 +111,8 @@ export class Refill {
   }
 
   /**
-   * Waits for an instance of that kind that is being made and that no other caller waits for. Returns whether one may be
-   * ready.
+   * Waits for an instance of that kind that is being made and that no other caller waits for. Returns whether one may
+   * be ready now.
    */
   async next(id: KindId, signal: AbortSignal): Promise<boolean> {
     const coming = this.#coming.keys().find((one) => one.id === id && !one.isAwaited);
@@ -139,8 +139,8 @@ export class Refill {
   }
 
   /**
-   * Returns the next step: make an instance of the kind with the least of its share, so that each kind has one soon, or
-   * remove an instance that has to make room for it.
+   * Returns the next step: to make an instance of the kind that has the smallest part of its share, so that each kind
+   * soon has one, or, if the pool is full, to remove an instance of a kind that has too many.
    */
   #nextStep(): Step | undefined {
     const { size, lanes, demand, ready, maker } = this.#options;
@@ -153,10 +153,10 @@ export class Refill {
       (sum, [id, count]) => sum + count * placesOf(versionOf(id)),
       0,
     );
-    /** Finds an instance of a kind that has more than its share by that part of it. */
+    /** Finds a ready instance of a kind that exceeds its share by more than this fraction. */
     const surplus = (tolerated: number) =>
       ready.entries().find(([, id]) => (readyCounts.get(id) ?? 0) > (shares.get(id)?.share ?? 0) * (1 + tolerated));
-    // What instances hold has grown since they were made.
+    // The pool can exceed its size: an instance whose memory has grown takes more places than when it was made.
     const excess = taken > size && surplus(0);
     if (excess) return { remove: excess[0], isMissing: false };
     const now = performance.now();
@@ -172,7 +172,8 @@ export class Refill {
     const { kind, isMissing } = poorest;
     const places = placesOf(kind.templateVersionId);
     if (taken + places <= size) return { make: kind, isMissing };
-    // A large instance is not kept out by several small ones, each of which is a small surplus.
+    // The first large instance of a kind may displace small ones although each of their kinds exceeds its share by
+    // little.
     const richest = surplus(places > 1 && poorest.part === 0 ? 0 : TOLERATED_SURPLUS);
     return richest && { remove: richest[0], isMissing };
   }

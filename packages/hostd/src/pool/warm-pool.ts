@@ -23,7 +23,9 @@ export interface PoolState {
   misses: number;
 }
 
-/** Holds finished instances ahead of demand. Each is claimed once, by one sandbox. A refill replaces what was claimed. */
+/**
+ * Holds finished instances ahead of demand. Each is claimed once, by one sandbox. A refill replaces what was claimed.
+ */
 export class WarmPool {
   readonly #size: number;
   readonly #demand: Demand;
@@ -76,19 +78,23 @@ export class WarmPool {
   }
 
   /**
-   * Leaves the processors to a sandbox that is about to claim an instance and computes from its first moment: nothing is
-   * launched ahead for 250 ms, unless a requested kind is missing.
+   * Leaves the processors to a sandbox that is about to claim an instance and computes from its first moment: nothing
+   * is launched ahead for 250 ms, unless a requested kind is missing.
    */
   noteBusyClaim(): void {
     this.#refill.noteBusyClaim();
   }
 
-  /** Suspends the refill until the result is disposed, but not for longer than 250 ms: requested launches come first. */
+  /**
+   * Suspends the refill until the result is disposed, but not for longer than 250 ms: requested launches come first.
+   */
   holdBack(): Disposable {
     return this.#refill.holdBack();
   }
 
-  /** Returns whether the pool owns that instance: finished and unclaimed, being made, being claimed or being removed. */
+  /**
+   * Returns whether the pool owns that instance: finished and unclaimed, being made, being claimed or being removed.
+   */
   owns(key: InstanceKey): boolean {
     return this.#ready.owns(key) || this.#refill.owns(key);
   }

@@ -14,22 +14,25 @@ const ACTIVE_US = 1000;
  * of the time, so the others get at least the other half.
  */
 const SHARE = 1 / 2;
-/** Consecutive checks after which a sandbox loses its low priority that wanted no processor, or that alone wanted one. */
+/**
+ * Consecutive checks after which a sandbox loses its low priority because it wanted no processor time, or because no
+ * other sandbox wanted any.
+ */
 const USELESS_CHECKS = 4;
 
 interface Account {
   usedUs: number;
   debtUs: number;
   checks: number;
-  /** Consecutive checks at which its low priority served no other sandbox. Undefined without low priority. */
+  /** Consecutive checks at which the low priority was of no use to another sandbox. Undefined without low priority. */
   uselessChecks: number | undefined;
 }
 
 /**
  * Decides which sandboxes get a low priority while processors are contended. Time that a sandbox uses beyond its share
- * adds to its debt; above the credit, the sandbox gets a low priority. With that it gets and therefore uses little, so
- * its use cannot show when to end it. The low priority ends once the sandbox has wanted no processor for a while, or has
- * been the only one that wanted it.
+ * adds to its debt; above the credit, the sandbox gets a low priority. A sandbox with low priority gets little
+ * processor time, so its use does not show when the low priority can end. It ends once the sandbox has wanted no
+ * processor for a while, or has been the only one that wanted one.
  */
 export class ProcessorDebts<Key> {
   readonly #accounts = new Map<Key, Account>();
@@ -61,9 +64,10 @@ export class ProcessorDebts<Key> {
       else lately.push({ key, account, us: used - account.usedUs });
     }
     const active = lately.filter(({ us }) => us > ACTIVE_US);
-    // With low priority a sandbox uses little, also if it wants much.
+    // The use of a sandbox with low priority is small even if it wants much, so its threads are checked instead.
     const wanting = new Set(lately.filter(({ key, account }) => account.uselessChecks !== undefined && wants(key)));
-    // A sandbox that nobody else waits for is not lowered: instances launched ahead of demand would go before it.
+    // A sandbox without competitors keeps its priority; otherwise instances launched ahead of demand would run before
+    // it.
     const isAlone = new Set([...active, ...wanting]).size <= 1;
     const shareUs = (SHARE * active.reduce((sum, { us }) => sum + us, 0)) / Math.max(1, active.length);
     const changed = new Map<Key, boolean>();

@@ -11,9 +11,9 @@ import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slic
 /** Groups of an instance's threads, below its own group. */
 const THREAD_GROUPS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
- * Priority of an instance while processors are contended: `high` for a sandbox that uses little, then `launching` for
- * an instance that is launched ahead of demand, then `low` for a sandbox that used much, and `waiting` for an instance
- * that a sandbox can claim and that still loads much.
+ * Priority of an instance while processors are contended, from the highest to the lowest. `high`: a sandbox that uses
+ * little. `launching`: an instance that is being launched ahead of demand. `low`: a sandbox that used much. `waiting`:
+ * an unclaimed instance that still loads Python itself.
  */
 export type Priority = 'high' | 'launching' | 'low' | 'waiting';
 
@@ -22,8 +22,8 @@ interface Files {
   readonly used: (folder: string) => number;
   readonly weight: string;
   /**
-   * Weight of each priority. An instance that has run for a millisecond waits until the others on its processor had their
-   * shares: 0.2 ms next to 25 busy sandboxes with 1/128 of its weight, and 3 ms with 1/8.
+   * Weight of each priority. A thread that has run for a millisecond waits until the other threads on its processor
+   * have used their shares: 0.2 ms next to 25 busy sandboxes with 1/128 of its weight, and 3 ms with 1/8.
    */
   readonly weights: Readonly<Record<Priority, number>>;
   readonly threads: string;

@@ -7,7 +7,7 @@ import { Value } from 'typebox/value';
 import { syncFolder, writeDurably } from '../base/durable-file.ts';
 import type { Layers } from './layers.ts';
 
-/** A layer of a version, and the folder of the captured root that it contributes. */
+/** A layer of a version, and the folder in the layer that becomes part of the version's root. */
 const LayerOfVersion = Type.Object({
   digest: Type.String(),
   /** `/`, or the folder that an image was unpacked in. */
@@ -15,11 +15,14 @@ const LayerOfVersion = Type.Object({
 });
 export type LayerOfVersion = Static<typeof LayerOfVersion>;
 
-/** The file of a version. */
+/** Content of the file that describes a version. */
 const VersionRecord = Type.Object({
   ...Type.Omit(CapturedVersion, ['layers']).properties,
   layers: Type.Array(LayerOfVersion),
-  /** When it was made last, in milliseconds; later each time. Absent if an earlier hostd made it. */
+  /**
+   * Time at which the version was made last, in milliseconds. Increases with each making of any version. Absent if an
+   * earlier release of hostd made the version.
+   */
   madeAt: Type.Optional(Type.Integer()),
 });
 export type VersionRecord = Static<typeof VersionRecord>;
@@ -32,12 +35,12 @@ export interface VersionContents {
   layers: readonly LayerOfVersion[];
 }
 
-/** Time between two notes that a version is used. */
+/** Minimum time between two records of a version's use. */
 const NOTE_INTERVAL_MS = 3_600_000;
 
 /**
- * The template versions that were made from sandboxes of one installation: a small file each, and the layers that they
- * share. A version can be launched as soon as its file exists.
+ * The template versions that were captured from sandboxes of one installation. Each has a small file; layers are shared
+ * between versions. A version can be launched as soon as its file exists.
  */
 export class CapturedVersions {
   readonly #dir: string;
@@ -49,7 +52,7 @@ export class CapturedVersions {
   readonly #now: () => number;
   #lastMadeAt = 0;
 
-  /** Removes the remains of interrupted captures, and layers that no version has. */
+  /** Removes unfinished files of interrupted captures, and layers that belong to no version. */
   constructor(dir: string, layers: Layers, now: () => number = Date.now) {
     this.#dir = dir;
     this.#layers = layers;
@@ -80,7 +83,10 @@ export class CapturedVersions {
     return records.map((record) => this.#describe(record));
   }
 
-  /** Returns the versions that only the server removes. */
+  /**
+   * Returns the versions that only the server removes, as opposed to snapshots, which hostd removes when they are
+   * unused.
+   */
   listMade(): MadeVersion[] {
     const versions = [...this.#records.values()].filter(({ purpose }) => purpose === 'version');
     return versions.map((record) => ({ id: record.id, madeAt: madeAtOf(record) }));
@@ -103,12 +109,14 @@ export class CapturedVersions {
     return { [Symbol.dispose]: () => void this.#retired.delete(id) };
   }
 
-  /** Returns the versions built on the host that versions are made from. */
+  /** Returns the ids of the versions built on the host that captured versions are based on. */
   bases(): Set<string> {
     return new Set([...this.#records.values()].flatMap(({ base }) => (base === undefined ? [] : [base])));
   }
 
-  /** Stores a version, atomically. The same contents are the same version, with a later `madeAt`. */
+  /**
+   * Stores a version atomically. Equal contents give the same version; storing it again only increases its `madeAt`.
+   */
   add({ purpose, manifest, base, layers }: VersionContents): CapturedVersion {
     const contents = { purpose, manifest, ...(base !== undefined && { base }), layers: [...layers] };
     const digest = createHash('sha256').update(sortedJson(contents)).digest('hex');
@@ -135,7 +143,7 @@ export class CapturedVersions {
     this.removeUnusedLayers();
   }
 
-  /** Returns the ids of the snapshots that were last used before that time. */
+  /** Returns the ids of the snapshots whose last use was before `time`. */
   snapshotsUnusedSince(time: number): string[] {
     return [...this.#records.values()]
       .filter(({ id, purpose }) => purpose === 'snapshot' && (this.#usedAt.get(id) ?? 0) < time)
@@ -149,7 +157,7 @@ export class CapturedVersions {
     utimesSync(this.#fileOf(id), now / 1000, now / 1000);
   }
 
-  /** Removes layers that no version has, except those that a launch is using. */
+  /** Removes layers that belong to no version, except those that a launch is using. */
   removeUnusedLayers(): void {
     const used = new Set([...this.#records.values()].flatMap(({ layers }) => layers.map(({ digest }) => digest)));
     for (const digest of this.#layers.digests()) {
@@ -166,7 +174,7 @@ export class CapturedVersions {
     return join(this.#dir, `${id}.json`);
   }
 
-  /** Returns undefined for a file that is no version, or one whose layers are gone. */
+  /** Returns undefined for a file that does not describe a version, or whose layers are gone. */
   #read(name: string): VersionRecord | undefined {
     if (!name.endsWith('.json')) return undefined;
     const record: unknown = JSON.parse(readFileSync(join(this.#dir, name), 'utf8'));

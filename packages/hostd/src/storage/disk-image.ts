@@ -44,9 +44,11 @@ export class DiskImages {
     this.#dir = realpathSync(dir);
   }
 
-  /** Returns the path that an image had before it was unlinked, which the kernel still reports. */
+  /**
+   * Returns the path that an image had before it was unlinked. The kernel still reports this path for its loop device.
+   */
   pathOf(name: string): string {
-    // A hash, because sandboxes can see this name where the kernel shows it: it must not reveal a sandbox's id.
+    // A hash of the name, because the kernel shows this path inside sandboxes, and it must not reveal a sandbox's id.
     return join(this.#dir, `${createHash('sha256').update(name).digest('hex').slice(0, 32)}.img`);
   }
 

@@ -12,10 +12,11 @@ export interface LaunchableVersion {
 }
 
 /**
- * Whether kernels of a version are forked inside its sandboxes, and never by the host.
+ * Returns whether the kernels of a version are forked by a zygote inside the sandbox instead of the host's zygote.
  *
- * SECURITY: a zygote of the host is root outside of all sandboxes, so it may load only what was built on the host. A
- * layer has programs of a client, and a module that is imported is one (captured-versions.runtime.test.ts).
+ * SECURITY: the host's zygote runs as root outside of all sandboxes, so it may load only files that were built on the
+ * host. A layer contains files of a client, and Python modules among them would run in the zygote when they are
+ * imported (captured-versions.runtime.test.ts).
  */
 export function hasOwnZygote({ layers, manifest }: LaunchableVersion): boolean {
   return layers.length > 0 || manifest.warm !== undefined;

@@ -77,7 +77,10 @@ export class Layers {
     return { folder, image: join(folder, IMAGE_FILE) };
   }
 
-  /** Makes a draft a layer, in one step. Its image is on the disk. Removes the draft if that layer exists. */
+  /**
+   * Makes a draft a layer, in one step. The caller has already written the image to the disk. If the layer exists,
+   * removes the draft instead.
+   */
   publish(folder: string, info: LayerInfo): void {
     if (this.#known.has(info.digest)) {
       rmSync(folder, { recursive: true });
@@ -90,7 +93,7 @@ export class Layers {
     this.#known.set(info.digest, info);
   }
 
-  /** Mounts layers, unless they are mounted, and keeps them mounted until the result is disposed of. */
+  /** Mounts layers that are not mounted yet. All of them stay mounted until the result is disposed of. */
   async open(digests: readonly string[]): Promise<OpenLayers> {
     const mounts = digests.map((digest) => this.#use(digest));
     const release = () => {
@@ -107,7 +110,7 @@ export class Layers {
     }
   }
 
-  /** Detaches layers that were not used for so long. Running sandboxes keep those that they use. */
+  /** Detaches layers that were not used for `idleMs`. Running sandboxes keep the layers that they use. */
   closeIdle(idleMs: number): void {
     for (const [digest, { users, lastUsedAt }] of this.#mounts) {
       if (users === 0 && performance.now() - lastUsedAt >= idleMs) this.#unmount(digest);
@@ -118,7 +121,7 @@ export class Layers {
     return (this.#mounts.get(digest)?.users ?? 0) > 0;
   }
 
-  /** Removes a layer that no version has. Running sandboxes keep its files. */
+  /** Removes a layer that belongs to no version. Running sandboxes can still read its files. */
   remove(digest: string): void {
     if (this.#mounts.has(digest)) this.#unmount(digest);
     this.#known.delete(digest);
@@ -141,7 +144,8 @@ export class Layers {
     const info = this.#known.get(digest);
     if (info === undefined) throw new HostdError('template_not_found', `the layer ${digest} was removed`);
     const dir = this.#mountPoint(digest);
-    // Read-only, and so is the device. Its caller closes both descriptors; the mount keeps the device.
+    // The image is opened read-only, so the device is read-only too. Both descriptors are closed here; the mount keeps
+    // the device attached.
     const image = openSync(join(this.#dir, digest, IMAGE_FILE), 'r');
     try {
       const device = attachLoopDevice(image);

@@ -68,7 +68,7 @@ export function removeMountPoints({ lowerDir, diskDir, sharedDir, rootDir }: Roo
   removeFolderOfMounts(join(rootDir, '..'));
 }
 
-/** Removes the folder of the mount points. Those that are left in it are of layers. */
+/** Removes the folder of the mount points. Any mount points left in it are those of layers. */
 function removeFolderOfMounts(folder: string): void {
   try {
     rmdirSync(folder);
@@ -111,8 +111,8 @@ export function mountTemplate(templateRootfsDir: string, userNamespace: UserName
 }
 
 /**
- * Mounts layers, each with owners shifted from the ids of the captured sandbox to those of this one. Returns their mount
- * points.
+ * Mounts layers, each with owners shifted from the ids of the captured sandbox to those of this one. Returns their
+ * mount points.
  */
 export function mountLayers(folders: readonly LayerFolder[], idRange: IdRange, { rootDir }: RootPaths): string[] {
   const namespaces = new Map<number, UserNamespace>();
@@ -137,8 +137,8 @@ export interface LayerFolder {
 }
 
 /**
- * Makes the folders that hostd and the runtimes mount over, on the sandbox's own disk. A layer may have anything at these
- * paths, links to the host's folders included.
+ * Makes the folders that hostd and the runtimes mount over, on the sandbox's own disk. A layer may have anything at
+ * these paths, links to the host's folders included.
  */
 function makeOwnFolders(upper: string, idRange: IdRange): void {
   for (const folder of dirname(GUEST_PATH).split('/').slice(1)) makeOwned(join(upper, folder), idRange);
@@ -172,8 +172,9 @@ export function mountOverlay(paths: RootPaths, lowers: readonly string[], idRang
       source: 'overlay',
       target: paths.rootDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // `volatile`: a sync in the sandbox need not reach a disk that never outlives it. The others, whatever the host's
-      // defaults: a layer has the whole content of each of its files, and folders are where they seem to be.
+      // `volatile`: a sync in the sandbox need not reach the disk, which never outlives the sandbox. The other two
+      // options override the host's defaults: no file of a layer refers to content elsewhere, and no folder is
+      // redirected.
       options: `lowerdir=${lower.join(':')},upperdir=${disk}/upper,workdir=${disk}/work,volatile,redirect_dir=nofollow,metacopy=off`,
     }),
   );

@@ -21,8 +21,8 @@ export const MAX_ZYGOTES = 4;
 /**
  * Lifetime of a zygote, after which another one replaces it. Kernels of one zygote share the random values that the C
  * library chose at its start (stack canary, pointer guard, memory layout). Values that one sandbox reads from its own
- * kernel help an attack on another one for this long at most. A shorter lifetime costs memory: kernels keep the pages of
- * their zygote.
+ * kernel help an attack on another one for this long at most. A shorter lifetime costs memory: kernels keep the pages
+ * of their zygote.
  */
 const LIFE_MS = 6 * 3_600_000;
 
@@ -56,8 +56,8 @@ export class Zygotes {
   }
 
   /**
-   * Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent; without effect
-   * after `close`.
+   * Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent; without
+   * effect after `close`.
    */
   prepare(template: LaunchableVersion): void {
     if (this.#isClosed) return;

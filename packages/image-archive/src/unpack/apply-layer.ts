@@ -46,7 +46,7 @@ export async function applyLayer(
 class Layer {
   readonly #root: RootFolder;
   readonly #counts: UnpackCounts;
-  /** Everything that this layer made, with the directories above it: its own whiteouts do not remove that. */
+  /** Paths that this layer has made, and the directories above them. The layer's own whiteouts do not remove these. */
   readonly #made = new Set<string>();
 
   constructor(root: RootFolder, counts: UnpackCounts) {
@@ -74,7 +74,7 @@ class Layer {
       this.#empty(folder);
       return;
     }
-    // Other names of this form are records of the program that made the layer.
+    // Other names with this prefix are internal records of the program that made the layer.
     if (name.startsWith(WHITEOUT + WHITEOUT)) return;
     const hidden = name.slice(WHITEOUT.length);
     if (hidden === '' || hidden === '.' || hidden === '..') throw refusedEntry(path, 'hides no entry');

@@ -27,9 +27,9 @@ const DIRECTORIES: readonly [path: string, owner: number, mode: number][] = [
 const OWN_FILES = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf'];
 
 /**
- * Gives an unpacked image what every sandbox needs: mount points, the folders of the user, and the account with the user
- * id 1000 (docs/adr/0033-a-sandbox-has-one-user.md). Creates the working directory of the image if it is missing, as
- * Docker does when it starts a container.
+ * Gives an unpacked image what every sandbox needs: mount points, the folders of the user, and the account with the
+ * user id 1000 (docs/adr/0033-a-sandbox-has-one-user.md). Creates the working directory of the image if it is missing,
+ * as Docker does when it starts a container.
  *
  * @throws {ImageError} if the image has no usable `/etc`, or a file in place of its working directory.
  */

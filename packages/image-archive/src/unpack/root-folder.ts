@@ -33,7 +33,9 @@ export class RootFolder {
     return joined(this.directory(path.slice(0, Math.max(0, slash))), path.slice(slash + 1));
   }
 
-  /** Returns the directory that a path means, and creates it if it is missing. Throws `bad_archive` for another entry. */
+  /**
+   * Returns the directory that a path means, and creates it if it is missing. Throws `bad_archive` for another entry.
+   */
   directory(path: string): string {
     const known = this.#known.get(path);
     if (known !== undefined) return known;

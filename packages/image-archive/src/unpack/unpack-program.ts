@@ -1,6 +1,6 @@
 /**
- * `node unpack-image.cjs ARCHIVE FOLDER`, run as root inside a sandbox: unpacks an untrusted image into a folder that does
- * not exist yet. Prints one line of JSON: the result, or `{ error: { message } }` and exit code 1.
+ * `node unpack-image.cjs ARCHIVE FOLDER`, run as root inside a sandbox: unpacks an untrusted image into a folder that
+ * does not exist yet. Prints one line of JSON: the result, or `{ error: { message } }` and exit code 1.
  */
 import { mkdirSync, statfsSync, unlinkSync } from 'node:fs';
 import { ArchiveFile } from '../read/archive-file.ts';

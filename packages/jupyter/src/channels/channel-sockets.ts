@@ -11,9 +11,11 @@ import type { Connection, Room } from './room.ts';
 import { jsonWire, OFFSETS_PROTOCOL, offsetsWire, type Wire } from './wire.ts';
 
 const MAX_MESSAGE_BYTES = 1024 * 1024;
-/** Bytes that may wait for a client before a run waits for it. */
+/** Unsent bytes of a client from which a run waits for it. */
 const MAX_UNREAD_BYTES = 1024 * 1024;
-/** Time between two looks at whether the client answers, and whether its key and the kernel still work. */
+/**
+ * Interval at which the server checks whether the client answers, and whether its key and the kernel are still valid.
+ */
 const LOOK_MS = 30_000;
 const INVALID_DATA = 1007;
 const POLICY_VIOLATION = 1008;
@@ -116,7 +118,7 @@ export class ChannelSockets {
       if (isKernelGone(error) || status === 401 || status === 403)
         socket.close(POLICY_VIOLATION, 'The kernel is gone.');
     };
-    // Rejects never: every failure of the request is looked at.
+    // Never rejects, because every failure of the request is handled.
     const timer = setInterval(() => void look(), LOOK_MS);
     timer.unref();
     socket.on('pong', () => {

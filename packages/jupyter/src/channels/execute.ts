@@ -11,7 +11,7 @@ interface ExecuteReply extends Fields {
   readonly execution_count: number;
 }
 
-/** What a silent cell tells all the same. */
+/** Types of messages that a silent cell sends as well. */
 const TOLD_BY_SILENT_CELLS = /^(?:error|input_request|comm_\w+)$/;
 
 /** Runs a cell, and tells its outputs as they come. Returns the content of the reply. */
@@ -22,7 +22,8 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const isEmpty = code.trim() === '';
   if (isEmpty && Object.keys(user_expressions ?? {}).length === 0) return okReply(room.executionCount);
   const isSilent = silent === true;
-  // A kernel that cannot be asked gets the cell as code, whose failure the client is then shown as that of a cell.
+  // A kernel that does not answer questions gets the cell as code. The client then sees a failure of the kernel as one
+  // of the cell.
   const takesCells = JUPYTER_LANGUAGES[connection.context.language].answers === 'messages';
   const hasMessages = takesCells && (await room.factsOf(connection).catch(() => undefined)) !== undefined;
   const isCounted = !hasMessages || !(isSilent || isEmpty || store_history === false);

@@ -1,6 +1,6 @@
 import type { Answer, Channel, Fields, Message } from './message.ts';
 
-/** What kernels may send on each channel. A kernel runs the code of strangers, and can send anything. */
+/** Types of messages that kernels may send on each channel. A kernel runs untrusted code and can send anything. */
 const TYPES: Readonly<Partial<Record<Channel, RegExp>>> = {
   iopub: /^(?:display_data|update_display_data|execute_result|clear_output|error|comm_open|comm_msg|comm_close)$/,
   stdin: /^input_request$/,
@@ -14,7 +14,7 @@ export function kernelText({ header, content, metadata, buffers }: Message): str
   return JSON.stringify({ header, content, metadata, buffers: texts });
 }
 
-/** Returns what a kernel tells, or undefined if it is no message that kernels send. */
+/** Returns the message that a kernel has sent, or undefined if kernels may not send it. */
 export function readKernelText(text: string): Answer | undefined {
   const fields = fieldsOf(parse(text));
   const { channel, type } = fields;

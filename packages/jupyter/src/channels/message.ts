@@ -24,7 +24,7 @@ export interface Message {
   readonly buffers: readonly Uint8Array[];
 }
 
-/** A message of a kernel without what it has in common with all others of the request. */
+/** A message of a kernel, without the fields that all messages of a request have in common. */
 export interface Answer {
   readonly channel: Channel;
   readonly type: string;
@@ -37,7 +37,7 @@ export function iopub(type: string, content: Fields): Answer {
   return { channel: 'iopub', type, content };
 }
 
-/** Returns the message with which a kernel answers a request, or tells something without one. */
+/** Returns a message of the kernel: an answer to `request`, or a message without a request. */
 export function messageOf(answer: Answer, session: string, request: Message | undefined): Message {
   const { channel, type, content, metadata = {}, buffers = [] } = answer;
   const header = {

@@ -1,6 +1,6 @@
 import type { Message } from './message.ts';
 
-/** Bytes that all kernels of a server may keep for clients that lost their connections. */
+/** Remaining bytes that all kernels of a server may keep for clients that lost their connections. */
 export interface MissedSpace {
   left: number;
 }

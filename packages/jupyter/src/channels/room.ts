@@ -5,13 +5,15 @@ import { type Answer, iopub, type Message, messageOf } from './message.ts';
 import { Missed, type MissedSpace } from './missed.ts';
 import { askFacts, type KernelFacts, serveShell } from './shell-requests.ts';
 
-/** Requests of the shell channel that wait for their turn: as many as the cells of a long notebook, which come at once. */
+/**
+ * Requests of the shell channel that wait for their turn: as many as the cells of a long notebook, which come at once.
+ */
 const MAX_WAITING = 1000;
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** A client of a kernel. */
 export interface Connection {
-  /** Names the client, so that one that lost its connection gets what it missed. */
+  /** Identifies the client, so that one that lost its connection can get the messages that it missed. */
   readonly session: string | undefined;
   /** The kernel, as the key of the client reaches it. */
   readonly context: Context;
@@ -19,7 +21,10 @@ export interface Connection {
   /** Resolves when the client reads again, or has gone. */
   send(message: Message): Promise<void>;
   close(): void;
-  /** Ends the connection without a word to the client, which may be gone. What is sent then counts as read. */
+  /**
+   * Ends the connection at once, without a closing handshake, because the client may be gone. Unsent data counts as
+   * read.
+   */
   drop(): void;
 }
 
@@ -42,10 +47,10 @@ export class Room {
   #waiting: WaitingRequest[] = [];
   #waitingBytes = 0;
   #current: ShellRequest | undefined;
-  /** The client whose line of input the current cell waits for. */
+  /** The client that the current cell has asked for a line of input. */
   #asked: Connection | undefined;
   #facts: Promise<KernelFacts | undefined> | undefined;
-  /** What is known about the kernel, once it has answered. */
+  /** Facts about the kernel; undefined until it has answered. */
   knownFacts: KernelFacts | undefined;
   /** Cells that the kernel has executed, as far as this server knows. */
   executionCount = 0;
@@ -68,7 +73,10 @@ export class Room {
     return this.#ending.signal;
   }
 
-  /** Adds a client. It takes the place of its former connection, which it may have lost before this server notices. */
+  /**
+   * Adds a client. Replaces an earlier connection of the same client, which may be lost without this server having
+   * noticed.
+   */
   enter(connection: Connection): void {
     for (const former of this.#connections) if (isSame(former, connection)) this.#replace(former);
     this.#connections.add(connection);
@@ -76,7 +84,7 @@ export class Room {
   }
 
   leave(connection: Connection): void {
-    // One that was replaced is not there anymore.
+    // A connection that was replaced is no longer in the set.
     if (!this.#connections.delete(connection)) return;
     if (this.#connections.size === 0 && this.isBusy) this.#missed.begin(connection.session);
   }
@@ -87,7 +95,8 @@ export class Room {
     if (this.#waiting.length >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
       const reason = `${this.#waiting.length} requests wait already; send this one again later.`;
       if (message.header.msg_type.endsWith('_request')) void this.#reply(request, refusal(message, reason));
-      // Without the message, which has no reply, the client and the kernel would differ.
+      // A message without a reply cannot be refused. If it were dropped, client and kernel would disagree about their
+      // state.
       else connection.close();
       return;
     }
@@ -117,7 +126,10 @@ export class Room {
     }
   }
 
-  /** Passes on what the kernel tells during a request: to all clients, or, if it asks for input, to the one that sent it. */
+  /**
+   * Passes on what the kernel tells during a request: to all clients, or, if it asks for input, to the one that sent
+   * it.
+   */
   async pass(request: ShellRequest, answer: Answer): Promise<void> {
     if (answer.channel !== 'stdin') return this.tell(answer, request.message);
     if (request.message.content.allow_stdin !== true) return;

@@ -5,7 +5,7 @@ import { mimeBundleOf } from './mime-bundle.ts';
 
 /** How a run ended. */
 export interface RunEnd {
-  /** What the kernel replies; undefined if it has no messages, or if the run failed. */
+  /** The kernel's reply; undefined if the kernel takes no messages, or if the run failed. */
   readonly reply: Fields | undefined;
   readonly error: Fields | undefined;
   readonly executionCount: number | undefined;

@@ -9,7 +9,7 @@ export interface KernelFacts {
   readonly languageVersion: string | undefined;
 }
 
-/** What is replied for a kernel that does not answer the request. */
+/** Replies to requests that the kernel does not answer. */
 const UNANSWERED: Readonly<Record<string, (content: Fields) => Fields>> = {
   complete_request: ({ cursor_pos: position = 0 }) => ({
     status: 'ok',
@@ -23,11 +23,11 @@ const UNANSWERED: Readonly<Record<string, (content: Fields) => Fields>> = {
   history_request: () => ({ status: 'ok', history: [] }),
   comm_info_request: () => ({ status: 'ok', comms: {} }),
 };
-/** What each kernel with answers is asked. */
+/** Requests that are passed to every kernel that answers questions. */
 const QUESTIONS: ReadonlySet<string> = new Set(['complete_request', 'inspect_request']);
 const COMM_MESSAGES: ReadonlySet<string> = new Set(['comm_open', 'comm_msg', 'comm_close']);
 
-/** Answers a request of the shell channel. An unknown one has no answer, as the protocol wants it. */
+/** Answers a request of the shell channel. As the protocol requires, an unknown request gets no answer. */
 export async function serveShell(room: Room, request: ShellRequest): Promise<Answer | undefined> {
   const { channel, header } = request.message;
   const content = await contentOf(room, request);
@@ -50,7 +50,9 @@ async function contentOf(room: Room, request: ShellRequest): Promise<Fields | un
   return reply ?? unanswered?.(message.content);
 }
 
-/** Asks the kernel about itself. Returns undefined if it has no messages, because its agent is of an earlier release. */
+/**
+ * Asks the kernel about itself. Returns undefined if it has no messages, because its agent is of an earlier release.
+ */
 export async function askFacts(room: Room, connection: Connection): Promise<KernelFacts | undefined> {
   const reply = await ask(room, { connection, message: KERNEL_INFO_REQUEST });
   if (!reply) return undefined;
@@ -74,7 +76,10 @@ const KERNEL_INFO_REQUEST = {
   buffers: [],
 } as const;
 
-/** Sends a request to the kernel and passes on what it tells meanwhile. Returns the content of the reply, if there is one. */
+/**
+ * Sends a request to the kernel and passes on what it tells meanwhile. Returns the content of the reply, if there is
+ * one.
+ */
 async function ask(room: Room, request: ShellRequest): Promise<Fields | undefined> {
   const outputs = new RunOutputs((answer) => room.pass(request, answer), room.executionCount);
   for await (const event of request.connection.kernel.send(request.message, room.signal)) await outputs.take(event);

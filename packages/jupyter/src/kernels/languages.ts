@@ -5,7 +5,10 @@ interface JupyterLanguage {
   /** Name of its kernels. */
   readonly kernel: string;
   readonly title: string;
-  /** What kernels of this release answer: all messages, or only questions about code, and then cells are run as code. */
+  /**
+   * What kernels answer in this release: all messages, or only questions about code. In the second case cells are run
+   * as code.
+   */
   readonly answers: 'messages' | 'questions';
   /** The `language_info` of a kernel. */
   readonly info: Readonly<Record<string, unknown>> & { readonly name: string };

@@ -23,12 +23,12 @@ const MAX_NAMES = 10_000;
 /** Longest chain of prototypes. */
 const MAX_DEPTH = 100;
 
-/** A value in an object, so that `undefined` can be one. */
+/** Wraps a found value, which may itself be `undefined`. */
 interface Found {
   readonly value: unknown;
 }
 
-/** Looks at the values of cells without running code of theirs: reads no getter, and asks no proxy. */
+/** Inspects the values of cells without running code of theirs: calls no getter, and touches no proxy. */
 export class LiveValues {
   readonly #declared: ReadonlySet<string>;
 
@@ -43,7 +43,7 @@ export class LiveValues {
       const found = this.#find(path);
       return { sequence, ...(found && { value: describe(found.value) }) };
     } catch {
-      // Such as a variable that a module has not initialized.
+      // For example, reading a variable that a module has not initialized yet throws.
       return { sequence };
     }
   }
@@ -70,7 +70,7 @@ export class LiveValues {
     const alias = aliasOf(name);
     const declared = this.#declared.has(alias) ? alias : name;
     if (!this.#declared.has(declared)) return findProperty(globalObject, name);
-    // A variable, whose value is read by its name alone.
+    // A variable can be read by evaluating its name, which runs no code of a cell.
     return { value: vm.runInThisContext(declared) };
   }
 }
@@ -112,7 +112,7 @@ function describe(value: unknown): SeenValue {
   return { type, keys, ...(typeof name === 'string' && { className: name }) };
 }
 
-/** Adds as many names as a description shows. */
+/** Adds own names, up to the number that a description shows. */
 function addOwnNames(names: string[], object: object): void {
   const keys = ownKeys(object);
   for (let index = 0; index < keys.length && names.length < 100; index += 1) {

@@ -26,7 +26,7 @@ export interface RunRecord {
   result?: string;
 }
 
-/** What the kernel replies to a message of a client. */
+/** The kernel's reply to a message of a client. */
 export interface Reply {
   readonly type: string;
   // biome-ignore lint/suspicious/noExplicitAny: a reply is asserted on, field by field

@@ -1,7 +1,7 @@
-/** Questions of Jupyter's protocol about code. Their answers come from the values that cells have left. */
+/** Answers questions of Jupyter's protocol about code, such as completions, from the current values of the context. */
 import { type Look, type Seen, type SeenValue, writtenName } from '../messages.ts';
 
-/** A question that the main thread looks for. */
+/** A question that the main thread must look up values for. */
 export interface LookingQuestion {
   readonly look: Omit<Look, 'sequence'>;
   /** Returns the text of the reply. */
@@ -22,7 +22,10 @@ const REST_OF_NAME = /^[\p{ID_Continue}$]*/u;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Reads a message: a question to look for, one with a reply already, or undefined if it is no question about code. */
+/**
+ * Reads a message. Returns a question to look up, or a reply that is already known; undefined if it is not a question
+ * about code.
+ */
 export function readQuestion(text: string): LookingQuestion | { readonly reply: string } | undefined {
   const { header, content } = JSON.parse(text) as { header: Fields; content: Fields };
   const { code, cursor_pos: position } = content;
@@ -62,7 +65,7 @@ function completion(before: string): LookingQuestion | { readonly reply: string 
 
 function matchesOf(names: readonly string[]): string[] {
   const written = new Set(names.map(writtenName).filter((name) => NAME.test(name)));
-  // Those that begin with an underscore are last.
+  // Names that begin with an underscore come last.
   const key = (name: string) => (name.startsWith('_') ? `\uffff${name}` : name);
   return [...written].sort((one, other) => (key(one) < key(other) ? -1 : 1)).slice(0, MAX_MATCHES);
 }
@@ -81,7 +84,7 @@ function inspection(before: string, after: string, { detail_level: level }: Fiel
   return { look: { path }, replyOf: ({ value }: Seen) => reply(value && describe(value, level === 1)) };
 }
 
-/** Finds the names at the end of code; undefined if they belong to what is no name, such as a call. */
+/** Finds the chain of names at the end of code; undefined if it follows anything but a name, such as a call. */
 function chainAt(code: string): { readonly path: string[]; readonly name: string } | undefined {
   const end = code.slice(-MAX_CODE);
   const [all = '', owners = '', name = ''] = CHAIN.exec(end) ?? [];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers what Jupyter's clients ask about code that is not executed: completions, descriptions, completeness."""
+"""Answers requests of Jupyter's clients about code that is not executed: completions, descriptions, completeness."""
 
 from typing import Any
 

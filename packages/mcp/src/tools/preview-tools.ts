@@ -12,8 +12,8 @@ export function addPreviewTools(tools: Tools): void {
     {
       title: 'Open a preview',
       description:
-        'Serves a port of a sandbox at a URL, such as of a web server that `command_start` has started. Whoever has the link ' +
-        'can open it.',
+        'Serves a port of a sandbox at a URL, for example that of a web server that `command_start` has started. Anyone ' +
+        'with the link can open it.',
       input: z.object({
         sandboxId: z.string().describe('Id of the sandbox.'),
         port: z.int().min(1).max(65_535).describe('Port inside the sandbox.'),

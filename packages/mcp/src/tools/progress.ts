@@ -1,10 +1,10 @@
-/** Pause between two messages while nothing is printed: hosts give up calls that are silent for a minute. */
+/** Interval of messages while nothing is printed. Hosts give up calls without a message for a minute. */
 const BEAT_MS = 5_000;
 /** Shortest pause between two messages, however much is printed. */
 const SHORTEST_MS = 250;
 const MAX_CHARACTERS = 200;
 
-/** Tells a host that its call goes on, with the last line of output. */
+/** Informs a host that its call is still running, with the last line of output. */
 export class Progress implements Disposable {
   readonly #send: (progress: number, message: string) => void;
   readonly #beat: NodeJS.Timeout;

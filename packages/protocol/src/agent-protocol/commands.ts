@@ -4,7 +4,7 @@
  * | method and path | body → answer |
  * |---|---|
  * | `PUT /commands/:id` | `StartCommand` → `AgentCommand` once the command has started; idempotent by id |
- * | `POST /commands/:id/result` | `CommandResultRequest` → a stream of `CommandResultEvent`, one JSON text per line, once the command has ended |
+ * | `POST /commands/:id/result` | `{}` → a stream of `CommandResultEvent`, one JSON text per line, once the command has ended |
  * | `GET /commands/:id` | → `AgentCommand` |
  * | `GET /commands/:id/end` | → `AgentCommand` once the command has ended |
  * | `POST /commands/:id/logs` | `ReadCommandLog` → `AgentLogPage`, without waiting |

@@ -19,7 +19,7 @@ export interface ArchiveEntry {
   readonly contentOffset?: number;
   /** Content of a file. Read it before the next entry. */
   readonly content: AsyncIterable<Buffer> | Readable;
-  /** The same content, if it is small. */
+  /** The whole content in memory, if it is small. */
   readonly bytes?: Buffer | undefined;
 }
 

@@ -37,8 +37,8 @@ export class ArchiveTree {
   }
 
   /**
-   * Adds the next entry. Returns undefined for the target folder itself, which exists. Throws `bad_archive` for an entry
-   * that leads out of the target folder, or that contradicts an earlier one.
+   * Adds the next entry. Returns undefined for the target folder itself, which exists. Throws `bad_archive` for an
+   * entry that leads out of the target folder, or that contradicts an earlier one.
    */
   add({ name, type, target }: Pick<ArchiveEntry, 'name' | 'type' | 'target'>): PlacedEntry | undefined {
     this.#entries += 1;

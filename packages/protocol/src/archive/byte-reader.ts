@@ -3,14 +3,14 @@ import { type InvalidArchiveError, invalidArchive } from './archive-entry.ts';
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Reads a stream by lengths, without waiting for bytes that have arrived. The memory of a chunk of the stream need only be
- * valid until the next chunk is requested.
+ * Reads a stream by lengths, without waiting for bytes that have arrived. The memory of a chunk of the stream need only
+ * be valid until the next chunk is requested.
  */
 export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   /** Bytes from before `#rest`, copied. */
   #front: Buffer = NOTHING;
-  /** What is left of the last chunk. */
+  /** The unread rest of the last chunk. */
   #rest: Buffer = NOTHING;
   /** Bytes to skip that have not arrived. */
   #toSkip = 0;
@@ -60,7 +60,7 @@ export class ByteReader {
     this.position += length;
   }
 
-  /** Waits until so many bytes have arrived. Resolves with false if the stream ends before. */
+  /** Waits until `length` bytes have arrived. Resolves with false if the stream ends before. */
   async fill(length: number): Promise<boolean> {
     if (this.has(length)) return true;
     const parts = [this.#front, Buffer.from(this.#rest)];
@@ -114,7 +114,7 @@ export class ByteReader {
     return arrived === 0 ? undefined : this.read(Math.min(arrived, most));
   }
 
-  /** Returns the next chunk without what is to be skipped; undefined at the end. */
+  /** Returns the next chunk without the bytes that must be skipped; undefined at the end. */
   async #next(): Promise<Buffer | undefined> {
     for (;;) {
       const { done, value } = await this.#chunks.next();

@@ -5,7 +5,10 @@ import { readTarGroups } from './read-tar.ts';
 
 export type TarCompression = 'none' | 'gzip' | 'zstd';
 
-/** Returns what an archive is by its first bytes. Anything unknown counts as a tar, whose reader then refuses it. */
+/**
+ * Detects the format of an archive by its first bytes. Anything unknown counts as a tar; the tar reader then refuses
+ * it.
+ */
 export function detectArchive(first: Buffer): TarCompression | 'zip' {
   if (first.toString('latin1', 0, 2) === 'PK') return 'zip';
   if (first[0] === 0x1f && first[1] === 0x8b) return 'gzip';

@@ -18,9 +18,9 @@ export async function* readTar(
 }
 
 /**
- * Does what `readTar` does, and yields together the entries that have arrived together, because an asynchronous step for
- * each entry takes longer than reading a small file. A content that is not in memory belongs to the last entry of its
- * group. The content in memory is valid until the next group is read, if the chunks of `source` are no longer.
+ * Does what `readTar` does, and yields together the entries that have arrived together, because an asynchronous step
+ * for each entry takes longer than reading a small file. A content that is not in memory belongs to the last entry of
+ * its group. The content in memory is valid until the next group is read, if the chunks of `source` are no longer.
  */
 export async function* readTarGroups(
   source: AsyncIterable<Uint8Array>,

@@ -106,8 +106,8 @@ function number(bytes: Buffer, at: number, width: number): number {
 }
 
 /**
- * Returns a number in the usual form, of digits up to a space or NUL; undefined for other forms. Makes no string, because a
- * header has six numbers.
+ * Returns a number in the usual form, of digits up to a space or NUL; undefined for other forms. Makes no string,
+ * because a header has six numbers.
  */
 function digitsAt(bytes: Buffer, at: number, width: number): number | undefined {
   let value = 0;

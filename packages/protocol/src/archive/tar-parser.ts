@@ -44,7 +44,7 @@ export class TarParser {
    */
   next(): ArchiveEntry | number | 'end' {
     const bytes = this.#bytes;
-    // What was not read of the last content.
+    // Skips the unread rest of the last content.
     if (this.#contentEnd > bytes.position) bytes.skip(this.#contentEnd - bytes.position);
     for (;;) {
       if (!bytes.has(TAR_BLOCK_BYTES)) return TAR_BLOCK_BYTES;

@@ -7,8 +7,8 @@ interface Region {
 }
 
 /**
- * The bytes that each entry of a zip has. Entries that share bytes unpack to far more than the zip could hold, and no
- * program that writes zips makes them.
+ * The byte ranges of the entries of a zip. Entries with common bytes can unpack to far more than the size of the zip,
+ * and no program writes such zips, so they are refused.
  */
 export class ZipRegions {
   readonly #regions: Region[] = [];

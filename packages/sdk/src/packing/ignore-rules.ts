@@ -64,7 +64,9 @@ function below(folder: string, pattern: string): string {
   return `${sign}/${place}/${isAnchored ? '' : '**/'}${rest.replace(/^\//, '')}`;
 }
 
-/** First of 256 code points without a meaning of their own, for bytes that `ignore` would take for more than a letter. */
+/**
+ * First of 256 code points without a meaning of their own, for bytes that `ignore` would take for more than a letter.
+ */
 const FIRST_PRIVATE = 0xe100;
 
 /**

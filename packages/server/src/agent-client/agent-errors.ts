@@ -1,6 +1,6 @@
 /**
- * The table of failures between the service and an agent: which kind of `AgentError` a broken connection or an error
- * code of the agent is, and which error of the service each kind becomes.
+ * Translates failures between the service and an agent. One table maps error codes of the agent to kinds of
+ * `AgentError`, another maps these kinds to errors of the service.
  */
 import { LIMITS, type PreviewErrorCode } from '@cloche/contract';
 import { AGENT_FILE_ERROR_CODES, type AgentErrorCode, type AgentFileErrorCode } from '@cloche/protocol';
@@ -30,7 +30,7 @@ const REFUSALS: readonly [AgentErrorCode, Kind, ...RequestGroup[]][] = [
   ['port_closed', 'port_closed', 'upgrades'],
 ];
 
-/** Codes of a connection that failed or broke and that the system did not report, or not under its own name. */
+/** Codes of failed or broken connections that are not system errors, or that have another code than the system's. */
 const CONNECTION_CODES: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -78,7 +78,7 @@ const SANDBOX_ERRORS: Partial<Record<Kind, (error: AgentError, sandbox: Subject)
   port_closed: (error) => unavailable('No program listens on the port inside the sandbox.', error),
 };
 
-/** Errors that some requests have instead. `id` is that of the terminal. */
+/** Errors that replace those of `SANDBOX_ERRORS` for some requests. `id` is the terminal's id. */
 const OWN_ERRORS = {
   command: {
     invalid_cwd: () =>
@@ -114,7 +114,7 @@ const TUNNEL_ERRORS: Partial<Record<Kind, (port: number) => readonly [PreviewErr
   busy: () => ['preview_busy', 'The sandbox has too many connections to its ports; close some.'],
 };
 
-/** Requests with errors of their own. */
+/** Names of the requests that have entries in `OWN_ERRORS`. */
 export type OwnErrors = keyof typeof OWN_ERRORS;
 
 interface Subject {
@@ -161,8 +161,9 @@ export function toAgentError(error: unknown, signal: AbortSignal, group: Request
 }
 
 /**
- * Whether the connection failed or broke, as opposed to an invalid response. An error of the system, such as `EAGAIN` of
- * a full backlog or `EMFILE` of this process, never says anything about what the other side sent.
+ * Returns whether an error is about the connection, as opposed to an invalid response. System errors such as `EAGAIN`
+ * (the agent's backlog is full) or `EMFILE` (this process has no free descriptor) never mean that the response was
+ * invalid.
  */
 export function isConnectionError(error: unknown): boolean {
   return error instanceof Error && ('syscall' in error || ('code' in error && CONNECTION_CODES.has(error.code)));
@@ -173,7 +174,9 @@ export function sandboxError(error: AgentError, sandbox: Subject): AppError {
   return SANDBOX_ERRORS[error.kind]?.(error, sandbox) ?? internal(error);
 }
 
-/** Returns the error that `request` has of its own for this failure, or undefined. `id` is that of the terminal. */
+/**
+ * Returns the error that replaces the usual one for this request and failure, or undefined. `id` is the terminal's id.
+ */
 export function ownError(request: OwnErrors, error: unknown, id = ''): AppError | undefined {
   const own: Partial<Record<Kind, (error: AgentError, id: string) => AppError>> = OWN_ERRORS[request];
   return error instanceof AgentError ? own[error.kind]?.(error, id) : undefined;

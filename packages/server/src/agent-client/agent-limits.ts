@@ -6,7 +6,7 @@ export const AGENT_LIMITS = {
   connectMs: 60_000,
   /** For the answer of an agent whose connection broke, before its sandbox counts as lost. */
   probeMs: 10_000,
-  /** For a query of the agent's state: a command's state, its log. */
+  /** For a read of the agent's state: the state of a command, or its log. */
   askMs: 10_000,
   /** For a change: closing a context, killing a command. The agent stops waiting sooner for a full standard input. */
   actMs: 15_000,

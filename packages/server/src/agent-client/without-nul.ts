@@ -1,6 +1,6 @@
 /**
- * Returns the answer of an agent without NUL in its texts, which may become columns of a row: PostgreSQL stores no text
- * with NUL. Output of programs keeps it; that is stored only as JSON, in which NUL is an escape.
+ * Returns an agent's answer without NUL characters in its texts. The texts may be stored in columns, and PostgreSQL
+ * stores no text with NUL. The output of programs keeps NUL: it is stored only as JSON, where NUL is escaped.
  */
 export function withoutNul<T extends object>(answer: T): T {
   const changed = Object.entries(answer).flatMap(([name, value]: [string, unknown]) =>

@@ -8,19 +8,22 @@ import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 /** Ids in one statement. */
 const IDS_AT_ONCE = 500;
 
-/** A new key. A retry of the request with this idempotency record revokes it, because its secret is lost then. */
+/**
+ * A new key. If a retry finds a key with the same idempotency record, it revokes that key and creates another, because
+ * the secret of the first was never returned.
+ */
 export interface NewKey extends ApiKeyRecord {
   readonly idempotencyRecordId?: string | undefined;
 }
 
-/** `lost` is the key of an interrupted attempt, which is now revoked. */
+/** `lost` is the key that an interrupted attempt created. It is revoked now. */
 export type Inserted =
   | { readonly status: 'inserted'; readonly lost: ApiKeyRecord | undefined }
   | { readonly status: 'full'; readonly used: number };
 
 export interface Rotated {
   readonly successor: ApiKeyRecord;
-  /** The successor of an interrupted attempt, which is now revoked. */
+  /** The successor that an interrupted attempt created. It is revoked now. */
   readonly lost: ApiKeyRecord | undefined;
 }
 
@@ -87,7 +90,7 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return this.#transactions.run(async ({ db }) => {
       const lost = await revokeLost(db, successor);
       const old = db.updateTable('api_keys').where('id', '=', successor.rotatedFrom ?? '');
-      // Locks the row, so that the expiry which the successor takes over is the one that is then shortened.
+      // Locks the row, because the successor takes over the key's expiry before this call shortens it.
       const locked = await old
         .set((each) => ({ name: each.ref('name') }))
         .where('revoked_at', 'is', null)

@@ -13,7 +13,7 @@ import { timestamp } from '../base/clock.ts';
 import { keyPrefix } from './api-key-format.ts';
 
 export const OPERATOR = 'operator';
-/** Begins the ids of keys that the settings of the server have. */
+/** Prefix of the ids of bootstrap keys, which come from the server's settings. */
 export const BOOTSTRAP_PREFIX = `${ID_PREFIXES.apiKey}bootstrap_` as const;
 
 /** Times are milliseconds since the epoch. */

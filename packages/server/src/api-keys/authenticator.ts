@@ -10,21 +10,21 @@ import { KeyUses } from './key-uses.ts';
 
 /** Most credentials kept, enough for a busy installation. Beyond this, the cache is cleared. */
 const CREDENTIALS_KEPT = 10_000;
-/** Longest time for which a server uses a credential without another look. */
+/** Longest time for which a cached credential is used before the key is read from the database again. */
 const KEPT_MS = 30_000;
 
 interface Remembered {
   readonly credential: Credential;
   readonly expiresAt: number | undefined;
-  /** Time until which the credential may be used without another look. */
+  /** Time from which the key must be read from the database again. */
   readonly usableUntil: number;
 }
 
-/** The caches of keys of the other servers. */
+/** Coordinates the key caches of the servers of one database. */
 export interface OtherKeyCaches {
-  /** Time until which this server may use what it reads from now on; 0 for not at all. */
+  /** Time until which this server may cache keys that it reads now; 0 if it may not cache them. */
   readonly usableUntil: number;
-  /** Resolves when no server uses what it read before the call, or when `signal` aborts. */
+  /** Resolves when no other server uses keys that it cached before this call, or when `signal` aborts. */
   outdate(signal?: AbortSignal): Promise<void>;
 }
 
@@ -76,7 +76,10 @@ export class Authenticator {
     this.#chosen = chosen && { digest: hashApiKey(chosen.key), hash: chosen.hash };
   }
 
-  /** Returns a secret of a valid key that nothing in the database reveals or lets guess quickly. */
+  /**
+   * Returns a secret that belongs to a valid key. It cannot be read from the database, nor guessed quickly with its
+   * help.
+   */
   sealingSecret(key: string): string | Buffer {
     return this.#chosen && sameHash(this.#chosen.digest, hashApiKey(key)) ? this.#chosen.hash.sealingSecret : key;
   }
@@ -95,7 +98,7 @@ export class Authenticator {
 
   async #read(key: string, secretHash: string): Promise<Remembered> {
     const before = this.#changes;
-    // Read before the key, so that it counts from a time at which the key was as it is read.
+    // Computed before the key is read, so that the time does not exceed what was allowed when the key had this state.
     const usableUntil = Math.min(this.#clock.now() + KEPT_MS, this.#others?.usableUntil ?? Number.POSITIVE_INFINITY);
     this.#remembered.delete(secretHash);
     const found = await this.#find(key, secretHash);

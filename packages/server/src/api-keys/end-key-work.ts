@@ -4,12 +4,12 @@ import type { Clock } from '../base/clock.ts';
 import type { ApiKeyRepository } from './api-key-repository.ts';
 import { type Authenticator, unauthorized } from './authenticator.ts';
 
-/** Interval of the look for keys that have ended, so that what is open ends within a second. */
+/** Interval at which ended keys are looked up, so that their requests and connections end within a second. */
 export const KEY_LOOK_MS = 500;
 
 /** Work that this server has open for keys: requests, streams, terminals, connections through previews. */
 export interface OpenWork {
-  /** Returns the keys for which something is open. */
+  /** Returns the keys that have open work. */
   keyIds(): Iterable<ApiKeyId>;
   /** Ends everything that is open for a key, except the request with the signal `except`. */
   endKey(id: ApiKeyId, reason: AppError, except?: AbortSignal): void;
@@ -22,7 +22,7 @@ export interface EndKeyWorkDeps {
   readonly open: readonly OpenWork[];
 }
 
-/** Ends what is open for keys that were revoked or have expired. */
+/** Ends the open work of keys that were revoked or have expired. */
 export class EndKeyWork {
   readonly #deps: EndKeyWorkDeps;
 
@@ -30,14 +30,16 @@ export class EndKeyWork {
     this.#deps = deps;
   }
 
-  /** Ends what this server has open for a key. Call it when the database says that the key has ended. Idempotent. */
+  /**
+   * Ends the open work of a key on this server. Call it after the database has recorded that the key ended. Idempotent.
+   */
   end(id: ApiKeyId, except?: AbortSignal): void {
     const { authenticator, open } = this.#deps;
     authenticator.forget();
     for (const each of open) each.endKey(id, keyEnded(), except);
   }
 
-  /** Ends what is open for keys that have expired since, or that another server has revoked. */
+  /** Ends the open work of keys that have expired since the last call, or that another server has revoked. */
   async look(): Promise<void> {
     const { keys, clock, open } = this.#deps;
     const ids = new Set(open.flatMap((each) => [...each.keyIds()]));

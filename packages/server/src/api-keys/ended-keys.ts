@@ -18,9 +18,9 @@ export class EndedKeys {
   }
 
   /**
-   * Deletes the records of keys that ended before the time `before`, and returns their number. Keeps a key while a
-   * record of a preview names it, until the audit log has its expiry, and if it is or was in the settings: a start with
-   * the same settings would make a rotated key work again.
+   * Deletes the records of keys that ended before the time `before`, and returns their number. Keeps a key that a
+   * preview names, and an expired key until its expiry is in the audit log. Always keeps keys that are or were in the
+   * server's settings: otherwise a start with the same settings would make a rotated key valid again.
    */
   async forget(before: number): Promise<number> {
     let forgotten = 0;

@@ -5,14 +5,17 @@ import type { Database } from '../db/database.ts';
 import type { Notifications } from '../db/notifications.ts';
 import type { OtherKeyCaches } from './authenticator.ts';
 
-/** Time for which a server may use its cache after it has said so. A server that stands still delays revocations by it. */
+/**
+ * Time for which a server may use its cache after it has renewed its row. A revocation waits at most this long for a
+ * server that has stopped responding.
+ */
 const VALID_MS = 10_000;
-/** Time left at which a server says so again. */
+/** Remaining time at which a server renews its row. */
 const RENEW_MS = 6_000;
 /** Largest difference between the clocks of two servers. */
 const CLOCKS_MS = 1_000;
 const PAUSES: ConstructorParameters<typeof BackOff>[0] = { firstMs: 5, longestMs: 200 };
-/** The one row of the epoch. */
+/** Id of the only row that holds the epoch. */
 const ROW = 1;
 /** Time after which the row of a server that has ended is removed. */
 const FORGOTTEN_MS = 86_400_000;
@@ -26,9 +29,9 @@ export interface KeyCachesDeps {
 }
 
 /**
- * Lets servers cache keys although another server may revoke them. Each change that outdates caches has a number, the
- * epoch. A server says up to which epoch its cache is right, and until when it uses it at most; so a revocation waits
- * until every server has heard of it, or does not use its cache any more.
+ * Lets servers cache keys although another server may revoke them. Each change of keys increments a number, the epoch.
+ * Every server stores the epoch that its cache reflects, and the time until which it uses the cache. A revocation is
+ * complete when every server has stored the new epoch or the time of its cache is over.
  */
 export class KeyCaches implements OtherKeyCaches {
   readonly #deps: KeyCachesDeps;
@@ -43,7 +46,7 @@ export class KeyCaches implements OtherKeyCaches {
     this.#deps = deps;
     this.#onOutdated = onOutdated;
     const look = () => {
-      // A failure leaves the cache as it is; the next look, or its end, corrects it.
+      // After a failure the cache is used until the next call corrects it, or until its time is over.
       this.look().catch(() => undefined);
     };
     deps.notifications.subscribe('api_keys', { heard: look, missed: look });
@@ -53,7 +56,7 @@ export class KeyCaches implements OtherKeyCaches {
     return Math.max(0, this.#validUntil - CLOCKS_MS);
   }
 
-  /** Clears the cache if keys have changed, and says that it is right. Call it several times a second. */
+  /** Clears the cache if keys have changed, and renews the row of this server. Call it several times a second. */
   look(): Promise<void> {
     this.#looking = this.#looking.catch(() => undefined).then(() => this.#look());
     return this.#looking;
@@ -73,7 +76,7 @@ export class KeyCaches implements OtherKeyCaches {
     while (!signal?.aborted && (await this.#isUsedBefore(epoch))) await pauses.pause(signal ?? NEVER);
   }
 
-  /** Ends the use of the cache, so that revocations of other servers need not wait for this one. */
+  /** Stops using the cache, so that revocations on other servers do not wait for this one. */
   async stop(): Promise<void> {
     const { db, processId } = this.#deps;
     this.#isStopped = true;
@@ -105,7 +108,7 @@ export class KeyCaches implements OtherKeyCaches {
     this.#validUntil = said.valid_until;
   }
 
-  /** Returns whether another server may use what it cached before `epoch`. */
+  /** Returns whether another server may still use keys that it cached before `epoch`. */
   async #isUsedBefore(epoch: number): Promise<boolean> {
     const { db, clock, processId } = this.#deps;
     const row = await db

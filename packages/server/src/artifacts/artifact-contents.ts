@@ -13,9 +13,11 @@ import { type ArtifactStore, NoAnswerError, StoreError } from './store/artifact-
 import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
 
-/** Minimum age of an orphan before its removal. A younger content may belong to a record that is about to be written. */
+/**
+ * Minimum age of an orphan before its removal. A younger content may belong to a record that is about to be written.
+ */
 const ORPHAN_MS = 3_600_000;
-/** Looks whether a content that is being removed can be stored again; together they take two seconds. */
+/** Attempts to store a content that is still being removed. With their pauses they take two seconds. */
 const REMOVAL_LOOKS = 12;
 const REMOVAL_PAUSES = { firstMs: 5, longestMs: 250 };
 
@@ -29,14 +31,14 @@ export interface ArtifactContentsDeps {
 }
 
 /**
- * Stores the contents of artifacts, each content once. One decision about a content is made at a time, among all servers, so
- * that a content is not removed while another artifact starts to use it. No artifact uses a content while a request is under
- * way to remove it.
+ * Stores the contents of artifacts, each content once. All servers decide about one content one after another, so that
+ * no content is removed while another artifact starts to use it. While a request to remove a content is under way, no
+ * artifact uses it.
  */
 export class ArtifactContents {
   readonly #deps: ArtifactContentsDeps;
   readonly #locks: ContentLocks;
-  /** Undefined for a store of which each removal is over when the lock is released. */
+  /** Undefined for a store whose removals end before the lock is released. */
   readonly #removals: ContentRemovals | undefined;
 
   constructor(deps: ArtifactContentsDeps) {
@@ -47,20 +49,20 @@ export class ArtifactContents {
   }
 
   /**
-   * Stores the content, then calls `insert`, which writes the record, so that every listed artifact can be read. If
-   * `insert` rejects, the content stays only if another artifact has it. `insert` does its work in the transaction that it
-   * gets, if it gets one, and may be called again.
+   * Stores the content, then calls `insert`, which writes the record; so every listed artifact can be read. If `insert`
+   * rejects, the content stays only if another artifact uses it. `insert` uses the transaction if it gets one. It may
+   * be called again.
    *
-   * @throws StoreError, also while it is not known whether the same content is still being removed
+   * @throws StoreError, also while the same content may still be being removed
    */
   async keep<T>(staged: Staged, insert: (tx: Transaction | undefined) => Promise<T>, signal: AbortSignal): Promise<T> {
     const { store } = this.#deps;
     const { sha256 } = staged;
     for (let isNew = false; ; ) {
       await this.#waitForRemoval(sha256, signal);
-      // Outside of the lock, because an upload takes long.
+      // Done without the lock, because an upload takes long.
       if (!(await store.has(sha256))) {
-        // Removed before the record is written, it is stored again from its file.
+        // The file is kept: if the content is removed before the record is written, it is stored again from the file.
         await store.put(staged.file, { ...staged, keepsFile: true });
         isNew = true;
       }
@@ -113,7 +115,7 @@ export class ArtifactContents {
     let removed = 0;
     for await (const { name: sha256, storedAt } of store.list()) {
       if (clock.now() - storedAt < ORPHAN_MS) continue;
-      // Nearly all contents are used, and this spares them the lock.
+      // A check without the lock, which suffices for nearly all contents because they are used.
       if (await artifacts.isContentUsed(sha256)) continue;
       if (await this.#removeUnused(sha256)) removed += 1;
     }

@@ -20,8 +20,8 @@ export interface ArtifactFilter {
 }
 
 /**
- * Stores artifact records. The records of deleted artifacts are kept; their contents are not. A change is one transaction
- * with its events; it joins `tx` if that is given.
+ * Stores artifact records. The records of deleted artifacts are kept; their contents are not. A change is one
+ * transaction with its events; it joins `tx` if that is given.
  */
 export interface ArtifactRepository {
   /**

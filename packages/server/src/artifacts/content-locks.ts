@@ -4,14 +4,17 @@ import type { Database } from '../db/database.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 
-/** Tells these locks apart from other advisory locks of the database. Two contents with one hash only wait for each other. */
+/**
+ * Distinguishes these locks from other advisory locks of the database. If two contents have the same lock number, one
+ * only waits for the other.
+ */
 const SEED = 3_415_902;
 
 /** Lets one server at a time decide whether a content is stored, used or removed. */
 export interface ContentLocks {
   /**
-   * Calls `act` while nothing else holds the content. `tx` holds the lock, if it is in the database: do every query in it,
-   * and keep it short.
+   * Calls `act` while nothing else holds the content. `tx` holds the lock, if it is in the database: do every query in
+   * it, and keep it short.
    */
   run<T>(sha256: string, act: (tx: Transaction | undefined) => Promise<T>): Promise<T>;
 }

@@ -2,28 +2,28 @@ import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction } from '../db/transactions.ts';
 
-/** Time within which a removal is sent after it was decided. */
+/** Longest time between the decision to remove a content and the request to the store. */
 const SEND_MS = 60_000;
 
-/** The right to send one removal. */
+/** Permission to send one request that removes a content. */
 export interface ContentRemoval {
   readonly sha256: string;
-  /** When it is over. */
+  /** Time after which the request can no longer remove the content. */
   readonly until: number;
   /** Whether it is too late to send the request. */
   isTooLate(): boolean;
 }
 
 /**
- * Remembers which contents are being removed from the store, because a request to a bucket may arrive after its server has
- * ended or has given it up. Nothing uses a content meanwhile.
+ * Records in the database which contents are being removed from the store. A request to a bucket may take effect after
+ * its server has ended or has stopped waiting for it. No artifact uses a content while its removal is recorded.
  */
 export class ContentRemovals {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #arrivesWithinMs: number;
 
-  /** @param arrivesWithinMs time after which a request that got no answer does not arrive any more */
+  /** @param arrivesWithinMs time after which a request without an answer can no longer take effect */
   constructor(db: Database, clock: Clock, arrivesWithinMs: number) {
     this.#db = db;
     this.#clock = clock;
@@ -46,18 +46,18 @@ export class ContentRemovals {
     return begun && { sha256, until, isTooLate: () => this.#clock.now() >= sentUntil };
   }
 
-  /** Ends a removal that was answered, or not sent. */
+  /** Deletes the record of a removal that was answered, or that was not sent. */
   async end({ sha256, until }: ContentRemoval): Promise<void> {
     await this.#db.deleteFrom('content_removals').where('sha256', '=', sha256).where('until', '=', until).execute();
   }
 
-  /** Returns whether a removal of the content may still arrive. */
+  /** Returns whether a request that removes the content may still take effect. */
   async isUnderWay(sha256: string, tx?: Transaction): Promise<boolean> {
     const query = (tx?.db ?? this.#db).selectFrom('content_removals').select('sha256').where('sha256', '=', sha256);
     return (await query.where('until', '>', this.#clock.now()).executeTakeFirst()) !== undefined;
   }
 
-  /** Forgets the removals that are over without an answer. */
+  /** Deletes the records of removals that got no answer and can no longer take effect. */
   async forget(): Promise<void> {
     await this.#db.deleteFrom('content_removals').where('until', '<=', this.#clock.now()).execute();
   }

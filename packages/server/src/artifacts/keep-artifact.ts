@@ -79,7 +79,8 @@ export class KeepArtifact {
       const isCounted = await artifacts.hasContent(record, tx);
       await requireRoom({ artifactBytes: isCounted ? 0 : record.sizeBytes });
     };
-    // The insert decides; this check before it refuses nearly all without storing their contents first.
+    // `insert` checks the quota again, and decides. This first check refuses nearly every artifact over the quota
+    // before its content is stored.
     await quotas.admit(record, admit);
     const insertIn = async (tx: Transaction, requireRoom: RequireRoom) => {
       await admit(tx, requireRoom);

@@ -8,7 +8,7 @@ import type { AuditHeadTable } from '../db/tables/audit-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { type AuditActor, type AuditRow, FIRST_PREV_HASH, hashOf, type MarkSigner } from './audit-chain.ts';
 
-/** Longest id of a target. A refused request may name anything. */
+/** Most characters of a target's id. A refused request may name a target of any length. */
 const TARGET_ID_LENGTH = 100;
 
 export interface NewAuditEvent {
@@ -87,12 +87,14 @@ export class AuditLog {
   }
 }
 
-/** Replaces what a database may store in another form: the hash is that of the stored text. */
+/** Replaces characters that a database may store in another form, because the hash covers the stored text. */
 function storable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\u{fffd}');
 }
 
-/** The upsert locks the end of the chain until the commit, so events follow each other in the order of their commits. */
+/**
+ * The upsert locks the end of the chain until the commit, so events follow each other in the order of their commits.
+ */
 function prepareNext(db: Database) {
   return prepareQuery(db, (slots: { org_id: string; last_hash: string }) =>
     db

@@ -5,13 +5,13 @@ import type { AuditLog, NewAuditEvent } from './audit-log.ts';
 import { type AuditOrigin, auditActionOf, originFields, type RequestAudit, targetOf } from './request-audit.ts';
 
 const WINDOW_MS = 60_000;
-/** Refusals and failures of one key that have events of their own in each minute, on each server. */
+/** Refusals and failures of one key that each server records as events of their own in one minute. */
 const EVENTS_PER_WINDOW = 10;
 
 interface Window {
   readonly endsAt: number;
   events: number;
-  /** The last request that has no event of its own, and the number of these requests. */
+  /** The last request without an event of its own, and the number of such requests. */
   omitted: { readonly event: NewAuditEvent; readonly count: number } | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface RefusedRequest extends AuditOrigin {
   readonly params: unknown;
   readonly code: ErrorCode;
   readonly status: number;
-  /** The event of the request, which may have been written before the request failed. */
+  /** The audit event of the request. It may have been written before the request failed. */
   readonly audit?: RequestAudit | undefined;
 }
 
@@ -31,9 +31,9 @@ export interface RefusalsDeps {
 }
 
 /**
- * Records requests that were refused for a scope or a project, and changes that failed: by a fault of the service, or
- * after their event was written. Bounds the events of each key in a minute; one further event has the number of the
- * others. A killed server loses the numbers of its current minute.
+ * Records requests that were refused because of a scope or a project. Also records changes that failed through a fault
+ * of the service, or after their event was written. The events of each key are limited in each minute; one further
+ * event contains the number of the others. If a server is killed, the numbers of its current minute are lost.
  */
 export class Refusals {
   readonly #deps: RefusalsDeps;
@@ -55,7 +55,9 @@ export class Refusals {
     else window.omitted = { event, count: (window.omitted?.count ?? 0) + 1 };
   }
 
-  /** Writes the numbers of the minutes that are over; with `all`, also of the current one. Waits for all events. */
+  /**
+   * Writes the numbers of past minutes; with `all`, also that of the current one. Resolves when all events are written.
+   */
   async flush(all = false): Promise<void> {
     for (const [key, window] of this.#windows) {
       if (all || window.endsAt <= this.#deps.clock.now()) this.#close(key, window);

@@ -32,8 +32,8 @@ export interface Subject {
 }
 
 /**
- * The audit event of one request. Code that makes the change appends the event in the transaction of the change, or
- * announces a change outside of the database before it makes it. A request that changes nothing has no event.
+ * The audit event of one request. Code that changes the database appends the event in the transaction of the change.
+ * Code that changes something else announces the event before the change. A request that changes nothing has no event.
  */
 export class RequestAudit {
   readonly #log: AuditLog;

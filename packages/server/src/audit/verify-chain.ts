@@ -12,9 +12,9 @@ interface Position {
 }
 
 /**
- * Checks the chain of one organization and finds events that were changed, removed or inserted, also at the end. What
- * it cannot find from the database alone: a change that also used the signing secret, and an older copy of the whole
- * database; an exported copy shows both.
+ * Checks the chain of one organization. Finds events that were changed, removed or inserted, including events removed
+ * at the end. From the database alone it cannot find a change whose author also had the signing secret, nor that the
+ * whole database was replaced by an older copy; a comparison with an exported copy shows both.
  */
 export class VerifyChain {
   readonly #db: Database;
@@ -25,7 +25,7 @@ export class VerifyChain {
     this.#signer = signer;
   }
 
-  /** Reads the events page by page. Events that are appended meanwhile are not a problem. */
+  /** Reads the events page by page. Events that are appended meanwhile do no harm. */
   async verify(orgId: string): Promise<AuditVerification> {
     const found = new Problems();
     const head = await this.#head(orgId);
@@ -35,7 +35,7 @@ export class VerifyChain {
       const rows = await this.#page(orgId, last.seq, head?.seq ?? Number.MAX_SAFE_INTEGER);
       const [first] = rows;
       if (!first) break;
-      // Events may have been deleted after their time since the last page.
+      // Retention may have deleted events since the last page.
       if (first.seq !== last.seq + 1) last = later(last, await this.#cut(orgId));
       for (const row of rows) {
         if (row.seq <= last.seq) continue;

@@ -10,7 +10,8 @@ export interface AppErrorOptions<Code extends ErrorCode = ErrorCode> {
 }
 
 /**
- * The only error class that reaches a client. The message names the wrong field and the remedy, and nothing internal.
+ * The only error class that is shown to clients. The message names the invalid field and the remedy, and reveals
+ * nothing internal.
  */
 export class AppError<Code extends ErrorCode = ErrorCode> extends Error {
   override readonly name = 'AppError';
@@ -42,8 +43,8 @@ const ISSUES_SHOWN = 20;
 const ISSUE_PATH_LENGTH = 200;
 
 /**
- * Returns an `invalid_request` error with these issues. `path` is dotted and begins with the part of the request:
- * `body.ttlMs`, `query.status`.
+ * Returns an `invalid_request` error with these issues. A `path` is dotted and begins with the part of the request, for
+ * example `body.ttlMs` or `query.status`.
  */
 export function invalidRequest(...all: [Issue, ...Issue[]]): AppError<'invalid_request'> {
   const issues = all.slice(0, ISSUES_SHOWN).map(({ path, message }) => ({ path: shortened(path), message }));

@@ -1,14 +1,16 @@
-/** The other servers of the database, as waiters for changes see them. */
+/** Carries change notifications between the servers of one database. */
 export interface Peers<Key extends string> {
-  /** Tells the other servers that a resource has changed. Best effort: a server may miss it. */
+  /** Notifies the other servers that a resource has changed. Best effort: a notification may be lost. */
   tell(key: Key): void;
-  /** Longest time until a waiter reads its records again by itself, because it may have missed a change. */
+  /**
+   * Longest time after which a waiter reads its records again without a notification, because one may have been lost.
+   */
   readonly lookAgainMs: number;
 }
 
 /**
- * Wakes waiters when the resource with a key changes; they then read its records again. Without `peers`, every change is
- * made by this server.
+ * Wakes waiters when the resource with a key changes. The waiters then read its records again. Without `peers`, this is
+ * the only server that makes changes.
  */
 export class Changes<Key extends string> {
   readonly #watches = new Map<Key, Set<Watch>>();
@@ -29,7 +31,7 @@ export class Changes<Key extends string> {
     for (const watch of this.#watches.get(key) ?? []) watch.wake();
   }
 
-  /** Wakes every waiter of this server, which may have missed a change. */
+  /** Wakes every waiter of this server, because notifications may have been lost. */
   wakeAll(): void {
     for (const key of this.#watches.keys()) this.wake(key);
   }

@@ -6,8 +6,8 @@ export interface ConcurrencyLimits {
 }
 
 /**
- * Counts what organizations use at once and limits each organization and the total. Refuses at a limit, where a
- * `Semaphore` would wait.
+ * Counts what each organization uses at the same time, and limits each organization and the total. At a limit it
+ * refuses, where a `Semaphore` would wait.
  */
 export class ConcurrencyLimit {
   readonly limits: ConcurrencyLimits;
@@ -22,7 +22,7 @@ export class ConcurrencyLimit {
     return this.#size;
   }
 
-  /** Counts one more until `release` is called, or counts nothing and returns the limit that is reached. */
+  /** Counts one more use until `release` is called. At a limit, counts nothing and returns which limit it is. */
   acquire(orgId: OrgId): 'acquired' | 'organization_limit' | 'total_limit' {
     const own = this.#byOrganization.get(orgId) ?? 0;
     if (own >= this.limits.perOrganization) return 'organization_limit';

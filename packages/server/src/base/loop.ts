@@ -1,7 +1,10 @@
 import { Deadline, pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
 
-/** Does the work once and returns the milliseconds to wait before the next pass. `woken` says that `wake` ended the wait. */
+/**
+ * Does the work once. Returns the milliseconds to wait before the next pass. `woken` is true if `wake` ended the wait
+ * before this pass.
+ */
 export type Pass = (woken: boolean) => Promise<number>;
 
 /** Repeats a job until it is stopped. A failed pass is logged and retried. */

@@ -64,8 +64,8 @@ export class ResultMemory implements Disposable {
   }
 
   /**
-   * Counts `bytes` more. Returns undefined when there is room for them now, else a promise that resolves when there is
-   * room. The promise rejects when `signal` aborts or the disk is full.
+   * Counts `bytes` more. Returns undefined if there is room for them, else a promise that resolves when there is room.
+   * The promise rejects when `signal` aborts or the disk is full.
    */
   hold(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     this.#heldBytes += bytes;

@@ -11,7 +11,7 @@ import { BodyLender, type BodyReader } from './body-lender.ts';
 import { LentBytes } from './lent-bytes.ts';
 import { lenderOf } from './transfer-agent.ts';
 
-/** Smallest body that is read past the HTTP client, which costs the connection to the agent. */
+/** Smallest body that bypasses the HTTP client. Bypassing it ends the connection to the agent after the body. */
 const LENT_BYTES = 1024 * 1024;
 
 /** Returns the body of a client's request. `response` is the response to that request. */

@@ -25,7 +25,7 @@ export class LentBytes extends Readable {
   constructor(lender: Lender) {
     super();
     this.#lender = lender;
-    // A body that no caller reads may fail without an unhandled error, as the body of a request may.
+    // Prevents an unhandled error if the body fails and no caller reads it, which can happen to the body of a request.
     this.on('error', () => undefined);
   }
 

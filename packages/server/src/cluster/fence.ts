@@ -1,14 +1,15 @@
-/** Time of a lease from its last renewal, unless the configuration sets another one. */
+/** Duration of a lease, counted from its last renewal. The configuration can set another one. */
 export const LEASE_MS = 30_000;
 /** Time without a renewal of such a lease after which a server stops its work. */
 export const FENCE_MS = fenceMsOf(LEASE_MS);
 
-/** How much earlier than this clock a timer may fire. */
+/** Milliseconds by which a timer may fire early, compared with `performance.now()`. */
 const TIMER_MS = 10;
 
 /**
- * Closes when the lease of this server was not renewed for so long that other servers may soon count it as dead, and opens
- * with the next renewal. Its time is that of this process alone, which nobody sets, and counts while the process is stopped.
+ * Stops this server's work before other servers may count it as dead. The fence closes when the server's lease was not
+ * renewed for two thirds of its duration, and opens with the next renewal. It uses a monotonic clock of this process,
+ * which continues while the process is stopped.
  */
 export class Fence {
   readonly #onClosed: () => void;
@@ -25,18 +26,18 @@ export class Fence {
     this.#fenceMs = fenceMsOf(leaseMs);
   }
 
-  /** Open until the first renewal, when the server does not serve yet. */
+  /** Whether the fence is closed. It counts as open before the first renewal, because the server does not serve yet. */
   get isClosed(): boolean {
     return this.#renewedAt !== undefined && this.#elapsed() - this.#renewedAt >= this.#fenceMs;
   }
 
-  /** Time to pass to `renewed`: take it before the renewal is sent, because it may arrive late. */
+  /** Returns the time to pass to `renewed`. Call it before the renewal is sent, because the answer may arrive late. */
   now(): number {
     return this.#elapsed();
   }
 
   renewed(sentAt: number): void {
-    // A process that was stopped comes back with the answer before the timer.
+    // After a stop of the process, this answer may arrive before the timer fires.
     this.look();
     this.#renewedAt = Math.max(sentAt, this.#renewedAt ?? sentAt);
     if (!this.isClosed) this.#wasTold = false;
@@ -56,7 +57,7 @@ export class Fence {
   }
 }
 
-/** Ends before the lease by a third of it, so that the work has ended before another server may take it. */
+/** Returns two thirds of the lease, so that the work has ended before another server may take it over. */
 function fenceMsOf(leaseMs: number): number {
   return (leaseMs * 2) / 3;
 }

@@ -14,23 +14,23 @@ import type { IdempotencyRepository } from '../idempotency/idempotency-repositor
 import type { ResultFiles } from '../idempotency/result-files.ts';
 import { type Fence, LEASE_MS } from './fence.ts';
 
-/** Renewals within the time of a lease. */
+/** Number of renewals in the duration of a lease. */
 const BEATS = 6;
 const SWEEP_EVERY_BEATS = 12;
 /** Time after which the row of a server that has ended is removed. */
 const FORGOTTEN_MS = 86_400_000;
 
 /**
- * Returns the id of this server. Servers of one PostgreSQL are told apart by random ids: two of them can have the same folder,
- * and the lease of the previous process ends by itself or when that process stops.
+ * Returns the id of this server. Servers of one PostgreSQL database have random ids, because two of them can use the
+ * same folder. The lease of a previous process ends by its time, or when that process stops.
  */
 export function serverIdFor(db: Database, serverDir: string, ids: IdSource): string {
   return kindOf(db) === 'sqlite' ? stableServerId(serverDir, ids) : ids.next('srv_');
 }
 
 /**
- * Returns the id of the one server of a SQLite file, which is stored in a file so that a restarted server recognizes the
- * records it left behind. `serverDir` belongs to this server alone.
+ * Returns the id of the one server of a SQLite file, which is stored in a file so that a restarted server recognizes
+ * the records it left behind. `serverDir` belongs to this server alone.
  */
 function stableServerId(serverDir: string, ids: IdSource): string {
   const file = join(serverDir, 'server-id');
@@ -47,25 +47,25 @@ function stableServerId(serverDir: string, ids: IdSource): string {
 
 export interface ServerLeaseDeps {
   readonly db: Database;
-  /** Connection that renews the lease, which other work must not delay. Default: `db`. */
+  /** Connection for the renewals, which other work must not delay. Default: `db`. */
   readonly leaseDb?: Database | undefined;
   readonly records: IdempotencyRepository;
   readonly held: HeldClaims;
   readonly files: Pick<ResultFiles, 'removeExpired'>;
   readonly serverId: string;
-  /** Time until other servers count this one as dead, from its last renewal. Default: `LEASE_MS`. */
+  /** Time after the last renewal until other servers count this one as dead. Default: `LEASE_MS`. */
   readonly leaseMs?: number | undefined;
   /** Version of this server. */
   readonly version: string;
   readonly clock: SharedClock;
   readonly log: Logger;
-  /** Renewed with the lease. */
+  /** Notified of each renewal of the lease. */
   readonly fence?: Fence | undefined;
 }
 
 /**
- * Renews this server's lease in the shared database, and fails the records that are in progress although no server works on
- * them.
+ * Renews this server's lease in the shared database. Marks idempotency records as failed that are in progress although
+ * no server works on them.
  */
 export class ServerLease {
   readonly #deps: ServerLeaseDeps;
@@ -78,18 +78,18 @@ export class ServerLease {
   }
 
   /**
-   * Starts the heartbeat. Call it before the first request: at that time, this server's records in progress are those
-   * of its previous process.
+   * Starts the heartbeat. Call it before the first request: until then, all records in progress that belong to this
+   * server are those of its previous process.
    */
   async start(): Promise<void> {
     const { records, serverId, log } = this.#deps;
     const failed = await records.failAllOf(serverId);
-    if (failed > 0) log.warn({ failed }, 'idempotency records of the last life failed');
+    if (failed > 0) log.warn({ failed }, 'failed the idempotency records that the previous process left in progress');
     await this.beat();
     const renew = () => this.#renew();
     const tidy = () => this.#tidy();
     const beat = () => {
-      // Apart, because what tidies may wait for a connection of the pool.
+      // Started separately, because `#tidy` may wait for a connection of the pool and must not delay the renewal.
       for (const work of [renew, tidy]) this.#doOnce(work);
     };
     this.#timer = setInterval(beat, (this.#deps.leaseMs ?? LEASE_MS) / BEATS).unref();
@@ -100,7 +100,10 @@ export class ServerLease {
     await this.#tidy();
   }
 
-  /** Ends the lease, so that other servers need not wait for its end. Call it when this server works no more. */
+  /**
+   * Deletes the lease, so that other servers need not wait until it expires. Call it when this server has ended its
+   * work.
+   */
   async release(): Promise<void> {
     const { db, serverId } = this.#deps;
     this.stop();
@@ -144,7 +147,7 @@ export class ServerLease {
     const { db, records, held, files, serverId, clock, log } = this.#deps;
     await clock.sync?.();
     const unheld = await records.failUnheld(serverId, held);
-    if (unheld > 0) log.warn({ failed: unheld }, 'idempotency records that nobody worked on failed');
+    if (unheld > 0) log.warn({ failed: unheld }, 'failed idempotency records that no request was working on');
     const now = clock.now();
     await records.failAbandoned(now);
     if (this.#beats++ % SWEEP_EVERY_BEATS !== 0) return;

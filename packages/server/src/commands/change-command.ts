@@ -50,7 +50,7 @@ export class ChangeCommand {
     return toCommand(record);
   }
 
-  /** Changes a command of a live sandbox. The command is not known if the agent has forgotten it. */
+  /** Changes a command of a live sandbox. `known` is false if the agent no longer has the command. */
   async #change(
     request: CommandRequest,
     errors: 'stdin' | 'resize',

@@ -14,20 +14,23 @@ export interface CommandRepository {
   /** Returns all commands of a sandbox, oldest first. */
   list(sandboxId: SandboxId): Promise<CommandRecord[]>;
   /**
-   * Returns the commands recorded as running, of all ready sandboxes, for whose end no server waits that lives at `now`.
-   * Those of the server `earlier` count too, which are those of its previous process. Those of workspace runs do not: the
-   * server that adopts a run starts its command, which the agent may not know yet.
+   * Returns commands recorded as running, in ready sandboxes, for whose end no server that lives at `now` is waiting.
+   * Includes the commands of the server `earlier`, which its previous process watched. Excludes commands of workspace
+   * runs: the server that adopts such a run starts its command itself, and the agent may not know the command yet.
    */
   listUnwatched(now: number, earlier?: string): Promise<CommandRecord[]>;
-  /** Lets a server wait for the end of a running command. Returns false if another server does so since `record` was read. */
+  /**
+   * Records that a server waits for the end of a running command. Returns false if another server has done so since
+   * `record` was read.
+   */
   claimWatch(record: CommandRecord, serverId: string): Promise<boolean>;
-  /** Gives up the waits of a server, so that another server continues them. */
+  /** Releases the commands that a server watches, so that another server takes them over. */
   releaseWatches(serverId: string): Promise<void>;
   /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
   /**
-   * Removes the record of a command that was not started, unless another server has recorded its end or works on it since
-   * `record` was read.
+   * Removes the record of a command that was not started, unless another server has recorded its end or works on it
+   * since `record` was read.
    */
   remove(record: CommandRecord): Promise<void>;
 }
@@ -137,7 +140,7 @@ export class SqlCommandRepository implements CommandRepository {
   }
 }
 
-/** Returns the condition that a command runs and that the same server watches it as in `record`. */
+/** Returns the condition that a command is running and is watched by the same server as in `record`. */
 function stillWatchedAs({ id, watchedBy }: CommandRecord) {
   return ({ and, eb }: ExpressionBuilder<Tables, 'commands'>) =>
     and([

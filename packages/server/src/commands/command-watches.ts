@@ -14,7 +14,7 @@ import type { CommandRepository } from './command-repository.ts';
 
 /** Pauses between requests to an agent that does not answer. */
 const PAUSES = { firstMs: 500, longestMs: 30_000 };
-/** How often a server that is not alone looks for commands of servers that have ended. */
+/** How often a server looks for commands whose server has ended, if the database has several servers. */
 const TAKE_OVER_MS = 1_000;
 
 export interface CommandWatchesDeps {
@@ -28,9 +28,9 @@ export interface CommandWatchesDeps {
 }
 
 /**
- * Waits for the end of each background command. Keeps its sandbox `running` until then, and its record up to date.
- * Holds one request to the agent per command, which the agent answers when the command ends. The row of a command has the
- * server that watches it; when that one ends, another server takes the watch over.
+ * Waits for the end of each background command. Until then it keeps the sandbox `running` and the command's record up
+ * to date. For each command, one request to the agent stays open until the command ends. The row of a command names the
+ * server that watches it; if that server ends, another one watches the command.
  */
 export class CommandWatches {
   readonly #deps: CommandWatchesDeps;
@@ -42,8 +42,8 @@ export class CommandWatches {
   }
 
   /**
-   * Watches the commands that an earlier process of this server watched, and, if `isAlone` is false, those of other servers
-   * once these have ended.
+   * Watches the commands that an earlier process of this server watched. Unless `isAlone`, also takes over the commands
+   * of servers that have ended.
    */
   async start(isAlone: boolean): Promise<void> {
     await this.#takeOver(this.#deps.servers.own);
@@ -52,7 +52,7 @@ export class CommandWatches {
     this.#loop = new Loop('take over commands', takeOver, TAKE_OVER_MS, this.#deps.log);
   }
 
-  /** Stops the watches, which other servers, or the next start, take over. */
+  /** Stops the watches. Other servers, or the next process of this one, take them over. */
   async stop(): Promise<void> {
     const { commands, servers } = this.#deps;
     await this.#loop?.stop();
@@ -80,12 +80,12 @@ export class CommandWatches {
   async #follow(sandbox: SandboxRecord, record: CommandRecord, controller: AbortController): Promise<void> {
     const { commands, executions, servers, log } = this.#deps;
     const { signal } = controller;
-    // When the sandbox ends, the command counts as killed without a write to its record: see `seenIn`.
+    // When the sandbox ends, its commands count as killed without a write to their records: see `asSeenIn`.
     using _ = executions.begin(sandbox.id, undefined, () => controller.abort());
     const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       try {
-        // A repeated request adopts a command of another server.
+        // The command may belong to another server if a retry has adopted it.
         if (record.watchedBy !== servers.own) await commands.claimWatch(record, servers.own);
         if (await this.#awaitEnd(sandbox, record, signal)) return;
       } catch (error) {
@@ -114,7 +114,10 @@ export class CommandWatches {
     }
   }
 
-  /** If not, the command never starts: its server may only have stood still, and go on when the command counts as lost. */
+  /**
+   * Returns whether the command is known to the agent by now. If it is not, prevents its start for good: its server may
+   * only have been stopped for a while, and must not start a command that counts as lost.
+   */
   async #startedMeanwhile(agent: AgentCommands, { id }: CommandRecord, signal: AbortSignal): Promise<boolean> {
     try {
       await agent.prevent(id, signal);

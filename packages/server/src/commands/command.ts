@@ -22,7 +22,7 @@ export interface CommandRecord {
   readonly finishedAt: number | undefined;
   readonly durationMs: number | undefined;
   readonly idempotencyRecordId: string | undefined;
-  /** Id of the server that starts the command or waits for its end; undefined if that server has given it up. */
+  /** Id of the server that starts the command or waits for its end; undefined if that server has released it. */
   readonly watchedBy: string | undefined;
 }
 
@@ -60,13 +60,13 @@ export function killedEnding(record: CommandRecord, at: number): CommandEnding {
   return { ...KILLED, durationMs: Math.max(0, at - record.startedAt), finishedAt: at };
 }
 
-/** Returns the record as seen now: in a sandbox that has ended, a running command counts as killed. */
+/** Returns the record as clients see it: in a sandbox that has ended, a running command counts as killed. */
 export function asSeenIn(sandbox: SandboxRecord, record: CommandRecord): CommandRecord {
   if (record.status !== 'running' || isLive(sandbox)) return record;
   return { ...record, ...killedEnding(record, sandbox.destroyedAt ?? record.startedAt) };
 }
 
-/** Output of a command, as far as it is known. */
+/** Output of a command, as far as the server has it. */
 export type CommandOutput = Pick<Command, 'stdout' | 'stderr' | 'truncated'>;
 
 export function toCommand(record: CommandRecord, output: CommandOutput = {}): Command {

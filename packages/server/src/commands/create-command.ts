@@ -54,7 +54,7 @@ export interface CommandCreation {
   readonly audit?: RequestAudit | undefined;
 }
 
-/** Starts a command in its agent, in time. @throws AppError `unavailable` */
+/** Starts a command through its agent, unless it is too late. @throws AppError `unavailable` */
 type StartIn = (
   agent: AgentCommands,
   signal: AbortSignal,
@@ -82,7 +82,8 @@ export class CreateCommand {
     const sandbox = await this.#deps.sandboxUse.ready(target, { signal, readyMs });
     const takenAt = clock.now();
     startingCommands.requireOwn(takenAt);
-    // Marked before its record can be seen as its agent's: a listing in between would count the command as lost.
+    // The command is marked as starting before its record can be listed: a listing would find that the agent does not
+    // know the command, and would count it as lost.
     using starting = new DisposableStack();
     const marked = (id: CommandId) => void starting.use(startingCommands.begin(id));
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd, marked);
@@ -99,7 +100,7 @@ export class CreateCommand {
       : this.#run(sandbox, record, { startIn, timeoutMs: leftMs }, request));
   }
 
-  /** Answers a retry for a command that has already ended, with its output if the agent still has it. */
+  /** Answers a retry whose command has already ended. Includes the output if the agent still has it. */
   async #repeatAnswer(
     sandbox: SandboxRecord,
     record: CommandRecord,
@@ -166,7 +167,7 @@ export class CreateCommand {
     return toCommand(ended, { stdout: '', stderr: '' });
   }
 
-  /** Runs `act` and translates faults of the agent. Removes the record of a command that was not started. */
+  /** Runs `act` and translates errors of the agent. Removes the record of a command that was not started. */
   async #act<T>(
     sandbox: SandboxRecord,
     record: CommandRecord,
@@ -190,7 +191,7 @@ export class CreateCommand {
     });
   }
 
-  /** @param mark is called before this server is written into the record of a command */
+  /** @param mark called before this server is written into the record of a command */
   async #insertOrAdopt(
     sandbox: SandboxRecord,
     request: CommandCreation,
@@ -245,7 +246,7 @@ export class CreateCommand {
   }
 }
 
-/** Whether the sandbox ended under the command, by way of another server: this one would have canceled the command. */
+/** Whether the sandbox was ended through another server: this server would have canceled the command first. */
 function isEndOfSandbox(error: unknown): boolean {
   return error instanceof AppError && (error.is('sandbox_destroyed') || error.is('sandbox_failed'));
 }

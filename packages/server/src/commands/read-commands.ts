@@ -15,7 +15,7 @@ import { asSeenIn, type CommandRecord, endingOf, killedEnding, lostEnding, toCom
 import type { CommandRepository } from './command-repository.ts';
 import type { StartingCommands } from './starting-commands.ts';
 
-/** Interval of requests for a command that is about to start. */
+/** Pause between requests for a command that is about to start. */
 const STARTING_LOOK_MS = 250;
 
 export interface ReadCommandsDeps {
@@ -101,7 +101,7 @@ export class ReadCommands {
     return this.#update(found, { actMs: AGENT_LIMITS.askMs }, (agent, signal) => agent.get(seen.id, signal));
   }
 
-  /** Returns undefined when the agent does not know the command, or no longer does. @throws AppError */
+  /** Returns undefined if the agent does not have the command, or has it no longer. @throws AppError */
   async act<T>(sandbox: SandboxRecord, bounds: ActBounds, act: ActOnCommands<T>): Promise<T | undefined> {
     return this.#deps.sandboxUse.ifReady(sandbox, bounds, ({ commands }, _, signal) =>
       act(commands, signal).catch((error: unknown) => {
@@ -120,7 +120,8 @@ export class ReadCommands {
     try {
       let known = await this.act(sandbox, bounds, ask);
       if (!known && (await this.#mayBeStarting(record))) return record;
-      // Its server may only have stood still: when it goes on, it must not start what is recorded as lost.
+      // The server of the command may only have been stopped for a while. It must not start a command that is recorded
+      // as lost.
       known ??= await this.act(sandbox, bounds, (agent, signal) => agent.prevent(record.id, signal));
       const ending = known
         ? endingOf(record, known, clock.now())
@@ -133,7 +134,7 @@ export class ReadCommands {
     }
   }
 
-  /** Returns whether a server may be about to start the command in the agent, which does not know it yet. */
+  /** Returns whether a server may be about to start a command that the agent does not have yet. */
   async #mayBeStarting({ id, watchedBy, startedAt }: CommandRecord): Promise<boolean> {
     const { servers, startingCommands, clock } = this.#deps;
     if (startingCommands.has(id)) return true;
@@ -165,7 +166,7 @@ export class ReadCommands {
         yield { type: 'exit', data: toCommand(now) } as const;
         return;
       }
-      // It is about to start.
+      // The command is about to start.
       await pause(STARTING_LOOK_MS, signal);
     }
   }

@@ -3,9 +3,10 @@ import type { Clock } from '../base/clock.ts';
 import { CutOffError } from '../idempotency/held-claims.ts';
 
 /**
- * Time after which a server no longer starts a command that it has taken. A server that has not renewed its lease for 20
- * seconds takes none, and 10 seconds later others may count its commands as lost: those must not start any more. Agents
- * of this version also refuse them (`prevent`); those of the version before do not know that request.
+ * Time after which a server no longer starts a command that it has written itself into. A server without a renewal of
+ * its lease for 20 seconds starts no commands, and 10 seconds later others may count its commands as lost: these must
+ * not start any more. Agents of this version refuse them too (`prevent`); agents of the previous version do not know
+ * that request.
  */
 const START_WITHIN_MS = 8_000;
 
@@ -17,7 +18,7 @@ export interface StartingCommandsDeps {
   readonly isFenced: () => boolean;
 }
 
-/** Commands that may have a record before their agent knows them. */
+/** The commands that may have a record before their agent has them. */
 export class StartingCommands {
   readonly #deps: StartingCommandsDeps;
   readonly #ids = new Set<CommandId>();
@@ -37,10 +38,10 @@ export class StartingCommands {
   }
 
   /**
-   * Throws if another server may count the command as lost, for example because this process stood still. Call it directly
-   * before the command is taken, and before it is started.
+   * Throws if another server may count the command as lost, for example because this process was stopped for a while.
+   * Call it directly before the command's record is written, and again before the command is started.
    *
-   * @param takenAt when this server wrote itself into the record of the command
+   * @param takenAt time at which this server wrote itself into the record of the command
    * @throws AppError `unavailable`
    */
   requireOwn(takenAt: number): void {

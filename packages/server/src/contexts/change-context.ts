@@ -72,7 +72,7 @@ export class ChangeContext {
     });
     executions.endContext(sandbox.id, record.id);
     await this.#close(sandbox, record.id);
-    // An execution that the close did not end may have reopened the context.
+    // An execution that was still active after the close may have opened the context again.
     if (executions.cancelContext(sandbox.id, record.id) > 0) await this.#close(sandbox, record.id);
     return deleted ?? (await contexts.find(sandbox.id, record.id)) ?? record;
   }
@@ -81,7 +81,10 @@ export class ChangeContext {
     return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
   }
 
-  /** Passes a client's answer to the current run, which may have asked for it. Without a current run it is dropped. */
+  /**
+   * Passes a client's answer to the current run, for example to a question of the run. Drops it if there is no current
+   * run.
+   */
   async answer(request: ContextRequest, message: string): Promise<ContextRecord> {
     return this.#change(request, (agent, id, signal) => agent.answer(id, message, signal));
   }
@@ -95,7 +98,7 @@ export class ChangeContext {
     });
   }
 
-  /** Closes the context in the agent, best effort: the agent's state ends with the sandbox at the latest. */
+  /** Closes the context in the agent. Best effort, because the agent's state ends with the sandbox at the latest. */
   async #close(sandbox: SandboxRecord, id: ContextId): Promise<void> {
     const close = async (agent: AgentClient, signal: AbortSignal) => {
       this.#deps.openContexts.forget(agent, id);
@@ -136,7 +139,7 @@ export class ChangeContext {
   }
 }
 
-/** Ignores `not_found`: a context that the agent does not know has no kernel, so nothing runs in it. */
+/** Ignores `not_found`: if the agent does not know a context, nothing runs in it. */
 function unlessUnknown(error: unknown): void {
   if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
 }

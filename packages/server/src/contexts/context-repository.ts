@@ -25,8 +25,8 @@ export interface ContextRepository {
   /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
   /**
-   * Removes the record of a context that could not be opened. Returns false, and leaves it, if a later claim of the request
-   * exists: another server then uses it, or has answered with it.
+   * Removes the record of a context that could not be opened. Returns false and keeps the record if a later claim of
+   * the request exists: another server then uses the context, or has returned it to the client.
    */
   remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean>;
 }

@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import { type CodeContext, type ContextId, DEFAULT_CWD, type Language, LIMITS, type SandboxId } from '@cloche/contract';
 import { timestamp } from '../base/clock.ts';
 
-/** The service's record of a context. It is authoritative; the agent only holds the kernel. */
+/** The service's record of a context, which is authoritative. The agent only has the kernel. */
 export interface ContextRecord {
   readonly id: ContextId;
   readonly sandboxId: SandboxId;

@@ -41,7 +41,10 @@ export interface ContextCreation {
   readonly audit?: RequestAudit | undefined;
 }
 
-/** Creates contexts. Explicit ones start their kernel now; default ones are records that the first run opens. */
+/**
+ * Creates contexts. A context that a client creates starts its kernel at once. A default context is only a record until
+ * its first run opens it.
+ */
 export class CreateContext {
   readonly #deps: CreateContextDeps;
 

@@ -5,8 +5,8 @@ import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
 
 /**
- * Tracks which contexts each agent has open, as far as this server knows. Opening is idempotent, so after a restart or
- * on a new connection the first use opens a context again.
+ * Tracks which contexts each agent has open, as far as this server knows. Opening is idempotent: after a restart of the
+ * server or on a new connection, the first use opens a context again.
  */
 export class OpenContexts {
   readonly #open = new WeakMap<AgentClient, Map<ContextId, 'open' | Promise<void>>>();
@@ -22,7 +22,7 @@ export class OpenContexts {
     await orAbort(known ?? this.#start(agent, context, contexts), signal);
   }
 
-  /** Returns the request that a run sends along to open its context first; undefined if the context is open. */
+  /** Returns the open request that a run must send along to its context; undefined if the context is open. */
   requestFor(agent: AgentClient, context: ContextRecord): OpenContext | undefined {
     return this.#contextsOf(agent).get(context.id) === 'open' ? undefined : toRequest(context);
   }

@@ -13,8 +13,8 @@ parentPort?.on('message', (message: 'checkpoint' | 'close') => {
     parentPort?.close();
     return;
   }
-  // A passive checkpoint does not block writers. Frames that they add stay in the log, which starts over once it was
-  // copied completely.
+  // A passive checkpoint does not block writers. Frames that they add meanwhile stay in the log. After a complete copy
+  // the log starts over.
   checkpoint.get();
   parentPort?.postMessage('done');
 });

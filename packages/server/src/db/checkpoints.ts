@@ -8,7 +8,7 @@ const EVERY_WRITES = 1000;
 
 export interface CheckpointSettings {
   readonly everyWrites?: number;
-  /** Called when the thread has failed: from then on the writing connection must make checkpoints. */
+  /** Called when the thread has failed. From then on the writing connection must make the checkpoints. */
   readonly onFailure: () => void;
 }
 

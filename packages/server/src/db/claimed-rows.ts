@@ -9,8 +9,8 @@ interface ClaimedTables {
 }
 
 /**
- * Lets one process of all servers work on a row at a time, without a queue: the row has the claim. A claim ends by its
- * time if the process is killed, and at the next start of its server.
+ * Lets one process of all servers work on a row at a time, by a claim in the row itself. A claim ends when its time is
+ * over, or when the server of a killed process starts again.
  */
 export class ClaimedRows {
   readonly #db: Kysely<ClaimedTables>;
@@ -35,7 +35,10 @@ export class ClaimedRows {
     return numUpdatedRows > 0n;
   }
 
-  /** Prolongs a claim, in `tx` if it is given. Returns false if the row is no longer claimed by `claim`: stop working. */
+  /**
+   * Prolongs a claim, in `tx` if it is given. Returns false if `claim` no longer holds the row; the caller must then
+   * stop its work.
+   */
   async renew(id: string, claim: string, now: number, tx?: Transaction): Promise<boolean> {
     const db = (tx?.db as unknown as Kysely<ClaimedTables> | undefined) ?? this.#db;
     const { numUpdatedRows } = await db
@@ -56,7 +59,7 @@ export class ClaimedRows {
       .execute();
   }
 
-  /** Releases what an earlier process of the server had claimed when it ended. */
+  /** Releases the rows that an earlier process of the server had claimed. */
   async releaseAllOf(serverId: string): Promise<void> {
     await this.#db
       .updateTable(this.#table)

@@ -3,7 +3,7 @@ export class ConnectionLock {
   readonly #waiting: (() => void)[] = [];
   #isHeld = false;
 
-  /** Resolves when the caller holds the lock. It returns it with `release`. */
+  /** Resolves when the caller holds the lock. The caller must call `release`. */
   async acquire(): Promise<void> {
     if (!this.#isHeld) {
       this.#isHeld = true;

@@ -3,11 +3,17 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import type { Database } from './database.ts';
 import { kindOf } from './database-kind.ts';
 
-/** Error with which a server may start, unless the database answers no faster. */
+/**
+ * Error of the clock at which a starting server stops comparing. If the database answers more slowly, it starts with a
+ * larger error.
+ */
 const EXACT_MS = 100;
-/** Most comparisons of a starting server. */
+/** Most comparisons at the start of a server. */
 const FIRST_COMPARISONS = 4;
-/** By how much two clocks may drift apart: programs that set the time, such as chrony, slow or speed up each by 1/2000. */
+/**
+ * Largest drift between two clocks: programs that adjust a clock, such as chrony, slow or speed up each one by up to
+ * 1/2000.
+ */
 const DRIFT = 1 / 1000;
 /** Resolution of the two clocks: each of them counts whole milliseconds. */
 const RESOLUTION_MS = 1;
@@ -18,8 +24,8 @@ export interface SharedClock extends Clock {
 }
 
 /**
- * Returns the clock of the database's servers. The server of a SQLite file is alone and uses the host's; servers of a
- * PostgreSQL database use the clock of the database, because their hosts' clocks differ.
+ * Returns the clock that all servers of the database share. A SQLite database has one server, which uses the clock of
+ * its host. Servers of a PostgreSQL database use the clock of the database, because the clocks of their hosts differ.
  */
 export async function openClock(db: Database, elapsed?: () => number): Promise<SharedClock> {
   if (kindOf(db) === 'sqlite') return systemClock;
@@ -28,7 +34,7 @@ export async function openClock(db: Database, elapsed?: () => number): Promise<S
   return clock;
 }
 
-/** Bounds of what the clock of the database is ahead of that of this process. */
+/** Bounds of the difference between the clock of the database and that of this process. */
 interface Offset {
   readonly low: number;
   readonly high: number;
@@ -36,19 +42,19 @@ interface Offset {
   readonly at: number;
 }
 
-/** The clock of the database, counted on by the clock of this process between two comparisons. */
+/** The clock of the database. Between two comparisons it advances with the clock of this process. */
 export class DatabaseClock implements SharedClock {
   readonly #db: Database;
   readonly #elapsed: () => number;
   #offset: Offset | undefined;
 
-  /** @param elapsed milliseconds since some moment, unaffected when the host's clock is set */
+  /** @param elapsed milliseconds since some moment; a change of the host's clock does not affect them */
   constructor(db: Database, elapsed = () => performance.now()) {
     this.#db = db;
     this.#elapsed = elapsed;
   }
 
-  /** Most milliseconds by which the last comparison left the clock wrong. */
+  /** Largest possible error of the clock after the last comparison, in milliseconds. */
   get errorMs(): number {
     return this.#offset ? (this.#offset.high - this.#offset.low) / 2 : Number.POSITIVE_INFINITY;
   }
@@ -58,7 +64,10 @@ export class DatabaseClock implements SharedClock {
     return Math.round(this.#elapsed() + (this.#offset.low + this.#offset.high) / 2);
   }
 
-  /** A slow comparison only bounds the time: it changes nothing that a faster one before it knows better. */
+  /**
+   * Compares the clocks. The result narrows the earlier bounds, widened by the drift since; so a slow comparison does
+   * not undo a fast one.
+   */
   async sync(): Promise<void> {
     const before = this.#elapsed();
     const query = sql<{ at: number }>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`;
@@ -73,7 +82,7 @@ export class DatabaseClock implements SharedClock {
       high: Math.min(known.high + drift, seen.high),
       at: after,
     };
-    // They contradict each other if a clock was set.
+    // The bounds do not overlap if one of the clocks was set meanwhile. The new comparison then counts alone.
     this.#offset = both.low <= both.high ? both : seen;
   }
 }

@@ -3,8 +3,8 @@ import type { Database } from './database.ts';
 import { kindOf } from './database-kind.ts';
 
 /**
- * Returns the time by the clock of the database, for comparisons that servers with clocks of their own must make in the same
- * way: on PostgreSQL the begin of the statement, before it reads a row. The one server of a SQLite file compares with `now`.
+ * Returns the current time of the database, for comparisons that must not depend on the clocks of servers. On
+ * PostgreSQL it is the begin of the statement. SQLite has one server, so there it is `now`.
  */
 export function databaseTime(db: Database, now: number): RawBuilder<number> {
   return kindOf(db) === 'sqlite'

@@ -23,14 +23,18 @@ export function embeddedDatabase(db: Database): NodeSqliteDatabase | undefined {
 
 type Transact = <T>(act: (db: KyselyTransaction<Tables>) => Promise<T>) => Promise<T>;
 
-/** Returns the function that calls `act` in a transaction of `db`, and commits it, or rolls it back if `act` rejects. */
+/**
+ * Returns the function that calls `act` in a transaction of `db`, and commits it, or rolls it back if `act` rejects.
+ */
 export function transactionsOf(db: Database): Transact {
   const parts = embedded.get(db);
   if (!parts) return (act) => db.transaction().execute(act);
   return (act) => transact(parts, act);
 }
 
-/** Does what Kysely does, without its layers: a transaction of a creation computes 0.2 ms less. */
+/**
+ * Does the same as Kysely, without its layers: a transaction that creates a sandbox takes 0.2 ms less processor time.
+ */
 async function transact<T>(
   { database, joined }: Embedded,
   act: (db: KyselyTransaction<Tables>) => Promise<T>,

@@ -24,7 +24,7 @@ export class EmbeddedDialect extends SqliteDialect {
   }
 }
 
-/** Turns off Kysely's lock over the connection: `EmbeddedDriver` takes one that can refuse a caller. */
+/** Disables Kysely's lock over the connection, because `EmbeddedDriver` has its own, which can refuse a caller. */
 class EmbeddedAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;

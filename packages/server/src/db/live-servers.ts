@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Database } from './database.ts';
 
-/** Tells which servers of the database live: those whose lease is valid by the clock of the database. */
+/** Finds out which servers of the database are alive: those whose lease is valid by the clock of the database. */
 export class LiveServers {
   readonly #db: Database;
   readonly #clock: Clock;
@@ -15,8 +15,8 @@ export class LiveServers {
   }
 
   /**
-   * Returns the ids of the other servers that live. A server that wrote a row before it died is missing here; so read the
-   * rows first.
+   * Returns the ids of the other servers that are alive. A server that died after it wrote a row is missing, so read
+   * the rows first.
    */
   async others(): Promise<ReadonlySet<string>> {
     const rows = await this.#db

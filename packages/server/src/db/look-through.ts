@@ -1,8 +1,8 @@
 import type { Database } from './database.ts';
 
 /**
- * Most events that one page looks through. A filter that matches few events could otherwise occupy the database for
- * seconds.
+ * Most events that are searched for one page. Without this limit, a filter that matches few events could occupy the
+ * database for seconds.
  */
 const LOOKED_THROUGH = 1000;
 
@@ -10,8 +10,8 @@ const LOOKED_THROUGH = 1000;
 type NumberedTable = 'audit_events' | 'events';
 
 /**
- * Returns the last number that a page after `afterSeq` looks at, so that a page takes milliseconds whatever its filter;
- * undefined if nothing follows.
+ * Returns the number of the last event to search for the page after `afterSeq`, so that a page takes milliseconds
+ * whatever its filter is. Returns undefined if no event follows.
  */
 export async function lookThrough(
   db: Database,

@@ -5,10 +5,10 @@ import { embeddedDatabase } from './embedded-database.ts';
 const VALUES_KEPT = 10_000;
 
 /**
- * Caches values until one of the tables that they were read from is written. Only this process writes to an
- * embedded database; for any other database nothing is cached. That a value is missing is cached too, so that an unknown
- * id takes as long as one of another organization, which the caller refuses after the look-up.
- * Most runs need no query, as a cached value takes 1 µs where a prepared query takes 5.
+ * Caches values until one of the tables that they were read from is written. Only an embedded database is cached,
+ * because only this process writes to it. The absence of a value is cached too: an unknown id then takes as long to
+ * look up as an id of another organization, which the caller refuses after the look-up. Most runs need no query: a
+ * cached value takes 1 µs, a prepared query 5 µs.
  */
 export class Lookups<Value> {
   readonly #database;

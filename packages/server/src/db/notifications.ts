@@ -5,7 +5,7 @@ import { postgresPool } from './postgres-database.ts';
 /** Longest time until a waiter finds what another server changed, if it missed the notification. */
 export const LOOK_AGAIN_MS = 1_000;
 
-/** Kinds of what servers tell each other. */
+/** Topics of notifications between servers. */
 export type Topic = 'api_keys' | 'event' | 'log' | 'preview' | 'sandbox' | 'template_build' | 'workspace_run';
 
 export interface NotificationListener {
@@ -16,20 +16,20 @@ export interface NotificationListener {
 }
 
 /**
- * Tells the other servers of the database what this server has changed. Best effort: notifications are lost while the
- * connection is, so whatever waits for one also looks again by itself.
+ * Notifies the other servers of the database of what this server has changed. Best effort: while the connection is
+ * down, notifications are lost, so every waiter also reads the database again from time to time.
  */
 export interface Notifications {
   /** Whether the database can have other servers. */
   readonly isShared: boolean;
-  /** Tells the other servers of a change, some milliseconds later. Call it after the commit of the change. */
+  /** Notifies the other servers of a change, a few milliseconds later. Call it after the commit of the change. */
   send(topic: Topic, id: string): void;
   subscribe(topic: Topic, listener: NotificationListener): void;
-  /** Sends what waits, and stops listening. */
+  /** Sends pending notifications, and stops listening. */
   close(): Promise<void>;
 }
 
-/** The notifications of a database with one server: nobody hears them. */
+/** Notifications for a database with one server. Sends nothing. */
 export const NO_NOTIFICATIONS: Notifications = {
   isShared: false,
   send: () => undefined,
@@ -43,8 +43,8 @@ export function openNotifications(db: Database): Notifications {
 }
 
 /**
- * Returns the changes of a kind of resource, which wake the waiters of all servers. Where the database has other
- * servers, a waiter also looks again after `lookAgainMs`.
+ * Returns changes of one kind of resource, which wake the waiters of all servers. If the database can have other
+ * servers, a waiter also reads its records again after `lookAgainMs`.
  */
 export function sharedChanges<Key extends string>(
   topic: Topic,

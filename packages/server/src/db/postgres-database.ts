@@ -5,9 +5,11 @@ import type { Notifications } from './notifications.ts';
 export interface PostgresStatements {
   /** Makes `sql` a prepared statement from now on. */
   name(sql: string): void;
-  /** Calls `act`, whose statements have no time limit. */
+  /** Calls `act`. Statements meanwhile have no time limit. */
   withoutLimits<T>(act: () => Promise<T>): Promise<T>;
-  /** Opens another pool of one connection, whose statements have `answerMs`. The caller destroys it. */
+  /**
+   * Opens another pool with one connection. Each statement must be answered within `answerMs`. The caller destroys it.
+   */
   openOwnConnection(answerMs: number): Database;
   /** Opens a connection for notifications between servers. The caller closes it. */
   openNotifications(): Notifications;
@@ -25,8 +27,8 @@ export function postgresPool(db: Database): PostgresStatements | undefined {
 }
 
 /**
- * Opens a connection that no other work can take, for what must not wait, or returns `db` where connections are not shared. The
- * caller closes it before `db`.
+ * Opens a connection for work that must not wait for a connection of the pool. Returns `db` itself for a database
+ * without a pool. The caller closes it before `db`.
  */
 export function openOwnConnection(db: Database, answerMs: number): { db: Database; close(): Promise<void> } {
   const own = postgresPool(db)?.openOwnConnection(answerMs);

@@ -2,15 +2,15 @@ import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-/** Locks of this process. A lock that is not referred to would be closed. */
+/** Locks that this process holds. A lock without a reference could be garbage-collected, which would release it. */
 const held: DatabaseSync[] = [];
 
 /**
- * Keeps every other server from the file of a SQLite database until this process ends, however it ends: two servers would
- * both execute what each of them remembers as new. Returns undefined once the file is locked, or the reason why it
- * cannot be. Other databases are not locked.
+ * Prevents other servers from using the file of a SQLite database until this process ends, however it ends: two servers
+ * could both execute a request that each of them takes for new. Returns undefined if the file is now locked, or the
+ * reason why it cannot be locked. Does not lock other kinds of databases.
  *
- * The lock is that of an empty SQLite database beside the file: Node.js has no function for locks of files.
+ * The lock is a lock on an empty SQLite database beside the file, because Node.js has no function for file locks.
  */
 export function lockSqliteFile(databaseUrl: string): string | undefined {
   const file = databaseUrl.startsWith('sqlite:/') ? databaseUrl.slice('sqlite:'.length) : undefined;

@@ -6,8 +6,8 @@ import { transactionsOf } from './embedded-database.ts';
 const current = new AsyncLocalStorage<Transaction>();
 
 /**
- * An open transaction. A repository method that takes one does its work in it; everything is written or nothing. It
- * must be passed to every query until the transaction ends, and it must not be used afterwards.
+ * An open transaction. A repository method that takes one does its work in it, so that either everything is written or
+ * nothing. Pass it to every query until the transaction ends, and do not use it afterwards.
  */
 export class Transaction {
   readonly #db: KyselyTransaction<Tables>;
@@ -48,8 +48,8 @@ export class Transaction {
   }
 
   /**
-   * Throws if the caller is in the callback of an open transaction. On a database with one connection, a query outside
-   * of that transaction would wait for its end, and the transaction for the query.
+   * Throws if the caller is inside the callback of an open transaction. On a database with one connection, a query
+   * outside of that transaction would wait for the transaction, and the transaction for the query.
    */
   static assertNone(): void {
     if (current.getStore()?.isOpen) {
@@ -63,7 +63,7 @@ export class Transaction {
   }
 }
 
-/** Runs several changes as one, so that either all of them are in the database or none is. */
+/** Runs several changes as one: either all of them are stored or none. */
 export class Transactions {
   readonly #transact;
 
@@ -72,10 +72,10 @@ export class Transactions {
   }
 
   /**
-   * Calls `act` in a new transaction, or in `joined` if it is given. Commits the new one when `act` resolves, and rolls
-   * it back when `act` rejects. Does not call `act` again.
+   * Calls `act` in a new transaction, or in `joined` if it is given. Commits the new transaction when `act` resolves,
+   * and rolls it back when `act` rejects. Never calls `act` a second time.
    *
-   * Keep it short, and wait for nothing but queries in it: on SQLite every other query waits meanwhile.
+   * Keep `act` short, and let it wait for queries only: on SQLite every other query waits meanwhile.
    */
   async run<T>(act: (tx: Transaction) => Promise<T>, joined?: Transaction): Promise<T> {
     if (joined) return act(joined);

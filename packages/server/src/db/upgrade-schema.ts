@@ -6,24 +6,24 @@ import { kindOf } from './database-kind.ts';
 import { postgresPool } from './postgres-database.ts';
 
 /**
- * Ends the names of migrations that older servers can work with: these add tables, indexes, and columns that are nullable or
- * have a default. So the servers of one database can be replaced one after another.
+ * Suffix of migrations that older servers can work with: they only add tables, indexes, and columns that are nullable
+ * or have a default. So the servers of one database can be replaced one after another.
  */
 const EXPANDS = '-expand';
 /**
- * Ends the names of migrations that remove what this version does not use any more. They wait until every live server knows
- * them, because an older one may still use it.
+ * Suffix of migrations that remove what this version no longer uses. They wait until every live server knows them,
+ * because an older one may still use it.
  */
 const CONTRACTS = '-contract';
-/** The migration since which leases name the newest migration that their server knows. */
+/** First migration from which on leases name the newest migration that their server knows. */
 const NAMES_SCHEMAS = '025-server-schemas-expand';
 
 export interface SchemaReport {
   /** Migrations that this call has applied. */
   readonly applied: string[];
-  /** Migrations that wait for the end of older servers. */
+  /** Migrations that wait until older servers have ended. */
   readonly waiting: string[];
-  /** Migrations of a newer version, which this one works with. */
+  /** Migrations of a newer version that this version can work with. */
   readonly newer: string[];
 }
 
@@ -37,7 +37,8 @@ interface State {
  * Applies the migrations that the database lacks, one process at a time.
  *
  * @param migrations those of this version, by name
- * @throws Error when a migration fails, or when a newer version has changed the database in a way that this one cannot use
+ * @throws Error when a migration fails, or when a newer version has changed the database in a way that this one cannot
+ * use
  */
 export async function upgradeSchema(
   db: Database,
@@ -48,7 +49,7 @@ export async function upgradeSchema(
   let plan: Plan = { migrations: {}, waiting: [], newer: [] };
   const migrator = new Migrator({
     db,
-    // A version that is developed beside another one may have a migration before one that is applied.
+    // A branch may add a migration whose name sorts before one that is already applied.
     allowUnorderedMigrations: true,
     // The migrator calls it while it holds its lock.
     provider: {
@@ -104,7 +105,9 @@ async function readState(db: Database): Promise<State> {
   return { executed, oldestSchema: await findOldestSchema(db, executed) };
 }
 
-/** Returns the oldest schema of the servers that live, or undefined if none lives. A server of SQLite is alone. */
+/**
+ * Returns the oldest schema version among the live servers, or undefined if none is alive. SQLite has no other servers.
+ */
 async function findOldestSchema(db: Database, executed: readonly string[]): Promise<string | undefined> {
   if (kindOf(db) === 'sqlite' || executed.length === 0) return undefined;
   const now = sql<number>`extract(epoch from clock_timestamp()) * 1000`;

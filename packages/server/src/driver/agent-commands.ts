@@ -32,13 +32,13 @@ export interface AgentCommands {
   /** Resolves when the command has ended. */
   end(id: string, signal: AbortSignal): Promise<AgentCommand>;
   /**
-   * Returns a command that the agent has. Otherwise throws `not_found`, and the command never starts: a server that stood
-   * still could ask for it late.
+   * Returns a command that the agent has. Otherwise throws `not_found`, and the agent never starts the command: a
+   * server that was stopped for a while could still request the start later.
    */
   prevent(id: string, signal: AbortSignal): Promise<AgentCommand>;
   /**
    * Resolves when the command has ended. The output is empty if `start` did not request output, or if an earlier call
-   * has returned it. Requests memory from `room` before it reads output.
+   * has returned it. Requests memory from `resultMemory` before it reads output.
    */
   result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult>;
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage>;

@@ -36,8 +36,8 @@ export interface Instance {
 }
 
 /**
- * The live instances of one host or cluster, or why it did not tell them. An instance that is missing from `instances`
- * may still live at a place that is `unknown`.
+ * The live instances of one host or cluster, or the error if it did not answer. An instance that is missing from
+ * `instances` may still be alive at a place that is `unknown`.
  */
 export type PlaceListing =
   | { readonly place: string; readonly instances: readonly Instance[] }
@@ -69,9 +69,9 @@ export interface Launched {
   readonly agentAnswers: boolean;
 }
 
-/** What the caller of a launch knows about the sandbox. A driver may ignore it. */
+/** What the server knows about the use of a sandbox at its launch. A driver may ignore it. */
 export interface LaunchHints {
-  /** Whether the sandbox computes from its first moment, so that work for later sandboxes had better wait. */
+  /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
   readonly startsBusy?: boolean | undefined;
 }
 
@@ -94,8 +94,9 @@ export interface RuntimeDriver {
     hints?: LaunchHints,
   ): Promise<Launched>;
   /**
-   * Resolves when the agent answers. Throws `gone` once the place of the instance says that it does not live. Calls `onBroken`, possibly more than once, when the last connection to the agent
-   * has closed: the agent may be gone, or only have been idle for long. Does not call it after `close`.
+   * Resolves when the agent answers. Throws `gone` if the instance's place reports that the instance is not alive.
+   * Calls `onBroken`, possibly more than once, when the last connection to the agent has closed: the agent may be gone,
+   * or the connections may only have been idle for long. Does not call it after `close`.
    */
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
   /**
@@ -108,12 +109,12 @@ export interface RuntimeDriver {
   /** Measures those of the named instances that live; at most `MAX_MEASURED_INSTANCES`. */
   measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]>;
   /**
-   * Measures an instance, and returns its samples of the last hour at or after `fromMs`. The samples begin anew when the
-   * host daemon restarts.
+   * Measures an instance, and returns its samples of the last hour at or after `fromMs`. The samples begin anew when
+   * the host daemon restarts.
    */
   history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory>;
   /**
-   * Asks the place of an instance for it. Returns undefined if the place says that the instance does not live. Throws
+   * Looks an instance up at its place. Returns undefined if the place reports that the instance is not alive. Throws
    * `LaunchError` if the place does not answer, which says nothing about the instance.
    */
   find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined>;
@@ -128,13 +129,19 @@ export interface RuntimeDriver {
    * `CaptureError`, `LaunchError`.
    */
   capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion>;
-  /** Makes a version with the files of another one. Throws `LaunchError`, with `template_not_found` without that one. */
+  /**
+   * Makes a version with the files of another one. Throws `LaunchError`: `template_not_found` if the other version does
+   * not exist.
+   */
   deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion>;
-  /** Returns the captured versions that are no snapshots, and when each was made last, by `capture` or `deriveVersion`. */
+  /**
+   * Returns the captured versions except snapshots, with the time of the latest `capture` or `deriveVersion` that made
+   * each.
+   */
   madeVersions(): Promise<readonly MadeVersion[]>;
   /**
-   * Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while an instance needs it, or if it was made
-   * again since `madeVersions` returned it: a removal may arrive late.
+   * Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while an instance needs it, or if it
+   * was made again after `version.madeAt`, because a request to remove it may arrive late.
    */
   removeVersion(version: MadeVersion): Promise<void>;
   /** Rejects when instances cannot be launched now. */
@@ -149,8 +156,8 @@ export interface AgentClient {
   readonly commands: AgentCommands;
   readonly files: AgentFiles;
   /**
-   * Returns whether anything runs for a client of any server: a run, a command, or a terminal with a client. Throws
-   * `not_found` for an agent of an earlier version, which does not tell.
+   * Returns whether anything runs for any server: a run, a command, or a terminal with a client. Throws `not_found` if
+   * the agent is of an earlier version, which cannot report it.
    */
   isRunning(signal: AbortSignal): Promise<boolean>;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
@@ -162,12 +169,15 @@ export interface AgentClient {
   /** Closes a context. Idempotent. */
   closeContext(contextId: string, signal: AbortSignal): Promise<void>;
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
-  /** Passes a client's answer to the run that the context executes. Throws `not_found` for an agent of an earlier release. */
+  /**
+   * Passes a client's answer to the run that the context executes. Throws `not_found` for an agent of an earlier
+   * release.
+   */
   answer(contextId: string, message: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /**
-   * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from `room`
-   * before it reads output. Throws `AgentError` when the agent breaks the protocol or is gone.
+   * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from
+   * `resultMemory` before it reads output. Throws `AgentError` when the agent breaks the protocol or is gone.
    */
   run(
     contextId: string,

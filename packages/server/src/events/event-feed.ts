@@ -40,7 +40,7 @@ export class EventFeed {
 
   /** Returns the events that follow `afterSeq`: at most `limit` of them, and of a bounded part of all events. */
   async read(filter: EventFilter, afterSeq: number, limit: number): Promise<EventPage> {
-    // Read before the events, so that it is never beyond what was looked through.
+    // Read before the events, so that it is never greater than the number of the last event searched.
     const head = await this.#lastSeq(filter.orgId);
     const until = await lookThrough(this.#db, 'events', { orgId: filter.orgId, afterSeq });
     if (until === undefined) return { data: [], nextSeq: head, hasMore: false };
@@ -52,7 +52,7 @@ export class EventFeed {
   /** Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. */
   async *follow(filter: EventFilter, afterSeq: number, signal: AbortSignal): AsyncGenerator<ResourceEvent, never> {
     for (let next = afterSeq; ; ) {
-      // A watch for each look: waits for one promise would add up while no event is appended.
+      // A new watch for each page: waits for one shared promise would accumulate while no event is appended.
       using watch = this.#appended.watch(filter.orgId);
       const appended = watch.next();
       const { data, nextSeq, hasMore } = await this.read(filter, next, STREAM_PAGE);

@@ -34,7 +34,7 @@ import { endSpan, traceRequests } from './trace-requests.ts';
 import { holdContinue } from './uploads.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
-/** Time after which the key of a request is checked again when its body has arrived. */
+/** Age of a request from which its key is checked again after its body has arrived. */
 const LATE_BODY_MS = 1_000;
 
 export interface AppDeps {
@@ -45,7 +45,7 @@ export interface AppDeps {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
-  /** Whether this server is cut off from its database for so long that other servers may count it as dead. */
+  /** Whether this server has been cut off from its database for so long that other servers may count it as dead. */
   readonly isFenced?: (() => boolean) | undefined;
   readonly inFlight: InFlight;
   readonly limitRequests?: LimitRequests;
@@ -139,7 +139,7 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
       if (rate) await applyRate(reply, rate);
       requireOperationScope(credential, operation, request.params);
     },
-    // The answer of a socket has no end that could end a span.
+    // A socket's response has no end at which a span could end.
     ...(deps.tracing && route.kind !== 'socket' && { preHandler: traceRequests(deps.tracing) }),
     handler: async (request, reply) => {
       if (mayHaveEnded(request, deps)) await authenticate(request);
@@ -171,7 +171,7 @@ function authenticatorOf({ authenticator, clock }: AppDeps): RouteDeps['authenti
   };
 }
 
-/** Whether the key may have ended since the headers arrived: the body of a request can arrive much later. */
+/** Returns whether the key may have ended since the request's headers arrived. The body can arrive much later. */
 function mayHaveEnded({ state }: FastifyRequest, { authenticator, clock }: AppDeps): boolean {
   return state.keyChanges !== authenticator.changes || clock.now() - state.receivedAt >= LATE_BODY_MS;
 }

@@ -6,8 +6,8 @@ import type { Server, Socket } from 'node:net';
  */
 const CONNECTIONS = 8192;
 /**
- * Most connections from one address, so that none takes all. Local addresses and Unix sockets are exempt, because a proxy on this
- * host speaks for many clients.
+ * Most connections from one address, so that none takes all. Local addresses and Unix sockets are exempt, because a
+ * proxy on this host speaks for many clients.
  */
 const PER_ADDRESS = 2048;
 const OWN_ADDRESS = /^(::1|(::ffff:)?127\.|$)/;

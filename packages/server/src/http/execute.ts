@@ -58,7 +58,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
       received = await receiveBody(route, request, reply, context, deps);
     }
     const opening = openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
-    // After the claim of the request, which takes longer and is sent to the database first.
+    // Starts after the claim was sent, because the claim takes longer and should reach the database first.
     const lookedUp = lookAhead(route, execution, credential);
     const opened = await opening;
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
@@ -118,20 +118,23 @@ function abortWithClient({ raw }: FastifyReply, controller: AbortController): Di
   return { [Symbol.dispose]: () => raw.off('close', abort) };
 }
 
-/** Calls `act` when the response has been sent or its connection has closed. A stopping server waits for that. */
+/** Calls `act` when the response has been sent or its connection has closed. A stopping server waits for this. */
 function afterAnswer({ raw }: FastifyReply, act: () => void): void {
   if (raw.closed || raw.destroyed) act();
   else raw.once('close', act);
 }
 
-/** Without a claim there is nothing to wait for, so the handler looks up what it needs itself. */
+/**
+ * Starts the handler's look-ups while the database decides the claim. Without a claim there is nothing to wait for, and
+ * the handler does its look-ups itself.
+ */
 function lookAhead(route: Route, { valid }: Execution, credential: Credential): unknown {
   if (valid.idempotencyKey === undefined || (route.kind !== 'json' && route.kind !== 'stream')) return undefined;
   // Sound: the validator checked each part against the operation's schemas.
   return route.lookAhead?.({ credential, params: valid.params as RequestContext['params'], body: valid.body as never });
 }
 
-/** @param body the part of the request that tells requests with the same key apart */
+/** @param body the part of the request that must be equal in requests with the same key */
 async function openRecord(
   { operation }: Route,
   { request, valid }: Execution,

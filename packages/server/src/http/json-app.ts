@@ -32,7 +32,7 @@ import { isAwaitingContinue } from './uploads.ts';
 
 /** Time for a request to arrive completely before it is refused. */
 const REQUEST_MS = 60_000;
-/** Longer than a reverse proxy keeps a connection, so that the proxy closes it first. */
+/** Exceeds the time for which reverse proxies keep connections, so that the proxy closes a connection first. */
 const KEEP_ALIVE_MS = 75_000;
 /** Errors that refuse a body by its size or type before it has arrived. */
 const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsupported_media_type']);
@@ -47,9 +47,12 @@ export interface JsonAppDeps {
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
   readonly findHostRouter?: FindHostRouter;
-  /** Whether every request comes from the load balancer of this host, which appends the client's address to `X-Forwarded-For`. */
+  /**
+   * Whether every request comes from the load balancer on this host. It appends the client's address to
+   * `X-Forwarded-For`.
+   */
   readonly isBalanced?: boolean;
-  /** Rejects for a request that may not learn the methods of the path. */
+  /** Rejects a request that may not learn which methods a path has. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
 
@@ -211,7 +214,10 @@ function takeRest(request: FastifyRequest, reply: FastifyReply): void {
   request.raw.resume();
 }
 
-/** Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been sent. */
+/**
+ * Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been
+ * sent.
+ */
 function closeAfterBody(request: IncomingMessage): void {
   // A destroyed request has no socket any more.
   if (request.readableEnded || request.destroyed) return;

@@ -10,10 +10,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 const FIRST_FD = 3;
 /** Interval at which connections without a request are closed. */
 const CLOSE_IDLE_MS = 10;
-/** Longest time in which a stopping server takes last requests on the connections that it has. */
+/** Longest time for which a stopping server accepts further requests on its open connections. */
 const LAST_REQUESTS_MS = 500;
 
-/** Returns the descriptor of the socket, or undefined if none was passed to this process. @throws if there are several */
+/**
+ * Returns the descriptor of the socket, or undefined if none was passed to this process. @throws if there are several
+ */
 export function keptSocketFd(env: Readonly<Record<string, string | undefined>>, pid: number): number | undefined {
   const { LISTEN_FDS: count, LISTEN_PID: receiver } = env;
   if (count === undefined || Number(receiver) !== pid) return undefined;
@@ -21,7 +23,7 @@ export function keptSocketFd(env: Readonly<Record<string, string | undefined>>, 
   return FIRST_FD;
 }
 
-/** Hands the clients of a stopping server over to the next one, which gets the same socket. */
+/** Transfers clients from a stopping server to the next one, which listens on the same socket. */
 export class KeptSocket {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
@@ -36,9 +38,9 @@ export class KeptSocket {
   }
 
   /**
-   * Leaves new connections to the next server. Serves what clients have sent on their connections, for a moment, and
-   * closes each connection after its answer. Goes on closing those that have no request until the result is disposed
-   * of.
+   * Stops accepting connections; new ones wait for the next server. For a moment, still serves requests that clients
+   * have sent on open connections, and closes each connection after its response. Closes idle connections until the
+   * result is disposed of.
    */
   async leave(): Promise<Disposable> {
     const server = this.#server;

@@ -24,7 +24,7 @@ export async function answerJson(
 ): Promise<FastifyReply> {
   const value = await handled;
   const end = endOf(context.signal);
-  // A response that reports a change of state is sent all the same, as if it had come a moment earlier.
+  // A response to a change is sent even now, as if it had been sent just before the request had to end.
   if (end && operation.method === 'GET') throw end;
   const { status } = operation.response;
   if (isLarge(value))
@@ -61,7 +61,7 @@ export async function answerStream(
   return streamTo(reply, events, context, { claim, idempotency });
 }
 
-/** Sends what is recorded of an earlier request. */
+/** Sends the recorded response of an earlier request. */
 export async function replay(
   route: Route,
   reply: FastifyReply,

@@ -32,8 +32,8 @@ const NONE: readonly Issue[] = [];
 const compiled = new WeakMap<Operation, Validate>();
 
 /**
- * Returns a function that throws AppError `invalid_request` with every issue. An operation's schemas are compiled once in a
- * process, also for several servers of it.
+ * Returns a function that throws AppError `invalid_request` with every issue. An operation's schemas are compiled once
+ * in a process, also for several servers of it.
  */
 export function requestValidator(operation: Operation): Validate {
   const known = compiled.get(operation) ?? compileValidator(operation);

@@ -22,7 +22,7 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly idempotencyRecordId: string | undefined;
   /** The record with its claim, for work that a later claim must end. */
   readonly claimedRecord: ClaimedRecord | undefined;
-  /** What `lookAhead` of the route returned; undefined if it was not called. */
+  /** The result of the route's `lookAhead`; undefined if it was not called. */
   readonly lookedUp?: unknown;
   /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
@@ -36,8 +36,8 @@ export interface RequestContext<O extends Operation = Operation> {
 }
 
 /**
- * Begins to read what the handler will need, while the database decides the claim of the request. Has no effect, and must not
- * throw: the handler may never be called.
+ * Starts reading what the handler will need, while the database decides the claim of the request. It must have no
+ * effect and must not throw, because the handler may never be called.
  */
 export type LookAhead<O extends Operation> = (
   request: Pick<RequestContext<O>, 'credential' | 'params' | 'body'>,

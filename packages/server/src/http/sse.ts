@@ -26,8 +26,8 @@ const TIMES: SseTimes = { keepAliveMs: 15_000, stallMs: 30_000 };
 
 /**
  * Writes server-sent events to one response. Each event is passed to the socket at once. Unsent data is bounded,
- * because `send` resolves only when there is room for more. Our own code, as the format is three lines, and what
- * matters is this bound, the time limit of a client that reads nothing, and large values sent in pieces.
+ * because `send` resolves only when there is room for more. No library is used: the format has three lines, and what
+ * matters here is this bound, the time limit for a client that reads nothing, and the splitting of large values.
  */
 export class SseWriter {
   readonly #response: ServerResponse;

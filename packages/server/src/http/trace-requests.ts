@@ -2,8 +2,8 @@ import type { FastifyReply, FastifyRequest, preHandlerHookHandler } from 'fastif
 import type { Tracing } from '../tracing/tracing.ts';
 
 /**
- * Returns a hook that starts the span of an authenticated request. A stranger without a key makes no spans. The span
- * ends with the answer (`endSpan`).
+ * Returns a hook that starts the span of an authenticated request, so that clients without a key create no spans. The
+ * span ends with the response (`endSpan`).
  */
 export function traceRequests(tracing: Tracing): preHandlerHookHandler {
   return (request, reply, done) => {

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 
-/** Time that one wrong key costs its address, once it has sent `FREE_KEYS` of them. */
+/** Delay that each wrong key adds for its address, beyond the first `FREE_KEYS`. */
 const KEY_MS = 1_000;
 const FREE_KEYS = 20;
 /** Longest delay of an answer. Further wrong keys are refused at once. */
@@ -17,12 +17,13 @@ export interface WrongKeyDelayDeps {
 
 /**
  * Delays the answers to wrong keys from one address, and refuses them when too many wait. Requests with a valid key are
- * never delayed, so no client can lock out another client of its address. Time and memory are constant for each request.
+ * never delayed, so no client can lock out another client of its address. Time and memory are constant for each
+ * request.
  */
 export class WrongKeyDelay {
   readonly #clock: Clock;
   readonly #wait: (ms: number) => Promise<void>;
-  /** Time until which the wrong keys of an address are paid for, in the order of their last wrong key. */
+  /** For each address, the time at which the delays of its wrong keys are over. Ordered by the last wrong key. */
   readonly #paidUntil = new Map<string, number>();
 
   constructor({ clock, wait = pause }: WrongKeyDelayDeps) {

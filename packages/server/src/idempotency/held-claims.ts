@@ -1,8 +1,8 @@
 import { AppError } from '../base/app-error.ts';
 
 /**
- * The claims that this process works on, by their owner. The database may have others of this server: a claim was committed,
- * but the answer of the database was lost. Nobody works on those.
+ * The claims that this process is working on, by owner. The database may have further claims of this server, whose
+ * commit succeeded although its answer was lost. No request works on these.
  */
 export class HeldClaims {
   readonly #claims = new Map<string, AbortController | undefined>();

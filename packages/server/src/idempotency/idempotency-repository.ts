@@ -48,8 +48,9 @@ export interface ClaimedRecord {
 /** Record storage for `Idempotency`. */
 export interface IdempotencyRecords {
   /**
-   * Claims the record of a scope if there is no record, if it has expired, or if it has the same body and failed, or its
-   * server has died. Exactly one of several concurrent claims succeeds. Returns undefined if the claim did not succeed.
+   * Claims the record of a scope if there is no record, if it has expired, or if it has the same body and failed, or
+   * its server has died. Exactly one of several concurrent claims succeeds. Returns undefined if the claim did not
+   * succeed.
    */
   claim(request: ClaimRequest): Promise<ClaimedRecord | undefined>;
   find(scope: IdempotencyScope): Promise<StoredRecord | undefined>;
@@ -151,12 +152,12 @@ export class IdempotencyRepository implements IdempotencyRecords {
       .execute();
   }
 
-  /** Marks the records that a server has in progress as `failed`. Returns their number. */
+  /** Marks all records that a server has in progress as `failed`. Returns their number. */
   async failAllOf(serverId: string): Promise<number> {
     return Number((await this.#inProgress().where(ownedBy(serverId)).executeTakeFirst()).numUpdatedRows);
   }
 
-  /** Marks the records that servers without a valid lease have in progress as `failed`. Returns their number. */
+  /** Marks all records in progress whose server has no valid lease as `failed`. Returns their number. */
   async failAbandoned(now: number): Promise<number> {
     const live = liveOwner(this.#db, now);
     const abandoned = this.#inProgress().where(({ not, exists }) => not(exists(live)));
@@ -164,8 +165,8 @@ export class IdempotencyRepository implements IdempotencyRecords {
   }
 
   /**
-   * Marks the records that a server has in progress, but does not work on, as `failed`. Returns their number. Pass what the
-   * server works on at each moment, because claims come and go meanwhile.
+   * Marks records as `failed` that a server has in progress although no request works on them. Returns their number.
+   * `held` must reflect the current claims at any moment, because claims come and go during the call.
    */
   async failUnheld(serverId: string, held: Pick<HeldClaims, 'has'>): Promise<number> {
     const rows = await this.#db
@@ -174,7 +175,8 @@ export class IdempotencyRepository implements IdempotencyRecords {
       .where('state', '=', 'in_progress')
       .where(ownedBy(serverId))
       .execute();
-    // A claim is held before the database has it, so a record that is not held now has ended, or was never known here.
+    // A claim is held before it is in the database. So if a record's claim is not held now, the work on it has ended or
+    // never began.
     const unheld = rows.filter(({ owner }) => !held.has(owner));
     for (const { id, owner } of unheld) await this.fail(id, owner);
     return unheld.length;
@@ -241,7 +243,8 @@ function prepareClaim(db: Database) {
                 row('idempotency_records.body_hash', '=', row.ref('excluded.body_hash')),
                 row.or([
                   row('idempotency_records.state', '=', 'failed'),
-                  // The one server of a SQLite file fails at its start what its previous process had in progress.
+                  // Not needed for SQLite: its one server marks the records of its previous process as failed when it
+                  // starts.
                   ...(locksRows(db)
                     ? [
                         row.and([

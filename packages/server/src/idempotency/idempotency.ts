@@ -151,7 +151,7 @@ export class Claim {
     return this.record.id;
   }
 
-  /** Has `work` aborted if this server is cut off from the database: another one may then execute the request. */
+  /** Aborts `work` if this server is cut off from the database, because another server may then execute the request. */
   setWork(work: AbortController): void {
     this.#deps.held.setWork(this.#deps.owner, work);
   }
@@ -186,19 +186,22 @@ export class Claim {
     await this.#end((records, owner) => records.fail(this.recordId, owner));
   }
 
-  /** Ends the claim after `error`. A record that cannot be written now fails with a later heartbeat of this server. */
+  /**
+   * Ends the claim after `error`. If the record cannot be written now, a later heartbeat of this server marks it as
+   * failed.
+   */
   async endWith(error: unknown, log: Logger): Promise<void> {
     const isRejection = error instanceof AppError && error.status < 500;
     await this.#endBy(() => (isRejection ? this.reject() : this.fail()), log);
   }
 
-  /** Ends the claim after an error that its client has seen already, whatever it was. */
+  /** Ends the claim as failed, because the client has already received the error and it must not be replaced. */
   async failWith(log: Logger): Promise<void> {
     await this.#endBy(() => this.fail(), log);
   }
 
   async #endBy(end: () => Promise<void>, log: Logger): Promise<void> {
-    // The database does not answer to a server that had to abandon its claims.
+    // This server had to abandon its claims, because the database did not answer in time. Nothing is left to write.
     if (!this.#deps.held.has(this.#deps.owner)) return;
     try {
       await end();

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../db/database.ts';
 
-/** Bytes of a part. One of each response is in memory at a time. */
+/** Size of a part. For each response, one part at a time is in memory. */
 export const PART_BYTES = 256 * 1024;
 /** Parts deleted by one statement. */
 const EXPIRED_AT_ONCE = 100;
@@ -14,7 +14,7 @@ export class ReplayParts {
     this.#db = db;
   }
 
-  /** @param hour when the response was made, in hours since the epoch; `removeExpired` deletes it by that. */
+  /** @param hour when the response was made, in hours since the epoch; `removeExpired` deletes parts by their hour */
   async write(name: string, hour: number, content: AsyncIterable<Buffer>): Promise<void> {
     let part = 0;
     for await (const bytes of content) {
@@ -23,13 +23,16 @@ export class ReplayParts {
     }
   }
 
-  /** Returns the content, which is read part by part, without a connection in between. Undefined if there is none. */
+  /**
+   * Returns the content, or undefined if it does not exist. Each part is read by a query of its own, so no connection
+   * is held in between.
+   */
   async open(name: string): Promise<AsyncIterable<Buffer> | undefined> {
     const first = await this.#read(name, 0);
     return first && this.#from(first, name);
   }
 
-  /** The reader notices by the compression if parts are missing at the end. */
+  /** Missing parts at the end need no check: the decompression by the reader fails. */
   async *#from(first: Buffer, name: string): AsyncGenerator<Buffer, void> {
     let content: Buffer | undefined = first;
     for (let part = 1; content; part += 1) {

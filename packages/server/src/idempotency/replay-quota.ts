@@ -30,7 +30,7 @@ export class ReplayQuota {
     this.#byOrganization.set(orgId, hours);
   }
 
-  /** Sets the bytes of all records that expire in an hour, in place of those that were added for it. */
+  /** Replaces the counted bytes of all records that expire in an hour. */
   replace(hour: number, bytes: ReadonlyMap<OrgId, number>): void {
     for (const hours of this.#byOrganization.values()) hours.delete(hour);
     for (const [orgId, counted] of bytes) this.add(orgId, hour * HOUR_MS, counted);

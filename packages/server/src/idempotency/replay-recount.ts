@@ -7,9 +7,12 @@ import type { Database } from '../db/database.ts';
 import { HOUR_MS, type ReplayQuota } from './replay-quota.ts';
 
 const EVERY_MS = 5_000;
-/** How much longer than a pass the pause after it is at least, so that many records cost no more of the database. */
+/**
+ * Minimum ratio between the pause after a pass and the pass itself, so that the load on the database does not grow with
+ * the number of records.
+ */
 const PAUSE_FACTOR = 20;
-/** Hours that change often: those in which records expire that were claimed in the last hour, or two. */
+/** Number of hours whose counts change often: new records expire in the last one, or in the last two. */
 const CHANGING_HOURS = 2;
 
 export interface ReplayRecountDeps {
@@ -20,13 +23,13 @@ export interface ReplayRecountDeps {
 }
 
 /**
- * Counts the records of all servers of the database, so that together they keep no more for an organization than its quota.
- * Between two counts, each server adds what it stores itself.
+ * Counts the stored responses of all servers of the database, so that the quota of an organization applies to all
+ * servers together. Between two counts, each server adds what it stores itself.
  */
 export class ReplayRecount {
   readonly #deps: ReplayRecountDeps;
   #loop: Loop | undefined;
-  /** The hour before the one that is counted again next, of those that seldom change. */
+  /** The hour that was counted last, among the hours whose counts seldom change. */
   #counted: number | undefined;
 
   constructor(deps: ReplayRecountDeps) {
@@ -46,7 +49,9 @@ export class ReplayRecount {
     await this.#loop?.stop();
   }
 
-  /** Counts all hours the first time; later the changing ones, and one of the others in turn. */
+  /**
+   * Counts all hours the first time. Later calls count the hours that change often, and one of the other hours in turn.
+   */
   async recount(): Promise<void> {
     const now = this.#deps.clock.now();
     const first = Math.floor(now / HOUR_MS);

@@ -30,8 +30,8 @@ export class ResultFiles {
   readonly #parts: ReplayParts | undefined;
 
   /**
-   * @param folder is created on first use. Servers of one host can share it.
-   * @param parts undefined where one server has the database for itself.
+   * @param folder created on first use; servers of one host can share it
+   * @param parts undefined if the database has one server
    */
   constructor(folder: string, clock: Clock, ids: IdSource, parts?: ReplayParts) {
     this.#folder = folder;

@@ -18,7 +18,7 @@ export interface MeasureSandboxesDeps {
   readonly driver: RuntimeDriver;
 }
 
-/** Measures what sandboxes use. Nothing in a sandbox takes part, and none counts as used by it. */
+/** Measures the resource usage of sandboxes. Measuring wakes no process in a sandbox and does not count as activity. */
 export class MeasureSandboxes {
   readonly #deps: MeasureSandboxesDeps;
 
@@ -44,7 +44,10 @@ export class MeasureSandboxes {
     }
   }
 
-  /** @throws AppError `not_found` and `forbidden` for a `projectId` that the key cannot use, `unavailable` without a host */
+  /**
+   * @throws AppError `not_found` and `forbidden` for a `projectId` that the key cannot use, `unavailable` without a
+   * host
+   */
   async list(
     credential: Credential,
     { projectId, limit }: { projectId?: string | undefined; limit: number },

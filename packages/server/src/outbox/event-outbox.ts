@@ -46,8 +46,8 @@ export class EventOutbox {
   }
 
   /**
-   * Appends an event in `tx`. Call it last in the transaction: until the commit it holds the organization's counter, and
-   * so makes other transactions with events of the organization wait (ADR 20).
+   * Appends an event in `tx`. Call it last in the transaction: until the commit it holds the organization's counter,
+   * and so makes other transactions with events of the organization wait (ADR 20).
    */
   async append(tx: Transaction, event: NewEvent): Promise<void> {
     const at = this.#clock.now();
@@ -75,7 +75,7 @@ export class EventOutbox {
 
   /**
    * Calls `listener` after the commit of each event that this server appends. Register it before the first event. It
-   * must not throw. Only the database has the events of other servers.
+   * must not throw. Events of other servers are only in the database.
    */
   onCommitted(listener: (event: ResourceEvent) => void): void {
     this.#listeners.push(listener);

@@ -2,15 +2,15 @@ import type { Database } from '../db/database.ts';
 import type { Limit } from './limits.ts';
 import { nextCreationAt, RATE_WINDOW_MS } from './use-counts.ts';
 
-/** How much of a limit of creations in a minute is used. */
+/** Use of a limit on the creations in a minute. */
 export interface CreationRate {
   readonly limit: Limit;
   readonly used: number;
-  /** When the limit next lets more sandboxes be created than now, in `Clock` milliseconds. */
+  /** Time at which more sandboxes can be created than now, in `Clock` milliseconds. */
   readonly moreAt: number;
 }
 
-/** Returns the limits among `limits` that are of creations in a minute, with their use. */
+/** Returns the use of those `limits` that limit the creations in a minute. */
 export async function readCreationRates(db: Database, limits: readonly Limit[], now: number): Promise<CreationRate[]> {
   const rates: CreationRate[] = [];
   for (const limit of limits) {
@@ -29,7 +29,8 @@ async function readCreationRate(db: Database, limit: Limit, now: number): Promis
     .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('created_at').as('oldest')])
     .executeTakeFirstOrThrow();
   const used = Number(count);
-  // Above a limit that was lowered, the end of the oldest creation's minute leaves no room yet.
+  // If the limit was lowered below the use, one more creation is possible only after several have expired, not after
+  // the oldest.
   const decisive = used > limit.limit ? await nextCreationAt(db, limit, limit.limit) : undefined;
   const oldestEnds = (oldest === null ? now : Number(oldest)) + RATE_WINDOW_MS;
   return { limit, used, moreAt: decisive ?? oldestEnds };

@@ -16,8 +16,8 @@ export type QuotaScope = Pick<ProjectScope, 'orgId'> & Partial<ProjectScope>;
 export type Limit = QuotaScope & { readonly quota: QuotaName; readonly limit: number };
 
 /**
- * Reads and sets limits. A project in which limits apply, its own or its organization's, is marked in its row
- * (`limited`), so that all others pay nothing for them.
+ * Reads and sets limits. The row of a project to which any limit applies is marked (`limited`), so that requests in all
+ * other projects need no query for limits.
  */
 export class Limits {
   readonly #db: Database;
@@ -58,9 +58,9 @@ export class Limits {
   }
 
   /**
-   * Returns the limits that apply in a project. Where there are any, it makes other requests that need the limits of
-   * the organization wait until the end of the transaction, so that what the transaction counts stays true: on
-   * PostgreSQL by a lock on the row of the organization, on SQLite because there is one connection.
+   * Returns the limits that apply in a project. If there are any, requests that need the limits of the organization
+   * wait until the end of the transaction, so that the counts of the transaction stay correct. On PostgreSQL this is a
+   * lock on the row of the organization; SQLite has only one connection.
    */
   async lock(tx: Transaction, { orgId, projectId }: QuotaScope): Promise<Limit[]> {
     if (projectId === undefined) return listed(this.#withDefaults(await this.#lockOrganization(tx, orgId)), { orgId });

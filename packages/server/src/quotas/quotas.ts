@@ -12,13 +12,13 @@ import { UseCounts } from './use-counts.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
 const EVENT_INTERVAL_MS = 60_000;
-/** Far below the smallest unit of every quota; sums of CPU cores are inexact by less. */
+/** Tolerance for sums of CPU cores, which are inexact. Far below the smallest unit of every quota. */
 const ROUNDING = 1e-6;
 
 export type Additions = Partial<Record<QuotaName, number>>;
 /** Throws a `QuotaRefusal` unless all limits have room for the additions. */
 export type RequireRoom = (additions: Additions) => Promise<void>;
-/** Puts the state of limits of a minute on the answer. Called only where such a limit applies. */
+/** Adds the state of per-minute limits to the headers of the response. Called only where such a limit applies. */
 export type ReportRates = (fields: RateFields) => void;
 
 export interface AdmitOptions {
@@ -49,12 +49,12 @@ export class Quotas {
   }
 
   /**
-   * Runs `act` in a transaction. `act` calls `requireRoom` before it writes what counts; between that and the commit,
-   * nothing else that counts towards a limit of the organization is written. A refusal rolls back and is announced as
-   * `quota.exceeded`.
+   * Runs `act` in a transaction. `act` calls `requireRoom` before it writes a row that counts towards a limit. Between
+   * that call and the commit, no other transaction writes such a row of the organization. A refusal rolls back and is
+   * announced as `quota.exceeded`.
    *
-   * @param options.announces false for work that waits until there is room: its refusals are no events
-   * @param options.tx a transaction to join; its caller then announces a refusal after its end
+   * @param options.announces false for work that waits until there is room, whose refusals have no events
+   * @param options.tx a transaction to join; its caller then announces a refusal after the end of the transaction
    * @throws AppError `quota_exceeded`, `rate_limited`
    */
   async admit<T>(

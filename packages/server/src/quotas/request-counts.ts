@@ -12,13 +12,13 @@ export interface RequestCountsDeps {
   readonly transactions: Transactions;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Unique for each start, so that the counts of the process before are counts of another one. */
+  /** Different for each start, so that counts of the previous process are not replaced. */
   readonly processId: string;
 }
 
 /**
- * Counts requests of limited organizations and projects. Each process counts its own and exchanges counts with the
- * others through the database once a second; so do the processes before and after a restart.
+ * Counts requests of limited organizations and projects. Each process counts its own requests and exchanges the counts
+ * through the database once a second. So limits also hold across a restart.
  */
 export class RequestCounts {
   readonly #deps: RequestCountsDeps;
@@ -30,7 +30,7 @@ export class RequestCounts {
     this.#deps = deps;
   }
 
-  /** Writes the last counts. Call it when no request comes any more. */
+  /** Writes the last counts. Call it when no more requests arrive. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#synchronizing;
@@ -38,7 +38,7 @@ export class RequestCounts {
     clearTimeout(this.#timer);
   }
 
-  /** Returns the counts of a scope. Read them and `add` to them without waiting in between. */
+  /** Returns the counts of a scope. Read them and `add` to them without an `await` in between. */
   open(scope: string, second: number): Window | Promise<Window> {
     return this.#windows.get(scope) ?? this.#openFirst(scope, second);
   }
@@ -53,12 +53,12 @@ export class RequestCounts {
 
   add(scope: string, window: Window, second: number): void {
     window.add(second);
-    // It may have been forgotten since it was opened.
+    // The window may have been forgotten since it was opened.
     this.#windows.set(scope, window);
     this.#schedule();
   }
 
-  /** Writes own counts and reads those of others. A scope without requests for a minute is forgotten. */
+  /** Writes this process's counts and reads those of others. Forgets scopes without requests in the last minute. */
   async synchronize(second: number): Promise<void> {
     const before = second - WINDOW_SECONDS;
     for (const [scope, window] of this.#windows) {
@@ -70,7 +70,7 @@ export class RequestCounts {
     await this.#deps.db.deleteFrom('request_counts').where('second', '<', before).execute();
   }
 
-  /** Without requests that are counted there is no timer, so an idle server is not woken. */
+  /** The timer runs only while requests are counted, so that an idle server is not woken. */
   #schedule(): void {
     this.#timer ??= setTimeout(() => {
       this.#synchronizing = this.synchronize(Math.floor(this.#deps.clock.now() / 1000))

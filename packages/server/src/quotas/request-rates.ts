@@ -23,7 +23,7 @@ export interface RequestRatesDeps {
   readonly clock: Clock;
 }
 
-/** Applies `requestsPerMinute`: to a key's organization, and to the projects that the key is bound to. */
+/** Applies `requestsPerMinute` to a key's organization, and to the projects that the key is bound to. */
 export class RequestRates {
   readonly #deps: RequestRatesDeps;
   readonly #known = new Map<OrgId, Known>();

@@ -1,8 +1,8 @@
 export const WINDOW_SECONDS = 60;
 
 /**
- * Requests of one organization or project by second. A second counts until it is a whole minute old. The sum is kept for
- * the current second, so that a request does not add up a minute.
+ * Requests of one organization or project by second. A second counts until it is a whole minute old. The sum is kept
+ * for the current second, so that a request does not add up a minute.
  */
 export class Window {
   readonly #own = new Map<number, number>();

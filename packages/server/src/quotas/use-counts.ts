@@ -21,7 +21,7 @@ const COUNTS: Partial<Record<QuotaName, Count>> = {
   requestsPerMinute: countRequests,
 };
 
-/** Counts what exists, from rows alone: a server that dies leaves nothing counted that is not there. */
+/** Counts what is used, from rows alone, so that a server that dies leaves no wrong counts behind. */
 export class UseCounts {
   readonly #db: Database;
   readonly #live: Partial<Record<QuotaName, CountLive>>;

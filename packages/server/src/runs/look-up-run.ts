@@ -24,7 +24,8 @@ const CONTEXT_COLUMNS = [
 type Column = (typeof CONTEXT_COLUMNS)[number];
 
 /**
- * Reads the sandbox and the context of a run in one statement, while the request is claimed (`docs/performance/servers.md`).
+ * Reads the sandbox and the context of a run in one statement, while the request is claimed
+ * (`docs/performance/servers.md`).
  */
 export class LookUpRun {
   readonly #withNamed;
@@ -45,13 +46,13 @@ export class LookUpRun {
     );
   }
 
-  /** Begins to read, at once and without a decision about the run. */
+  /** Starts reading at once. Decides nothing about the run. */
   lookUp({ credential, params, body }: Pick<RunRequest, 'credential' | 'params' | 'body'>): LookedUpRun {
     const { sandboxId } = params;
     const found = this.#find(sandboxId, body);
     const sandbox = found.then((row) => requireLive(requireAccess(credential, sandboxId, row && toRecord(row))));
     const context = found.then((row) => row && contextOf(row));
-    // A request that is replayed or refused awaits neither.
+    // A request that is replayed or refused never awaits these promises, so their rejections are handled here.
     for (const read of [sandbox, context]) read.catch(() => undefined);
     return { sandbox, context };
   }

@@ -9,9 +9,9 @@ import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
-/** A run as its client asks for it. */
+/** The parameters of a run. */
 export interface RunBody extends RunCodeBody {
-  /** A message of a client, to answer in place of running the code. */
+  /** A client's message to the kernel. The kernel answers it instead of running the code. */
   readonly message?: string;
 }
 
@@ -27,7 +27,7 @@ export interface RunRequest {
   readonly lookedUp?: LookedUpRun | undefined;
 }
 
-/** What a run needs of the database, as reads that have begun. */
+/** The rows that a run needs, as reads that have already begun. */
 export interface LookedUpRun {
   /** Rejects as `SandboxAccess.getLive` does. */
   readonly sandbox: Promise<SandboxRecord>;

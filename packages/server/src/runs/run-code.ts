@@ -70,11 +70,11 @@ export class RunCode {
    * agent down. Ending the iteration cancels the run. The result arrives within `timeoutMs` plus a short grace period.
    */
   async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
-    // Sound: only a run that has a message gives messages.
+    // Sound: messages of the kernel occur only in a run that has a message, and such a run is not streamed here.
     return (await this.converse(request)) as AsyncGenerator<CodeRunEvent, void>;
   }
 
-  /** Streams a run as `stream` does, with what the kernel tells the client. */
+  /** Streams a run as `stream` does, and also the kernel's messages for the client. */
   async converse(request: RunRequest): Promise<AsyncGenerator<KernelMessageEvent, void>> {
     const { run, limit } = await this.#accept(request);
     return this.#stream(run, limit);
@@ -95,7 +95,9 @@ export class RunCode {
     }
   }
 
-  /** Waits for the sandbox. If it ended meanwhile, the run is canceled; if it failed, the request fails. */
+  /**
+   * Waits for the sandbox. If the sandbox ends meanwhile, the run is canceled. If the sandbox fails, the request fails.
+   */
   async #waitForSandbox(run: ResolvedRun, limit: Deadline): Promise<SandboxRecord> {
     const sandbox = await this.#deps.awaitSandbox.settled(run.sandbox, limit.signal);
     if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
@@ -203,7 +205,7 @@ export class RunCode {
       case 'caller':
         throw unavailable('The run was canceled: the client disconnected, or the service is stopping.');
     }
-    // The agent does not open the context again: it was deleted by way of another server.
+    // The agent does not open the context again, because the context was deleted through another server.
     if (error instanceof AgentError && error.kind === 'not_found') return CANCELED;
     if (error instanceof AgentError && error.kind === 'conflict')
       throw unavailable('Another server executes this request now; send it again to get its result.', error);

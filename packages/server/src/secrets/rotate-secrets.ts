@@ -17,8 +17,8 @@ export class RotateSecrets {
   }
 
   /**
-   * Encrypts every value with the newest key, which is made now unless the operator sets the keys. Returns the number of
-   * secrets that were encrypted anew. An interrupted rotation is finished by the next one.
+   * Encrypts every value with the newest key, which is made now unless the operator sets the keys. Returns the number
+   * of secrets that were encrypted anew. An interrupted rotation is finished by the next one.
    *
    * @param announce called before for each organization that has secrets
    * @throws Error if a value cannot be decrypted; all keys are kept then

@@ -18,7 +18,9 @@ const KEY_BYTES = 32;
 const KEY_ID_CHARACTERS = 16;
 
 export interface SecretKeysOptions {
-  /** Keys of the setting, each of 64 hex digits, separated by commas. The first encrypts. Undefined without the setting. */
+  /**
+   * Keys of the setting, each of 64 hex digits, separated by commas. The first encrypts. Undefined without the setting.
+   */
   readonly setting: string | undefined;
   /** File with the keys of an installation without the setting; made when it is missing. */
   readonly file: string;
@@ -26,10 +28,11 @@ export interface SecretKeysOptions {
 
 /**
  * The keys that encrypt the values of secrets (AES-256-GCM). One of them encrypts; the others only decrypt, until a
- * rotation has replaced what they encrypted. Servers with one data folder share its file, and see each other's rotations.
+ * rotation has replaced what they encrypted. Servers with one data folder share its file, and see each other's
+ * rotations.
  *
- * SECURITY: no key is in the database (secrets.test.ts). A value is bound to the id of its secret, so it cannot be moved to
- * another row.
+ * SECURITY: no key is in the database (secrets.test.ts). A value is bound to the id of its secret, so it cannot be
+ * moved to another row.
  */
 export class SecretKeys {
   readonly #file: string;

@@ -12,8 +12,9 @@ interface FullLog {
 }
 
 /**
- * Drops the oldest output of a log until at most `keptBytes` remain. A `system` entry with the number of the last dropped
- * entry says how much was dropped, so that a reader who has not read up to there learns of it, and only once.
+ * Drops the oldest output of a log until at most `keptBytes` remain. A `system` entry takes the number of the last
+ * dropped entry and states how much was dropped. So a reader that has not read the dropped entries finds out, and only
+ * once.
  */
 export async function dropOldest(
   { db }: Transaction,

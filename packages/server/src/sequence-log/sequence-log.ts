@@ -40,7 +40,7 @@ export interface LogPage {
   readonly hasMore: boolean;
 }
 
-/** The part of its source that appended output comes from: numbers after `after`, up to `upTo`. */
+/** Range of the output's source that appended entries come from: the numbers after `after`, up to `upTo`. */
 export interface SourceRange {
   readonly after: number;
   readonly upTo: number;
@@ -61,8 +61,9 @@ export interface SequenceLogOptions {
 }
 
 /**
- * Logs of numbered entries in the database, one for each resource: appended by whichever server works on the resource,
- * read in pages or followed by any server. Numbers begin at 1, and their entries become visible in their order.
+ * Logs of numbered entries in the database, one for each resource. The server that works on the resource appends; any
+ * server can read a log in pages or follow it. Numbers begin at 1, and entries become visible in the order of their
+ * numbers.
  */
 export class SequenceLog {
   readonly #deps: SequenceLogDeps;
@@ -76,8 +77,8 @@ export class SequenceLog {
   }
 
   /**
-   * Appends entries, in `tx` if it is given. With `source`, appends them only if the log has exactly the part of the
-   * source before them: of two processes that copy the same output, one appends each part. Returns whether it appended.
+   * Appends entries, in `tx` if it is given. With `source`, appends them only if the log ends exactly at
+   * `source.after`: if two processes copy the same output, only one appends each part. Returns whether it appended.
    */
   async append(
     id: string,
@@ -108,7 +109,7 @@ export class SequenceLog {
     }, joined);
   }
 
-  /** Ends a log: readers that follow it end after its last entry. */
+  /** Ends a log. Readers that follow it end after its last entry. */
   async close(id: string, joined?: Transaction): Promise<void> {
     await this.#deps.transactions.run(async (tx) => {
       const closed = { closed_at: this.#deps.clock.now() };
@@ -117,7 +118,7 @@ export class SequenceLog {
     }, joined);
   }
 
-  /** Returns up to which number the log has the output of its source; 0 for a log without any. */
+  /** Returns the last number of the source whose output the log has; 0 for a log without output. */
   async sourceSeq(id: string): Promise<number> {
     return (await this.#find(id))?.source_seq ?? 0;
   }
@@ -139,10 +140,10 @@ export class SequenceLog {
    */
   async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<LogEntry, void> {
     for (let next = afterSeq; ; ) {
-      // A watch for each look: waits for one promise would add up while no entry is appended.
+      // A new watch for each read: waits for one shared promise would accumulate while no entry is appended.
       using watch = this.#appended.watch(id);
       const appended = watch.next();
-      // Read before the entries: no entry follows the end of a log.
+      // Read before the entries, because no entry follows the end of a log.
       const log = await this.#find(id);
       const { data, nextSeq, hasMore } = await this.#read(id, next, READ_AT_ONCE, log?.last_seq ?? 0);
       signal.throwIfAborted();

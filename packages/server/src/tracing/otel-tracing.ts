@@ -40,7 +40,7 @@ export class OtelTracing implements Tracing {
     this.#processor = new BatchSpanProcessor({ ...settings, exporter: reporting(exporter, log) });
     const ofPart = (part: string, sampler: Sampler) =>
       openProvider(part, { version, sampler, processor: this.#processor });
-    // What the request's span decided holds for the parts, too.
+    // The decision to sample the request's span also applies to the spans of other parts.
     const parent = new ParentBasedSampler({ root: new AlwaysOffSampler() });
     this.#providers = {
       server: ofPart('server', samplerOf(settings)),

@@ -1,7 +1,7 @@
 import { parseTimings, TOTAL_TIMING } from '@cloche/protocol';
 import type { RemotePart } from './tracing.ts';
 
-/** Steps that a part may tell. Others are ignored, so that a hostile agent chooses no names. */
+/** Steps that a part may report. Others are ignored, so that a hostile agent cannot choose names. */
 const STEPS: Readonly<Record<RemotePart, ReadonlySet<string>>> = {
   host: new Set([
     'claim',
@@ -29,11 +29,12 @@ export interface SpanTimes {
 }
 
 /**
- * Returns the work that a part has told, and then its steps, on the server's clock. The work lies in the middle of the
- * server's wait for it, because the way there and back is taken to be equally long. Nothing lies outside of the wait.
+ * Returns spans for the work that a part has reported and for its steps, on the server's clock. The work is placed in
+ * the middle of the server's wait for it, on the assumption that both ways take equally long. No span lies outside of
+ * the wait.
  *
  * @param timings text that may be hostile
- * @param wait when the server asked and got its answer
+ * @param wait from the request to the answer
  */
 export function remoteSpans(part: RemotePart, timings: unknown, wait: Omit<SpanTimes, 'name'>): readonly SpanTimes[] {
   const told = parseTimings(timings);

@@ -2,7 +2,7 @@
 
 import { TIMINGS_HEADER } from '@cloche/protocol';
 
-/** A part whose work the server describes, because it exports no spans itself. */
+/** A part that exports no spans itself, so the server exports spans about its work. */
 export type RemotePart = 'host' | 'agent';
 
 export type SpanAttributes = Readonly<Record<string, string | number | undefined>>;
@@ -14,8 +14,8 @@ export interface Span {
   readonly traceparent: string;
   setAttributes(attributes: SpanAttributes): void;
   /**
-   * Adds the work of another part as a span of that part, with its steps. Times are moved into this span, because the
-   * part may have another clock, or lie. Call it before `end`.
+   * Adds the work of another part as a span of that part, with its steps. The times are moved into this span, because
+   * the part may have another clock or report wrong times. Call it before `end`.
    *
    * @param timings text with timings (`parseTimings`), which may be hostile
    */
@@ -40,7 +40,7 @@ export interface Tracing {
   within<T>(span: Span, act: () => T): T;
   /** Starts a child of the span that the code runs in. Returns undefined outside of a traced request. */
   startChild(name: string, kind?: 'internal' | 'client'): Span | undefined;
-  /** Sends what is left, for at most two seconds. */
+  /** Exports the remaining spans, for at most two seconds. */
   close(): Promise<void>;
 }
 

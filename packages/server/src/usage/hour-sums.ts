@@ -53,7 +53,7 @@ export class HourSums {
     this.#sums.set(key, sum);
   }
 
-  /** Returns the sums in one order, so that simultaneous transactions lock the rows in this order. */
+  /** Returns the sums in a fixed order, so that simultaneous transactions lock the rows in the same order. */
   rows(): UsageHourTable[] {
     return [...this.#sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   }

@@ -15,7 +15,7 @@ export type UsageRecord = Selectable<SandboxUsageTable>;
 
 /** State of a sandbox at a count. */
 export interface Count {
-  /** The time up to which is counted. */
+  /** Time up to which usage is counted. */
   readonly at: number;
   readonly use: InstanceUse | undefined;
   readonly started: Started | undefined;
@@ -23,15 +23,16 @@ export interface Count {
   readonly ends: boolean;
 }
 
-/** The record after a count, and what the count adds to the hours. */
+/** The record after a count, and the usage that the count adds to the hours. */
 export interface Counted {
   readonly record: UsageRecord;
   addTo(sums: HourSums): void;
 }
 
 /**
- * Returns the record after a count. Time is split at the hours; counters belong to the hour in which they are read. A
- * counter below the one of the last count has begun anew: from then on its increases count, so that nothing counts twice.
+ * Returns the record after a count. Time is split at full hours; the increase of a counter belongs to the hour in which
+ * the counter is read. If a counter is lower than at the last count, it has started again, and only its later increases
+ * count, so that nothing is counted twice.
  */
 export function nextCount(sandbox: CountedSandbox, seen: UsageRecord | undefined, count: Count): Counted {
   const before = seen ?? firstRecord(sandbox);

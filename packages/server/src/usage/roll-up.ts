@@ -11,7 +11,7 @@ import type { SandboxUsages } from './sandbox-usages.ts';
 import type { StartedWork } from './started-work.ts';
 import { UsageHours } from './usage-hours.ts';
 
-/** Time between two roll-ups. With a server that is killed, what it counted in memory for this time is lost. */
+/** Time between two roll-ups. If a server is killed, the counts in its memory since the last roll-up are lost. */
 export const ROLL_UP_MS = 10_000;
 /** Sandboxes read by one query and written in one transaction, which take a few milliseconds. */
 const BATCH = 100;
@@ -32,8 +32,8 @@ interface Live {
 }
 
 /**
- * Counts what the live sandboxes have used since the last count. Several servers may do it at once: of two counts of the
- * same sandbox, one takes effect.
+ * Counts the usage of live sandboxes since the last count. Several servers may count at the same time: if two count the
+ * same sandbox, only one of them takes effect.
  */
 export class RollUp {
   readonly #deps: RollUpDeps;
@@ -44,12 +44,14 @@ export class RollUp {
     this.#hours = new UsageHours(deps.db);
   }
 
-  /** Counts every live sandbox. Without an answer of the runtime, time counts now and counters at a later pass. */
+  /**
+   * Counts every live sandbox. If the runtime does not answer, only time is counted now, and counters at a later pass.
+   */
   async pass(): Promise<void> {
     await this.#count(() => this.#uses());
   }
 
-  /** Writes what is only in memory, without asking the runtime. */
+  /** Writes the counts that are only in memory, without a request to the runtime. */
   async flush(): Promise<void> {
     if (this.#deps.startedWork.sandboxes().length > 0) await this.#count(async () => []);
   }
@@ -60,7 +62,7 @@ export class RollUp {
       live.push(...(await this.#read(ids)));
       await setImmediate();
     }
-    // After the records: counters that are older than a record would seem to have begun anew.
+    // Counters are read after the records: a counter older than its record would seem to have started again.
     const uses = new Map((await readUses()).map((use) => [`${use.sandboxId} ${use.generation}`, use]));
     const now = this.#deps.clock.now();
     for (const batch of batchesOf(live)) {

@@ -9,7 +9,7 @@ import { type Count, type CountedSandbox, nextCount, type UsageRecord } from './
 import type { Started, StartedWork } from './started-work.ts';
 import { UsageHours } from './usage-hours.ts';
 
-/** Attempts to count the end of a sandbox, for which one is enough unless other servers count it at once. */
+/** Most attempts to count the end of a sandbox. One is enough unless other servers count it at the same time. */
 const ATTEMPTS = 10;
 
 /** A sandbox at its end. */
@@ -75,8 +75,9 @@ export class SandboxUsages {
   }
 
   /**
-   * Counts a sandbox up to its end, in `tx` if it is given. No later time counts; of an instance that is stopped later,
-   * another call counts what it used. A sandbox that never became ready used nothing.
+   * Counts a sandbox up to its end, in `tx` if it is given. Time after the end does not count. If the instance is
+   * stopped after this call, a second call counts what it used until then. A sandbox that never became ready has no
+   * usage.
    */
   async end(ended: EndedSandbox, use: InstanceUse | undefined, tx?: Transaction): Promise<void> {
     const { transactions, clock, startedWork } = this.#deps;
@@ -91,7 +92,7 @@ export class SandboxUsages {
         for (let attempt = 1; ; attempt += 1) {
           const seen = await this.find(ended.id, own);
           if (await this.count(own, { sandbox, seen }, count, sums)) break;
-          // Another server counted the sandbox between the look and the write.
+          // Another server counted the sandbox between the read and the write.
           if (attempt === ATTEMPTS) throw new Error(`the usage of ${ended.id} changed at each of ${ATTEMPTS} attempts`);
         }
         await this.#hours.write(own, sums);

@@ -8,7 +8,10 @@ import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { SendEvents } from './send-events.ts';
 import type { WebhookProgress } from './webhook-progress.ts';
 
-/** Webhooks that are sent to at a time: by this server, and of one organization, so that it leaves room for others. */
+/**
+ * Most webhooks that are served at the same time: by this server, and of one organization, so that others get their
+ * turn.
+ */
 const AT_A_TIME = 256;
 const AT_A_TIME_OF_ORGANIZATION = 16;
 /** Longest time until a retry and an event of another server are noticed. */
@@ -27,7 +30,9 @@ export interface DelivererDeps {
   readonly log: Logger;
 }
 
-/** Sends events to webhooks as they become due. Several servers share the work: each claims a webhook before it sends. */
+/**
+ * Sends events to webhooks as they become due. Several servers share the work: each claims a webhook before it sends.
+ */
 export class Deliverer {
   readonly #deps: DelivererDeps;
   readonly #stop = new AbortController();
@@ -38,7 +43,8 @@ export class Deliverer {
 
   constructor(deps: DelivererDeps) {
     this.#deps = deps;
-    // Without webhooks, a look after each event was a fifth of the server's work for a creation.
+    // Skipped while no webhook is enabled: a query after each event was a fifth of the server's work for creating a
+    // sandbox.
     deps.outbox.onCommitted(() => {
       if (this.#hasWebhooks) this.wake();
     });
@@ -82,7 +88,7 @@ export class Deliverer {
     }
   }
 
-  /** Claims a webhook and begins its turn. Returns false if another process has it. */
+  /** Claims a webhook and begins to serve it. Returns false if another process holds the claim. */
   async #begin(id: WebhookId, orgId: OrgId): Promise<boolean> {
     const { claims, serverId, ids, clock } = this.#deps;
     const claim = `${serverId}:${ids.next('clm_')}`;
@@ -95,7 +101,9 @@ export class Deliverer {
     return true;
   }
 
-  /** After an unexpected error the claim stays, so that the next turn begins only after its time. */
+  /**
+   * After an unexpected error the claim is kept, so that the webhook is served again only when the claim has expired.
+   */
   async #turn(id: WebhookId, claim: string): Promise<void> {
     const { progress, sending, claims, log } = this.#deps;
     const { signal } = this.#stop;

@@ -77,7 +77,7 @@ export class DeliveryRepository {
     }, joined);
   }
 
-  /** Sets a delivery that has failed at the cursor aside: it is then tried by itself. */
+  /** Sets aside a delivery that has failed at the cursor. It is then retried independently of the cursor. */
   async setAside(
     webhook: WebhookRecord,
     eventSeq: number,
@@ -92,7 +92,7 @@ export class DeliveryRepository {
       .execute();
   }
 
-  /** Returns deliveries that are to be tried by themselves now, the longest waiting first. */
+  /** Returns deliveries whose own retry is due, the longest waiting first. */
   listDue(webhookId: WebhookId, now: number, limit: number): Promise<DeliveryRow[]> {
     return this.#all(webhookId).where('retry_at', '<=', now).orderBy('retry_at').limit(limit).execute();
   }
@@ -112,7 +112,10 @@ export class DeliveryRepository {
     return row && toEvent(row);
   }
 
-  /** Has a delivery tried at `now`, by itself, unless it waits at the cursor of its webhook, which is then tried. */
+  /**
+   * Retries a delivery at `now`. If the delivery waits at the cursor of its webhook, the webhook's next attempt is
+   * moved to `now`; otherwise the delivery is retried independently of the cursor.
+   */
   resend(webhook: WebhookRecord, delivery: DeliveryRow, now: number, audit?: RequestAudit): Promise<DeliveryRow> {
     return this.#transactions.run(async (tx) => {
       const resent = await this.#resend(tx, webhook, delivery, now);

@@ -13,7 +13,7 @@ export function isAccepted(result: SendResult): boolean {
   return result.kind === 'answered' && result.status >= 200 && result.status < 300;
 }
 
-/** Whether the receiver says that it wants no message any more. */
+/** Whether the receiver has answered that it accepts no messages any more. */
 export function isGone(result: SendResult): boolean {
   return result.kind === 'answered' && result.status === 410;
 }

@@ -9,7 +9,10 @@ const MINUTES = 60;
 const SOON_MS = [5 * SECOND_MS, 30 * SECOND_MS];
 const LATER_MS = [5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS];
 const LAST_MS = 24 * HOUR_MS;
-/** The long waits are up to this share longer, so that not everything that failed together is tried together. */
+/**
+ * The long pauses are extended by a random share of at most this, so that deliveries that failed together are not all
+ * retried together.
+ */
 const JITTER = 0.1;
 
 /** Returns how long to wait after the failure number `failures`, which counts from 1. `random` is from 0 to 1. */
@@ -23,9 +26,9 @@ export function retryDelay(failures: number, random: number): number {
 }
 
 export interface Failing {
-  /** Failures until now. */
+  /** Number of failures so far. */
   readonly failures: number;
-  /** When the first one was. */
+  /** Time of the first failure. */
   readonly since: number;
 }
 

@@ -9,14 +9,14 @@ import type { Attempted, Claimed, WebhookProgress } from './webhook-progress.ts'
 import type { WebhookSecrets } from './webhook-secrets.ts';
 import type { Receiver, WebhookSender } from './webhook-sender.ts';
 
-/** After this time, a webhook makes room for others, although it has more to send. */
+/** Time after which a webhook yields to others, even if it has more to send. */
 const TURN_MS = 30_000;
 const PAGE = 100;
-/** Deliveries that are retried by themselves in one turn. */
+/** Most independent retries in one turn. */
 const RETRIED = 10;
 /**
- * From this failure on, the next event is tried too, to find out whether the receiver refuses all events or only this one.
- * It comes 35 seconds after the first failure, when short troubles are over.
+ * Number of failures of an event from which the next event is sent too, to find out whether the receiver refuses every
+ * event or only this one. This failure comes 35 seconds after the first one, so short outages are over by then.
  */
 const PROBE_FROM = 3;
 
@@ -38,7 +38,9 @@ export class SendEvents {
     this.#deps = deps;
   }
 
-  /** Sends until nothing is due, a delivery fails, the claim is gone or the turn is over. Rejects if `signal` aborts. */
+  /**
+   * Sends until nothing is due, a delivery fails, the claim is gone or the turn is over. Rejects if `signal` aborts.
+   */
   async run(webhook: WebhookRecord, claim: string, signal: AbortSignal): Promise<void> {
     await using receiver = this.#deps.sender.open(webhook.url);
     const turn = new Turn(this.#deps, receiver, signal);

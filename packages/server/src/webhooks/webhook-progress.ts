@@ -30,15 +30,15 @@ export interface Claimed {
   readonly claim: string;
 }
 
-/** An event with what came of sending it. */
+/** An event and the result of sending it. */
 export interface Attempted {
   readonly sent: Sent & { readonly seq: number };
   readonly result: SendResult;
 }
 
 /**
- * Moves webhooks along the events of their organization. Each step is one transaction that also checks the claim; it
- * resolves with undefined if the claim is gone, and then nothing is written.
+ * Moves webhooks forward along the events of their organization. Each step is one transaction that also checks the
+ * claim. If the claim is gone, the step writes nothing and resolves with undefined.
  */
 export class WebhookProgress {
   readonly #deps: ProgressDeps;
@@ -92,19 +92,19 @@ export class WebhookProgress {
     return row && toRecord(row);
   }
 
-  /** Passes events that the webhook does not want. */
+  /** Moves the cursor past events that the webhook does not want. */
   skip(claimed: Claimed, cursorSeq: number): Promise<WebhookRecord | undefined> {
     return this.#step(claimed, (tx) => this.#set(tx, claimed, { cursor_seq: cursorSeq }));
   }
 
-  /** Records a delivery and passes its event. */
+  /** Records a delivery and moves the cursor past its event. */
   delivered(claimed: Claimed, attempted: Attempted): Promise<WebhookRecord | undefined> {
     return this.#step(claimed, (tx, now) => this.#deliver(tx, claimed, attempted, now));
   }
 
   /**
-   * Records a delivery that succeeded although the one before it, which is at the cursor, had failed. That one is set
-   * aside and retried by itself, by the times at which it would have been retried.
+   * Records a successful delivery although the one before it, at the cursor, has failed. The failed one is set aside
+   * and retried independently, at the times at which it would have been retried anyway.
    */
   overtook(claimed: Claimed, failed: Attempted, attempted: Attempted): Promise<WebhookRecord | undefined> {
     const { deliveries, random } = this.#deps;
@@ -132,7 +132,7 @@ export class WebhookProgress {
     });
   }
 
-  /** Records an attempt of a delivery that is retried by itself. */
+  /** Records an attempt of an independent retry. */
   retried(
     claimed: Claimed,
     { sent, result }: Attempted,

@@ -92,8 +92,8 @@ export class WebhookRepository {
   }
 
   /**
-   * Sets the given fields, and ends the claim, so that nothing is sent by the old values any more. A new URL and `enabled`
-   * end waits after failures. Returns undefined for a deleted webhook.
+   * Sets the given fields and ends the claim, so that nothing more is sent with the old values. A new URL, or
+   * `enabled`, also ends a wait after failures. Returns undefined for a deleted webhook.
    */
   update(
     id: WebhookId,
@@ -115,7 +115,10 @@ export class WebhookRepository {
     return this.#set(id, change, audit);
   }
 
-  /** Replaces the secret; the one before still signs until `until`. Returns undefined for a deleted webhook. */
+  /**
+   * Replaces the secret. The previous secret is also used for signing until `until`. Returns undefined for a deleted
+   * webhook.
+   */
   rotate(
     webhook: WebhookRecord,
     secret: string,

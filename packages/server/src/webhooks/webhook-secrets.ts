@@ -11,7 +11,7 @@ const SECRET_BYTES = 32;
 type Secrets = Pick<WebhookRecord, 'id' | 'secret' | 'previousSecret' | 'previousSecretUntil'>;
 
 export interface Message {
-  /** Does not change between attempts, so that a receiver can ignore a message that it has already. */
+  /** Equal for all attempts, so that a receiver can ignore a message that it has already received. */
   readonly id: string;
   readonly body: string;
 }
@@ -19,8 +19,8 @@ export interface Message {
 /**
  * Makes the secrets of webhooks and signs messages with them.
  *
- * SECURITY: secrets are stored encrypted. Their key is in another table of the same database, so this protects a copy of
- * the table of webhooks, not a copy of the whole database; "is in no table as it is" in webhooks.test.ts.
+ * SECURITY: secrets are stored encrypted. Their key is in another table of the same database, so this protects a copy
+ * of the table of webhooks, not a copy of the whole database; "is in no table as it is" in webhooks.test.ts.
  */
 export class WebhookSecrets {
   readonly #key: Buffer;

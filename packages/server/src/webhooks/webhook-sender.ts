@@ -118,7 +118,7 @@ async function resolveByDns(name: string, signal: AbortSignal, servers?: readonl
   return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
 }
 
-/** Reads at most 64 KiB, and no longer than until `signal` aborts. What is missing then does not matter. */
+/** Reads at most 64 KiB, until `signal` aborts at the latest. An incomplete text is good enough. */
 async function beginningOf({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -52,7 +52,9 @@ export interface WebhookWithSecret {
   readonly secret: string;
 }
 
-/** Creates, shows, changes, tests and deletes webhooks. A key that is bound to projects sees only the webhooks of these. */
+/**
+ * Creates, shows, changes, tests and deletes webhooks. A key that is bound to projects sees only the webhooks of these.
+ */
 export class WebhookService {
   readonly #deps: WebhookServiceDeps;
 
@@ -63,8 +65,8 @@ export class WebhookService {
   /**
    * Creates one webhook per idempotency record.
    *
-   * @throws AppError `invalid_request` for a URL that is not permitted, `forbidden` for events of projects that the key may
-   *   not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
+   * @throws AppError `invalid_request` for a URL that is not permitted, `forbidden` for events of projects that the key
+   * may not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
    */
   async create({ credential, body, idempotencyRecordId, audit }: WebhookCreation): Promise<WebhookWithSecret> {
     const { webhooks, projects, quotas, secrets, ids, clock, wake } = this.#deps;
@@ -184,7 +186,7 @@ export class WebhookService {
     return { data, hasMore: rows.length > limit };
   }
 
-  /** Has a delivery tried again at once. @throws AppError `not_found`, `forbidden`, `conflict` */
+  /** Retries a delivery at once. @throws AppError `not_found`, `forbidden`, `conflict` */
   async resend(
     credential: Credential,
     id: string,

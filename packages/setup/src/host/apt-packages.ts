@@ -52,8 +52,8 @@ export async function installAptPackages(packages: readonly string[], logFile: s
 }
 
 /**
- * Masks the service that systemd would start for a package that is about to be installed: only Cloche uses its program. Does
- * nothing without systemd.
+ * Masks the service that systemd would start for a package that is about to be installed: only Cloche uses its program.
+ * Does nothing without systemd.
  */
 export async function withoutOwnService(name: string): Promise<void> {
   if (!existsSync('/run/systemd/system')) return;

@@ -29,8 +29,9 @@ export function writeBalancerConfig(options: BalancerOptions): string {
 }
 
 /**
- * Returns the configuration of HAProxy. It balances requests, not connections, keeps bodies out of memory, and repeats a request
- * only if it reached no server. Servers check everything else themselves, so limits and times here are beyond theirs.
+ * Returns the configuration of HAProxy. It balances requests, not connections, keeps bodies out of memory, and repeats
+ * a request only if it reached no server. Servers check everything else themselves, so limits and times here are beyond
+ * theirs.
  */
 export function balancerConfig({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string {
   const shared = runPaths(runDir);
@@ -54,12 +55,13 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     '  timeout http-request 60s',
     '  timeout http-keep-alive 75s',
     '  timeout queue 5s',
-    // A run may be silent for its whole time; servers end what takes longer than they permit.
+    // A run may send nothing until it ends. The servers have time limits of their own.
     '  timeout client 2h',
     '  timeout server 2h',
     '  timeout tunnel 2h',
     '  timeout check 2s',
-    // A connection of its own for each request: none is used at the moment when the server closes it.
+    // Uses a new connection for each request, so that no request is sent on a connection that the server is just
+    // closing.
     '  option http-server-close',
     // A server learns that a client has gone, and ends its work.
     '  option abortonclose',

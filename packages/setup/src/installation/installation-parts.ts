@@ -13,7 +13,7 @@ import { PartsGroup } from './parts-group.ts';
 import { type Address, waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
-/** Time that a part needs to stop, besides what its requests in progress take. */
+/** Time to stop a part, in addition to the time for its requests in progress. */
 const STOP_GRACE_MS = 10_000;
 
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
@@ -76,7 +76,10 @@ export class InstallationParts {
     }
   }
 
-  /** Stops the load balancer last of those that serve clients, who thus get the answers of requests in progress. Idempotent. */
+  /**
+   * Stops all parts. The load balancer stops after the servers, so that clients get the answers to requests in
+   * progress. Idempotent.
+   */
   async stop(): Promise<void> {
     await Promise.all(this.#serverNames.map((name) => this.get(name).stop()));
     for (const name of ['balancer', 'egress', 'hostd'] as const) await this.#parts.get(name)?.stop();

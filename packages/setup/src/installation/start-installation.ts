@@ -12,7 +12,9 @@ import { type InstallationPaths, preparePaths } from './installation-paths.ts';
 import { type PartName, PROGRAMS, type ProcessName, type Programs } from './parts.ts';
 import { callSocket } from './socket-client.ts';
 
-/** Time in which the lock of an installation that was just killed becomes free: another process holds it, and ends too. */
+/**
+ * Time in which the lock of an installation that was just killed becomes free: another process holds it, and ends too.
+ */
 const LOCK_WAIT_MS = 3_000;
 
 export type InstallationOptions = {

@@ -63,7 +63,7 @@ class AsyncWebhooks:
         enabled: bool | None = None,
         **call: Unpack[CallOptions],
     ) -> Webhook:
-        """Sets the given fields. A new URL, or `enabled=True`, has what failed tried again at once."""
+        """Sets the given fields. A new URL, or `enabled=True`, retries failed deliveries at once."""
         body = {"url": url, "events": None if events is None else list(events), "enabled": enabled}
         params = {"webhookId": webhook_id}
         return await self._client.one(Webhook, "webhook", "updateWebhook", params=params, body=body, **call)
@@ -94,7 +94,7 @@ class AsyncWebhooks:
         return await self._client.many(WebhookDelivery, "listWebhookDeliveries", params=params, query=query, **call)
 
     async def resend(self, webhook_id: str, delivery_id: str, **call: Unpack[CallOptions]) -> WebhookDelivery:
-        """Has a delivery tried again at once. Returns it as `pending`."""
+        """Retries a delivery at once. Returns it as `pending`."""
         params = {"webhookId": webhook_id, "deliveryId": delivery_id}
         return await self._client.one(WebhookDelivery, "delivery", "resendWebhookDelivery", params=params, **call)
 

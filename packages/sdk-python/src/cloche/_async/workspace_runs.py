@@ -321,7 +321,7 @@ class AsyncWorkspaceRuns:
 
 
 def has_started(error: ClocheError) -> bool:
-    """Returns whether a conflict says that the run was started, after which it takes no archive."""
+    """Returns whether a conflict means that the run was already started, so that it accepts no archive any more."""
     details: Any = error.details or {}
     status = details.get("status") if error.code == "conflict" else None
     return status is not None and status not in ("awaiting_archive", "archived")

@@ -153,7 +153,7 @@ class ApiClient:
         return prepare_request(operation_id, self._options, **request)
 
     def outage(self, max_retries: int | None) -> Outage:
-        """Returns what decides by errors whether the service is only briefly unreachable."""
+        """Returns an object that decides from errors whether the service is only briefly unreachable."""
         return Outage(self._options.max_retries if max_retries is None else max_retries)
 
     def put(self, url: str, headers: Mapping[str, str], source: Source, size_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Waits for the end of what ends by itself."""
+"""Waits for the end of commands and workspace runs."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ const MAX_CONTEXTS_BYTES = 1024 * 1024;
 /** Most JSON values in an event. The largest number occurs in the lines of a traceback. */
 const MAX_EVENT_VALUES = 10_000;
 /**
- * Longest time that the agent waits for a kernel from the host. The host needs milliseconds, unless it is so busy that
- * starting one in the sandbox is faster.
+ * Longest time that the agent waits for a kernel from the host. The host usually needs milliseconds; on a host that is
+ * busier, starting a kernel in the sandbox is faster.
  */
 const KERNEL_WAIT_MS = 1_000;
 
@@ -63,7 +63,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #transport: AgentTransport;
   readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
   readonly #provideKernel: (() => Promise<void>) | undefined;
-  /** Contexts for which the host was asked to provide a kernel. */
+  /** Contexts for which this client has already requested a kernel from the host, or which were open before. */
   readonly #askedFor = new Set<string>();
   readonly #budget: EventBudget;
   readonly #lineMemory: SandboxLineMemory;
@@ -118,8 +118,8 @@ export class AgentHttpClient implements AgentClient {
   }
 
   /**
-   * Asks for the contexts that are open, so that the host is asked for no kernel for them. A failure is ignored: knowing
-   * less costs only a kernel.
+   * Reads the list of open contexts, so that no kernel is requested from the host for them. A failure is ignored,
+   * because it costs only a superfluous kernel.
    */
   async learnContexts(signal: AbortSignal): Promise<void> {
     const asked = { method: 'GET', path: '/contexts' } as const;
@@ -208,8 +208,8 @@ export class AgentHttpClient implements AgentClient {
   }
 
   /**
-   * Asks the host for a kernel once per context, even if the context is opened repeatedly: later requests wait for the
-   * same kernel.
+   * Requests a kernel from the host once per context, even if the context is opened repeatedly: later requests wait for
+   * the same kernel.
    */
   #withKernel(contextId: string, request: OpenContext): OpenContext {
     if (request.language !== 'python') this.#noteLanguage?.(request.language);
@@ -222,10 +222,10 @@ export class AgentHttpClient implements AgentClient {
     return { ...request, kernelWaitMs: KERNEL_WAIT_MS };
   }
 
-  /** Asks the host for a kernel, while the agent opens the context and waits for that kernel. */
+  /** Requests a kernel from the host. Meanwhile the agent opens the context and waits for that kernel. */
   #askForKernel(): void {
     this.#provideKernel?.().catch(() => {
-      // Makes the agent start a kernel now. Without this message it would do so only after its wait.
+      // Makes the agent start a kernel at once, instead of after `KERNEL_WAIT_MS`.
       this.#act({ method: 'DELETE', path: '/expected-kernel' }, AbortSignal.timeout(KERNEL_WAIT_MS)).catch(
         () => undefined,
       );
@@ -234,8 +234,8 @@ export class AgentHttpClient implements AgentClient {
 }
 
 /**
- * Returns the memory account for incomplete lines. It requests memory from the run's room first, then from the line
- * store.
+ * Returns the memory account for incomplete lines. It takes memory from the account of the run's result first, then
+ * from the store for lines.
  */
 function lineMemoryOf(
   streamLines: StreamLineMemory,

@@ -11,7 +11,7 @@ import { LineBuffer } from './line-buffer.ts';
 import type { LineMemory } from './line-memory.ts';
 
 const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n${RUNS_KEEP_ALIVE}\r\n\r\n`;
-/** The second one is that of an agent that expects empty lines. */
+/** The second response is sent by an agent that expects empty lines during a run. */
 const RESPONSES: readonly string[] = [RUNS_ACCEPTED, RUNS_ACCEPTED_KEPT];
 /** Bytes of complete lines that are read ahead of their consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
@@ -51,8 +51,8 @@ export class RunConnection {
   }
 
   /**
-   * Returns the next line of the run. Requests memory from `room` before it keeps more of an incomplete line. Rejects
-   * with an `AgentError`, or with the reason passed to `destroy`.
+   * Returns the next line of the run. Requests memory from `lineMemory` before it keeps more of an incomplete line.
+   * Rejects with an `AgentError`, or with the reason passed to `destroy`.
    */
   async nextLine(lineMemory: LineMemory): Promise<string> {
     for (;;) {
@@ -68,9 +68,13 @@ export class RunConnection {
     }
   }
 
-  /** Tells the agent that this server lives, if a run is active. Returns whether one is. */
+  /**
+   * Sends an empty line during a run, which shows the agent that this server still works. Returns whether a run is
+   * active.
+   */
   keepAlive(): boolean {
-    // An agent that does not read is not sent more and more.
+    // Nothing is sent while earlier lines are unread, so that they do not pile up for an agent that has stopped
+    // reading.
     if (this.#isBusy && this.#isKeptAlive && this.#socket.writableLength === 0) this.#socket.write('\n');
     return this.#isBusy;
   }

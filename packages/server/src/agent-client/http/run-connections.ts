@@ -12,7 +12,7 @@ export class RunConnections {
   readonly #all = new Set<RunConnection>();
   /** Connections without a run. */
   readonly #idle: RunConnection[] = [];
-  /** Runs while there are runs. */
+  /** Set while at least one run is active. */
   #timer: NodeJS.Timeout | undefined;
 
   constructor(dial: () => Socket) {

@@ -43,7 +43,7 @@ export interface ApiKeyServiceDeps {
   readonly ids: IdSource;
 }
 
-/** Creates and revokes keys for the operator, with the events that say so. */
+/** Creates and revokes keys for the operator, and appends the events of these changes. */
 export class ApiKeyService {
   readonly #deps: ApiKeyServiceDeps;
 
@@ -101,8 +101,9 @@ export class ApiKeyService {
   }
 
   /**
-   * Makes `key` a bootstrap key, with every scope, if it is none yet. Servers that do so at once make one key. Returns the
-   * ids of the other bootstrap keys, with which other servers may have been started.
+   * Makes `key` a bootstrap key with every scope, unless it is one already. Several servers that call this at the same
+   * time create one key. Returns the ids of the other bootstrap keys, which other running servers may have in their
+   * settings.
    */
   async addBootstrap(orgId: OrgId, key: string | undefined): Promise<ApiKeyId[]> {
     const { keys, transactions, authenticator } = this.#deps;
@@ -115,7 +116,7 @@ export class ApiKeyService {
       const seen = idsOf(live);
       const isMade = await transactions.run(async (tx) => {
         await lockOrganization(tx, orgId);
-        // Another server has changed them meanwhile.
+        // Another server has changed the keys since they were read.
         if (idsOf(await keys.listLive(BOOTSTRAP_PREFIX, tx)) !== seen) return false;
         if (hash && known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
         else if (!hash && key !== undefined) await this.#ensureGenerated(orgId, key, tx);
@@ -150,7 +151,7 @@ export class ApiKeyService {
     throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }
 
-  /** Resolves with whether the key was not revoked before. */
+  /** Returns whether this call revoked the key, as opposed to an earlier one. */
   #revoke(id: ApiKeyId, requestId?: string): Promise<boolean> {
     const { keys, clock } = this.#deps;
     return this.#deps.transactions.run(async (tx) => {
@@ -173,7 +174,7 @@ export class ApiKeyService {
     await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined, tx);
   }
 
-  /** Lets a key work again that was revoked. For clients this is the same as a new key. */
+  /** Makes a revoked key valid again. For clients it is a new key. */
   async #restore(key: ApiKeyRecord, tx: Transaction): Promise<void> {
     await this.#deps.keys.restore(key.id, tx);
     await this.#append(tx, 'api_key.created', { ...key, revokedAt: undefined });

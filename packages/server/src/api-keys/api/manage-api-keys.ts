@@ -64,7 +64,8 @@ export class ManageApiKeys {
   /**
    * Creates a key.
    *
-   * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project, `quota_exceeded`.
+   * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project,
+   * `quota_exceeded`.
    */
   async create({ credential, idempotencyRecordId, audit }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
     const { keys, transactions, clock, ids } = this.#deps;
@@ -184,7 +185,7 @@ export class ManageApiKeys {
     const { keys, transactions, authenticator, endKeyWork, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) {
-      // An attempt that was cut off may not have told the other servers.
+      // An interrupted attempt may have revoked the key without clearing the caches of the other servers.
       await authenticator.forgetEverywhere(signal);
       return key;
     }
@@ -200,7 +201,10 @@ export class ManageApiKeys {
     return this.get(credential, id);
   }
 
-  /** Writes the event of a change, and before it that of a key which an interrupted attempt left behind. */
+  /**
+   * Appends the event of a change. If an interrupted attempt left a key behind, appends the event of its revocation
+   * first.
+   */
   async #append(tx: Transaction, type: ApiKeyEventType, key: ApiKeyRecord, lost?: ApiKeyRecord): Promise<void> {
     const { outbox } = this.#deps;
     if (lost) await this.#append(tx, 'api_key.revoked', lost);

@@ -13,7 +13,7 @@ export interface NewContent {
 /** 64 hexadecimal digits: the SHA-256 of a content, or random ones for a content that has an owner of its own. */
 export type ContentName = string;
 
-/** A request by which a client stores a content in a bucket itself. */
+/** A signed request with which a client uploads a content directly to a bucket. */
 export interface SignedPut {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -22,8 +22,8 @@ export interface SignedPut {
 /** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
   /**
-   * Time after which a removal that got no answer is not carried out any more, in milliseconds; 0 if a removal ends with the
-   * call, or with the process.
+   * Milliseconds after which a removal without an answer can no longer take effect; 0 if a removal ends with the call,
+   * or with the process.
    */
   readonly arrivesWithinMs: number;
   /**
@@ -39,11 +39,11 @@ export interface ArtifactStore {
   remove(name: ContentName): Promise<void>;
   /** Lists every content and the time it was stored, in any order. */
   list(): AsyncIterable<{ name: ContentName; storedAt: number }>;
-  /** Returns the file of a content in a folder; undefined for a store that is not in one. */
+  /** Returns the path of a content; undefined for a store that is not a local folder. */
   fileOf(name: ContentName): string | undefined;
   /**
-   * Signs a request that stores the content until `expiresInMs` have passed; undefined for a store that takes none. The
-   * store refuses another size, and other bytes if it checks digests.
+   * Signs a request that stores the content, valid for `expiresInMs`; undefined for a store that accepts no such
+   * requests. The store refuses another size, and other bytes if it checks digests.
    */
   signPut(content: Required<Omit<NewContent, 'keepsFile'>>, expiresInMs: number): Promise<SignedPut | undefined>;
   close(): Promise<void>;
@@ -62,7 +62,7 @@ export class StoreError extends Error {
   override readonly name: string = 'StoreError';
 }
 
-/** The store gave no answer. What it was asked for may still happen. */
+/** The store gave no answer. The request may still take effect. */
 export class NoAnswerError extends StoreError {
   override readonly name = 'NoAnswerError';
 }

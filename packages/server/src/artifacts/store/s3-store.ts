@@ -35,8 +35,8 @@ const CONNECT_MS = 5_000;
 /** Longest time without any data before a connection is closed. */
 const STALL_MS = 60_000;
 /**
- * A bucket refuses requests that were signed more than 15 minutes ago by its clock, which may differ from that of the signer by
- * as much.
+ * A bucket refuses requests that were signed more than 15 minutes ago by its own clock. The signer's clock may differ
+ * from that clock by 15 minutes as well.
  */
 const SIGNED_MS = 30 * 60_000;
 const NAME = /^[0-9a-f]{64}$/;
@@ -67,7 +67,7 @@ export function readS3Url(url: string): S3Location {
 export class S3Store implements ArtifactStore {
   readonly arrivesWithinMs = SIGNED_MS;
   readonly #client: S3Client;
-  /** Repeats nothing: the first of two requests could arrive after the answer to the second. */
+  /** Client without retries: with two requests, the first could take effect after the second was answered. */
   readonly #once: S3Client;
   readonly #location: S3Location;
   readonly #sizes: S3Sizes;
@@ -77,7 +77,7 @@ export class S3Store implements ArtifactStore {
     this.#sizes = sizes;
     const config: S3ClientConfig = {
       region: location.region,
-      // S3-compatible services seldom have a host name for each bucket.
+      // Most S3-compatible services have no host name for each bucket.
       ...(location.endpoint === undefined ? {} : { endpoint: location.endpoint, forcePathStyle: true }),
       requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS },
     };
@@ -141,7 +141,8 @@ export class S3Store implements ArtifactStore {
       await this.#once.send(new DeleteObjectCommand(this.#objectOf(name)));
     } catch (error) {
       if (isMissing(error)) return;
-      // Not an error of the server's own, which a proxy may give for a request that is still under way.
+      // Below 500 the bucket itself has answered. A 5xx status may come from a proxy while the request is still under
+      // way.
       if (statusOf(error) < 500) throw new StoreError('the bucket removed nothing', { cause: error });
       throw new NoAnswerError('the bucket does not answer', { cause: error });
     }

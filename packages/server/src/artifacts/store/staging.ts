@@ -9,7 +9,7 @@ import type { IdSource } from '../../base/id-source.ts';
 
 /** Bytes received between two checks of the free disk space. */
 const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
-/** Between the id of a server and that of a content; neither has one. */
+/** Separates the server's id from the content's id in a file name. Neither id contains it. */
 const SEPARATOR = '.';
 
 /** A completely received content in its own file. Disposing it is safe after the store has moved the file. */
@@ -42,18 +42,18 @@ export class Staging {
     this.#serverId = serverId;
   }
 
-  /** Removes all files, which a process left that died. Call it before the first content is received. */
+  /** Removes all files, which a dead process left behind. Call it before the first content is received. */
   async clear(): Promise<void> {
     await this.#remove(await this.#names());
   }
 
   /**
-   * Removes files of other servers that no longer live.
+   * Removes the files of servers that have ended.
    *
-   * @param findLiving returns the ids of the other servers that live; called only if there are files of others
+   * @param findLiving returns the ids of the other running servers; called only if other servers have files
    */
   async clearOfDead(findLiving: () => Promise<ReadonlySet<string>>): Promise<void> {
-    // Read first: a server lives before it has a file.
+    // The names are read before the servers, because a server is running before it creates a file.
     const others = (await this.#names()).filter((name) => serverOf(name) !== this.#serverId);
     if (others.length === 0) return;
     const living = await findLiving();

@@ -13,8 +13,8 @@ const PIECE_BYTES = 256 * 1024;
 const PIECES = 3;
 
 /**
- * Opens a stored file whose bytes are lent as they are verified. Holds the last piece back, so that a damaged content fails
- * before its end. Destroy the stream if it is not read.
+ * Opens a stored file and verifies its bytes while they are lent. Holds the last piece back, so that the stream of a
+ * damaged content fails before its end. Destroy the stream if it is not read.
  *
  * @throws the error of the system when the file cannot be opened
  */
@@ -22,7 +22,10 @@ export async function openVerified(file: string, content: NewContent): Promise<R
   return new LentBytes(new VerifiedFile(await openFile(file, 'r'), content));
 }
 
-/** Lends the bytes of a file in memory that is used again, because collecting a buffer for each piece takes longer than reading. */
+/**
+ * Lends the bytes of a file in reused buffers, because allocating and collecting a buffer for each piece takes longer
+ * than reading the piece.
+ */
 class VerifiedFile implements Lender {
   readonly #fd: number;
   readonly #content: NewContent;

@@ -9,14 +9,15 @@ import { assertSameTables, inOrderOfReferences, listTables, type Table } from '.
 
 export type OnProgress = (progress: CopyProgress) => void;
 
-/** The copy cannot be made. The message says what to do. */
+/** The databases cannot be copied. The message names the remedy. */
 export class CopyRefusedError extends Error {
   override readonly name = 'CopyRefusedError';
 }
 
 /**
- * Copies every row, compares each table by the number of its rows and the sum of their hashes, and commits. If it fails, the
- * target stays without rows. If the target has exactly these rows already, changes nothing. Leases of servers are not copied.
+ * Copies every row in one transaction, which is committed only if each table of the target then has as many rows as its
+ * source and the same sum of hashes. After a failure the target has no rows. If the target already has exactly these
+ * rows, nothing is changed. Leases of servers are not copied.
  *
  * @param source a SQLite database that no server uses
  * @throws CopyRefusedError if a server uses the target, or the target has other rows
@@ -45,7 +46,7 @@ export async function copyDatabase(source: Database, target: Database, onProgres
   });
 }
 
-/** Refuses a target that a server uses, and makes servers that start meanwhile wait, or fail to start. */
+/** Throws if a server uses the target. Servers that start during the copy wait for it, or fail to start. */
 async function refuseServers(tx: Transaction<Tables>, tables: readonly Table[]): Promise<void> {
   const names = [...tables.map(({ name }) => name), 'server_leases'].sort().map((name) => sql.table(name));
   await sql`lock table ${sql.join(names)} in exclusive mode`.execute(tx);
@@ -55,7 +56,7 @@ async function refuseServers(tx: Transaction<Tables>, tables: readonly Table[]):
   const seconds = rows[0]?.seconds ?? 0;
   if (seconds <= 0) return;
   throw new CopyRefusedError(
-    `a server uses the target, or did so ${seconds} seconds before its lease ends; stop it, and copy again after ${seconds} seconds`,
+    `a server uses the target, or used it a moment ago; stop it, and copy again after ${seconds} seconds`,
   );
 }
 
@@ -70,7 +71,7 @@ interface Copying {
   readonly tables: readonly Table[];
   readonly total: number;
   readonly onProgress: OnProgress;
-  /** Whether the target has no rows, so that they are copied. Otherwise they are only read. */
+  /** Whether the target has no rows. Otherwise the rows of the source are only read, for the comparison. */
   readonly isEmpty: boolean;
 }
 

@@ -53,7 +53,7 @@ export async function countRows(db: Database, { name }: Table): Promise<number> 
   return rows[0]?.count ?? 0;
 }
 
-/** Makes columns that count by themselves go on after the largest value that they have. */
+/** Advances the counters of auto-incremented columns past their largest values. */
 export async function advanceCounters(tx: Transaction<Tables>): Promise<void> {
   const { rows } = await sql<{ name: string; column: string }>`
     select table_name as name, column_name as column from information_schema.columns

@@ -6,8 +6,8 @@ export type Row = Readonly<Record<string, unknown>>;
 const MASK = (1n << 256n) - 1n;
 
 /**
- * Counts the rows of a table, and adds up their SHA-256 hashes. The sum is the same in any order, because two databases order
- * texts differently; equal rows count twice in it.
+ * Counts the rows of a table and adds up their SHA-256 hashes. The sum does not depend on the order of the rows,
+ * because two databases sort texts differently. Each of several equal rows counts.
  */
 export class RowDigest {
   readonly #columns: readonly string[];
@@ -38,7 +38,7 @@ export class RowDigest {
   }
 }
 
-/** Returns a value as PostgreSQL stores it: its texts cannot contain NUL, which connections replace (`postgres-pool.ts`). */
+/** Returns a value as PostgreSQL stores it. Its texts cannot contain NUL, which `postgres-pool.ts` replaces. */
 function storedText(value: unknown): unknown {
   if (value === null || typeof value === 'number') return value;
   if (typeof value === 'string') return value.replaceAll('\0', '\u{fffd}');

@@ -3,11 +3,14 @@ import type { Database } from '../database.ts';
 
 export interface Table {
   readonly name: string;
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly columns: readonly string[];
 }
 
-/** Tables that describe processes which have ended, and one that the server of a SQLite file does not use. */
+/**
+ * Tables that are not copied: leases, which belong to processes that have ended, and a table that a server with SQLite
+ * does not use.
+ */
 const NOT_COPIED: readonly string[] = ['server_leases', 'replay_parts'];
 
 /** Returns the tables whose rows are copied. */
@@ -18,7 +21,7 @@ export async function listTables(db: Database): Promise<Table[]> {
     .map(({ name, columns }) => ({ name, columns: columns.map((column) => column.name).sort() }));
 }
 
-/** Returns the tables of a PostgreSQL database so that each follows those that it refers to. */
+/** Returns the tables of a PostgreSQL database in an order in which each follows the tables that it refers to. */
 export async function inOrderOfReferences(target: Database, tables: readonly Table[]): Promise<Table[]> {
   const { rows } = await sql<{ of: string; to: string }>`
     select of_table.relname as of, to_table.relname as to from pg_constraint

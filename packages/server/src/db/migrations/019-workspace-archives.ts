@@ -3,7 +3,9 @@ import type { Migration } from 'kysely/migration';
 
 const TIME = 'bigint';
 
-/** Adds the archives of workspace runs. A row is written before its content is stored, and deleted after it is removed. */
+/**
+ * Adds the archives of workspace runs. A row is written before its content is stored, and deleted after it is removed.
+ */
 export const workspaceArchives: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
     await db.schema

@@ -2,8 +2,8 @@ import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
 /**
- * Adds what lets several servers share sandboxes: which server launches a sandbox, which one watches a command, and what
- * each server knows of the activity of sandboxes.
+ * Adds what lets several servers share sandboxes: which server launches a sandbox, which one watches a command, and
+ * what each server knows of the activity of sandboxes.
  */
 export const owners: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {

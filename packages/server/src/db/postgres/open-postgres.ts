@@ -68,9 +68,9 @@ async function problemOf(db: Database, target: Target): Promise<string | undefin
 }
 
 /**
- * Returns what is wrong with a pooler between this process and PostgreSQL, if there is one. If it pools transactions or
- * statements, then prepared statements, limits of time and `listen` belong to a session that the next statement of their
- * connection may not have.
+ * Detects a pooler between this process and PostgreSQL that does not keep sessions, and returns the remedy; undefined
+ * if there is none. With such a pooler, prepared statements, time limits and `listen` belong to a session that the next
+ * statement of the same connection may not get.
  */
 async function poolerProblemOf(db: Database, target: Target): Promise<string | undefined> {
   return db.connection().execute(async (one) => {
@@ -85,13 +85,16 @@ async function poolerProblemOf(db: Database, target: Target): Promise<string | u
   });
 }
 
-/** Returns the id of the process of PostgreSQL that executes a statement of this connection. */
+/** Returns the process id of the PostgreSQL session that executes a statement of this connection. */
 async function backendOf(connection: Database): Promise<number | undefined> {
   const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(connection);
   return rows[0]?.pid;
 }
 
-/** Returns what the URL and the environment of `pg` (PGUSER, PGDATABASE) name, without the password. */
+/**
+ * Returns the server, user and database that the URL or the variables of `pg` (PGUSER, PGDATABASE) name, without the
+ * password.
+ */
 function targetOf(url: string): Target {
   const { host, port, user = '', database = '' } = new Client({ connectionString: url });
   return { server: host.startsWith('/') ? host : `${host}:${port}`, user, database };

@@ -1,6 +1,6 @@
 import { type AppError, unavailable } from '../../base/app-error.ts';
 
-/** Codes of Node.js and SQLSTATEs, or their classes of two characters, after which a repeated request may succeed. */
+/** Error codes of Node.js and SQLSTATEs, or their two-character classes, after which a repeated request may succeed. */
 const PASSING: readonly string[] = [
   ...['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH'],
   // Connection failures, shutdown and crash of the server, too many connections.
@@ -8,13 +8,13 @@ const PASSING: readonly string[] = [
   // A deadlock, a lock or a statement that took too long, a transaction that stood still.
   ...['40P01', '55P03', '57014', '25P03'],
 ];
-/** Connections that a server takes: 16 of its pool, one for its lease and one for notifications. */
+/** Connections that one server uses: 16 of its pool, one for its lease and one for notifications. */
 const CONNECTIONS_OF_A_SERVER = 18;
-/** Messages of `pg` for a lost connection, which has no code. */
+/** Messages of `pg` for a lost connection, which have no code. */
 const LOST =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed)/;
 
-/** Returns the error that clients get for a failure that passes, or undefined for any other failure. */
+/** Returns the error for clients if the failure is temporary, or undefined for any other failure. */
 export function passingFailure(error: unknown): AppError | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = codeOf(error);
@@ -29,7 +29,7 @@ export function isStalePlan(error: unknown): boolean {
   return error instanceof Error && codeOf(error) === '0A000' && error.message.startsWith('cached plan must not change');
 }
 
-/** Returns what the operator can do about a failure to connect at the start. */
+/** Returns the remedy for a failed first connection, as a message for the operator. */
 export function describeFailure(error: unknown, { server, user, database }: Target): string {
   const code = error instanceof Error ? codeOf(error) : '';
   const message = error instanceof Error ? error.message : String(error);
@@ -46,7 +46,7 @@ export function describeFailure(error: unknown, { server, user, database }: Targ
   }
 }
 
-/** Returns what the operator can do about a second connection that cannot be made while there is one. */
+/** Returns the remedy if only one connection can be made and a second one fails, as a message for the operator. */
 export function describeShortage({ message }: Error, { server }: Target): string {
   return (
     `${server} gives one connection to PostgreSQL, but no second one (${message}); a server of Cloche takes up to ` +

@@ -9,13 +9,16 @@ const GATHER_MS = 5;
 /** Ids in one notification: PostgreSQL takes less than 8,000 bytes. */
 const IDS_AT_ONCE = 50;
 const RECONNECT: ConstructorParameters<typeof BackOff>[0] = { firstMs: 100, longestMs: 5_000 };
-/** Interval at which the connection is tried, and time for its answer: a host that is gone closes nothing. */
+/**
+ * Interval at which the connection is tested, and time for the answer. A host that has crashed does not close its
+ * connections.
+ */
 const TRY_MS = 10_000;
 const ANSWER_MS = 5_000;
 
 /**
- * Notifications by LISTEN and NOTIFY on one connection of their own. A NOTIFY takes a lock over the whole server at its
- * commit, so it is never in the transaction of the change, and each server has one under way at a time.
+ * Notifications by LISTEN and NOTIFY on one separate connection. A NOTIFY takes a lock of the whole PostgreSQL server
+ * at its commit, so it is never part of the transaction of the change, and each server sends one at a time.
  */
 export class PostgresNotifications implements Notifications {
   readonly isShared = true;
@@ -38,13 +41,13 @@ export class PostgresNotifications implements Notifications {
     this.#done = this.#run();
   }
 
-  /** Whether the connection is there. */
+  /** Whether the connection is established. */
   get isConnected(): boolean {
     return this.#client !== undefined;
   }
 
   send(topic: Topic, id: string): void {
-    // Without a connection the others are not told, and look again by themselves.
+    // Without a connection nothing is sent; the other servers read the database again by themselves.
     if (!this.#client) return;
     const ids = this.#gathered.get(topic) ?? new Set();
     this.#gathered.set(topic, ids.add(id));
@@ -62,7 +65,7 @@ export class PostgresNotifications implements Notifications {
     await this.#done;
   }
 
-  /** Keeps a connection until `close`. */
+  /** Keeps a connection open until `close`. */
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const pauses = new BackOff(RECONNECT);
@@ -75,14 +78,15 @@ export class PostgresNotifications implements Notifications {
       client.on('notification', (message) => this.#hear(message));
       try {
         await client.connect();
-        // Nothing that is notified outlives a crash of the server, so no commit has to wait for the disk.
+        // Notifications do not survive a crash of the PostgreSQL server anyway, so their commits need not wait for the
+        // disk.
         await client.query(`set synchronous_commit = off; listen ${CHANNEL}`);
         this.#client = client;
         pauses.reset();
         for (const listener of this.#all()) listener.missed();
         await this.#keep(client, lost.promise);
       } catch {
-        // The server does not answer; the pool's users report it.
+        // PostgreSQL does not answer. The users of the pool report that.
       } finally {
         this.#client = undefined;
         this.#gathered.clear();
@@ -95,7 +99,7 @@ export class PostgresNotifications implements Notifications {
     }
   }
 
-  /** Resolves when the connection is lost, or after `close` has sent what was gathered. */
+  /** Resolves when the connection is lost, or when `close` has sent the pending notifications. */
   async #keep(client: Client, lost: Promise<void>): Promise<void> {
     const { signal } = this.#stop;
     const over = lost.then(() => true);
@@ -115,7 +119,7 @@ export class PostgresNotifications implements Notifications {
         payloads.push(JSON.stringify(changes.slice(at, at + IDS_AT_ONCE)));
       }
       const query = 'select pg_notify($1, payload) from unnest($2::text[]) as payload';
-      // A lost connection is noticed by the one that keeps it.
+      // `#keep` notices a lost connection.
       await this.#client.query(query, [CHANNEL, payloads]).catch(() => undefined);
     }
     this.#sending = undefined;

@@ -21,26 +21,33 @@ const MAX_CONNECTIONS = 16;
 const CONNECT_MS = 5_000;
 /** Time after which the server cancels a statement. */
 const STATEMENT_MS = 30_000;
-/** Time after which a connection counts as lost, because not even the cancellation of its statement has arrived. */
+/**
+ * Time after which a connection counts as lost: the server has not even answered with the cancellation of the
+ * statement.
+ */
 const ANSWER_MS = 40_000;
-/** Time after which the server rolls back a transaction of a process that has stopped, and with it its locks. */
+/**
+ * Time after which PostgreSQL rolls back an idle transaction and releases its locks, because the process that began it
+ * has stopped.
+ */
 const IDLE_TRANSACTION_MS = 30_000;
 const IDLE_CONNECTION_MS = 60_000;
 
 /**
- * Returns the statements that a new connection begins with. PgBouncer refuses limits of time as parameters of a connection's
- * start. The locks of the repositories suffice at this level of isolation, which PostgreSQL's default may differ from.
+ * Returns the statements that set up a new connection. They set the limits by `set`, because PgBouncer refuses limits
+ * as connection parameters. The repositories' locks are sufficient for the isolation level that they set, which may
+ * differ from PostgreSQL's default.
  */
 const sessionOf = (statementMs: number) =>
   'set session characteristics as transaction isolation level read committed; ' +
   `set statement_timeout = ${statementMs}; set idle_in_transaction_session_timeout = ${IDLE_TRANSACTION_MS}`;
 
-/** `bigint`, and `numeric`, which sums of `bigint` have. */
+/** Type ids of `bigint`, and of `numeric`, which is the type of sums of `bigint`. */
 const NUMBER_TYPES: readonly number[] = [20, 1700];
 
 interface PoolOptions {
   readonly connections?: number;
-  /** Time for the answer to a statement. */
+  /** Longest time for the answer to a statement. */
   readonly answerMs?: number;
 }
 
@@ -53,7 +60,10 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
   readonly #url: string;
   readonly #pool: Pool;
   readonly #names = new Map<string, string>();
-  /** Replaces the plans of a connection: counts how often the tables changed under it. */
+  /**
+   * Counts, for each connection, how often its prepared statements became invalid because tables changed. Part of the
+   * statements' names, so that they are prepared again.
+   */
   readonly #planVersions = new WeakMap<PoolClient, number>();
   readonly #answerMs: number;
   #hasLimits = true;
@@ -68,7 +78,7 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
       connectionTimeoutMillis: CONNECT_MS,
       idleTimeoutMillis: IDLE_CONNECTION_MS,
       keepAlive: true,
-      // A pooler accepts a connection before it has one to PostgreSQL, which the first statement then waits for.
+      // A pooler accepts a connection before it has one to PostgreSQL. The first statement then waits for that one.
       onConnect: async (client) => {
         // Sound: the pool makes its clients of this class.
         await within(CONNECT_MS, client as Client, () => client.query(session));
@@ -104,7 +114,10 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     };
   }
 
-  /** Calls `act`, whose statements have no time limit. Every connection that is opened meanwhile is closed after its use. */
+  /**
+   * Calls `act`. Statements meanwhile have no time limit, and every connection that is opened meanwhile is closed after
+   * its use.
+   */
   async withoutLimits<T>(act: () => Promise<T>): Promise<T> {
     this.#hasLimits = false;
     try {
@@ -149,7 +162,7 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     } catch (error) {
       if (!isStalePlan(error)) throw error;
       this.#planVersions.set(client, version + 1);
-      // In a transaction, the failure has ended it.
+      // Inside a transaction, the failure has aborted the transaction.
       if (client.getTransactionStatus() !== 'I') throw error;
       return sound(await client.query({ name: `${name}_${version + 1}`, text, values }));
     }
@@ -163,7 +176,7 @@ export function kyselyOf(pool: PostgresPool): Database {
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [emptyLists] });
 }
 
-/** Ends the connection after `ms`, which rejects the query that `act` waits for. The pool then removes the connection. */
+/** Ends the connection after `ms`, which makes the query of `act` reject. The pool then removes the connection. */
 async function within<T>(ms: number, client: Client, act: () => Promise<T>): Promise<T> {
   const limit = setTimeout(() => void client.end(), ms);
   try {
@@ -179,8 +192,8 @@ function sound(result: { command: string; rowCount: number | null; rows: unknown
 }
 
 /**
- * Replaces NUL, which texts of PostgreSQL cannot contain. Guests, receivers of webhooks and paths of requests can. JSON is
- * not affected, because it escapes NUL.
+ * Replaces NUL, which PostgreSQL cannot store in texts. NUL can come from guests, receivers of webhooks and request
+ * paths. JSON is not affected, because it escapes NUL.
  */
 function storable(value: unknown): unknown {
   return typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\u{fffd}') : value;

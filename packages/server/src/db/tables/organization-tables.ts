@@ -60,7 +60,7 @@ export interface ApiKeyTable {
   idempotency_record_id: string | null;
 }
 
-/** One row. */
+/** Has exactly one row. */
 export interface KeyEpochTable {
   id: number;
   /** Number of the latest change of keys that outdates what servers have cached. */

@@ -45,6 +45,7 @@ export interface SandboxTable {
   destroyed_at: number | null;
   destroyed_reason: string | null;
   failure_reason: string | null;
+  failure_kind: string | null;
   /** Reason that the current teardown will record. */
   ending_reason: string | null;
   /** Unique, so that one idempotency key never creates two sandboxes. */

@@ -50,7 +50,9 @@ export interface WebhookDeliveryTable {
   attempts: number;
   created_at: number;
   last_attempt_at: number | null;
-  /** When it is tried by itself; null for a delivery that waits at the cursor of its webhook, and for one that is done. */
+  /**
+   * When it is tried by itself; null for a delivery that waits at the cursor of its webhook, and for one that is done.
+   */
   retry_at: number | null;
   /** Failed attempts by itself. */
   retry_attempts: number;

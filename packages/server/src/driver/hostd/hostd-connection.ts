@@ -19,7 +19,7 @@ const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
   ['template_not_found', 'template_not_found'],
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
-  // The next hostd answers in a moment.
+  // The next hostd is about to start.
   ['stopping', 'unreachable'],
 ]);
 
@@ -33,13 +33,13 @@ type Health = Static<typeof HostdHealth>;
 type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
 
 /**
- * Connections to hostd. No request is sent before the hostd at their other end has told its version of the protocol: a
- * connection that closes may mean that another hostd is started.
+ * Connections to hostd. No request is sent before hostd has reported the version of its protocol. A closed connection
+ * may mean that another hostd is starting, so the version is then read again.
  */
 export class HostdConnection {
   readonly #pool: Pool;
   readonly #tracing: Tracing | undefined;
-  /** Of the hostd that the open connections lead to; undefined when it may have been replaced. */
+  /** Health of the hostd behind the open connections; undefined when it may have been replaced. */
   #health: Health | undefined;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
@@ -57,12 +57,12 @@ export class HostdConnection {
     });
   }
 
-  /** Returns what hostd said of itself when it was asked last. @throws LaunchError */
+  /** Returns the health that hostd reported last, or requests it. @throws LaunchError */
   async peer(signal: AbortSignal): Promise<Health> {
     return this.#health ?? (await this.askHealth(signal));
   }
 
-  /** Asks hostd for its health, whatever its version. @throws LaunchError `unreachable` */
+  /** Requests the health of hostd. Accepts every version. @throws LaunchError `unreachable` */
   async askHealth(signal: AbortSignal): Promise<Health> {
     const asked = await readAnswer(await this.#send('GET', '/health', signal), health);
     this.#health = asked;
@@ -93,7 +93,7 @@ export class HostdConnection {
     await this.#pool.destroy();
   }
 
-  /** Sends a request, and measures it if it belongs to a traced one of a client. */
+  /** Sends a request. Measures it as part of the client's request that it serves, if that is traced. */
   async #send(method: Method, path: string, signal: AbortSignal, message?: object): Promise<Dispatcher.ResponseData> {
     if (!this.#tracing) return this.#exchange(method, path, signal, message);
     return tracedRequest(this.#tracing, 'host', `${method} ${routeOf(path)}`, (span) =>
@@ -127,7 +127,7 @@ export class HostdConnection {
   }
 }
 
-/** Returns the path without ids, whose second and third segments are ids. */
+/** Returns the path without its second and third segments, which are ids. */
 function routeOf(path: string): string {
   const [, resource, , , action] = path.split('/');
   return action === undefined ? `/${resource}` : `/${resource}/${action}`;

@@ -67,7 +67,7 @@ const PROVIDE_MS = 5_000;
 const LOOK_MS = 50;
 /** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
-/** Name of the only place of this driver. */
+/** Name of this driver's only place. */
 const HERE = 'this host';
 const MAX_METRICS_BYTES = 256 * 1024;
 /** Pauses between health checks of an agent that does not listen yet. */
@@ -80,7 +80,7 @@ export class HostdDriver implements RuntimeDriver {
   readonly #hostd: HostdConnection;
   readonly #lineMemory = new ServerLineMemory();
   readonly #events = new SharedBudget();
-  /** The answer of hostd to each launch, by the path of the instance, until `connect`. */
+  /** The answers of hostd to launches, by the path of the instance. Each is kept until `connect`. */
   readonly #launched = new Map<string, { readonly agentAnswers: boolean; readonly kernelReady: boolean }>();
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
@@ -134,7 +134,7 @@ export class HostdDriver implements RuntimeDriver {
     }
     try {
       await this.#waitForAgent(client, live, signal);
-      // An earlier server, or another one, may have opened contexts.
+      // Another server, or an earlier process of this one, may have opened contexts.
       if (!fresh) await client.learnContexts(signal);
       return client;
     } catch (error) {
@@ -281,12 +281,15 @@ export class HostdDriver implements RuntimeDriver {
   }
 }
 
-/** The instance as the server knows it. The path is kept for servers of the version before, which read it from there. */
+/**
+ * Converts an instance of hostd. The socket's path is stored outside of `place` too, because servers of the previous
+ * version read it there.
+ */
 function located(instance: HostdInstance): Instance {
   return { ...instance, place: { unix: instance.agentSocketPath } };
 }
 
-/** Returns the path of the agent's socket, also of an instance that a server of the version before has stored. */
+/** Returns the path of the agent's socket. Also reads instances that a server of the previous version has stored. */
 function socketPathOf({ place, ...stored }: Instance & Partial<HostdInstance>): string {
   const path = place?.unix ?? stored.agentSocketPath;
   if (typeof path !== 'string') throw new Error(`the instance of ${stored.sandboxId} has no path of its agent`);

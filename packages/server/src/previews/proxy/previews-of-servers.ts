@@ -4,7 +4,9 @@ import type { LiveServers } from '../../db/live-servers.ts';
 import type { Notifications } from '../../db/notifications.ts';
 import type { ExchangeRegistry } from './exchange-registry.ts';
 
-/** Interval of the look for what other servers deleted, so that connections end within a second. */
+/**
+ * Interval at which previews that other servers deleted are looked up, so that their connections end within a second.
+ */
 export const PREVIEW_LOOK_MS = 500;
 
 export interface PreviewsOfServersDeps {
@@ -14,7 +16,7 @@ export interface PreviewsOfServersDeps {
   readonly exchanges: ExchangeRegistry;
 }
 
-/** Ends connections through previews that any server deletes, and divides the limit of connections among the servers. */
+/** Ends connections of previews that any server has deleted, and divides the limit of connections among the servers. */
 export class PreviewsOfServers {
   readonly #deps: PreviewsOfServersDeps;
 

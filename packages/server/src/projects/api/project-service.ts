@@ -43,7 +43,8 @@ export class ProjectService {
   /**
    * Creates one project per idempotency record.
    *
-   * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken, `quota_exceeded`.
+   * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken,
+   * `quota_exceeded`.
    */
   async create({ credential, body, idempotencyRecordId, audit }: ProjectCreation): Promise<ProjectRecord> {
     const { changes, ids } = this.#deps;
