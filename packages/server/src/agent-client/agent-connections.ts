@@ -3,7 +3,7 @@ import type { AgentClient, Instance, RuntimeDriver } from '../driver/runtime-dri
 /** Keeps one client for each instance, connected on first use. */
 export class AgentConnections {
   readonly #driver: RuntimeDriver;
-  readonly #clients = new Map<string, AgentClient>();
+  readonly #clients = new Map<string, { readonly instance: Instance; readonly client: AgentClient }>();
   readonly #onBroken: (instance: Instance) => void;
 
   /** @param onBroken called when the last connection to an instance's agent ended by itself */
@@ -14,12 +14,17 @@ export class AgentConnections {
 
   /** Returns the connected client of the instance, or connects one. Throws as `RuntimeDriver.connect` does. */
   get(instance: Instance, signal: AbortSignal): AgentClient | Promise<AgentClient> {
-    return this.#clients.get(keyOf(instance)) ?? this.#connect(instance, signal);
+    return this.#clients.get(keyOf(instance))?.client ?? this.#connect(instance, signal);
+  }
+
+  /** Returns the instances that have a client. */
+  instances(): Instance[] {
+    return [...this.#clients.values()].map(({ instance }) => instance);
   }
 
   /** Closes the client of the instance. The next `get` connects again. */
   close(instance: Instance): void {
-    const client = this.#clients.get(keyOf(instance));
+    const client = this.#clients.get(keyOf(instance))?.client;
     this.#clients.delete(keyOf(instance));
     // Closing only frees local resources; it does not affect the instance.
     client?.close().catch(() => undefined);
@@ -28,7 +33,7 @@ export class AgentConnections {
   async closeAll(): Promise<void> {
     const clients = [...this.#clients.values()];
     this.#clients.clear();
-    await Promise.allSettled(clients.map((client) => client.close()));
+    await Promise.allSettled(clients.map(({ client }) => client.close()));
   }
 
   async #connect(instance: Instance, signal: AbortSignal): Promise<AgentClient> {
@@ -37,9 +42,9 @@ export class AgentConnections {
       await client.close();
       throw signal.reason;
     }
-    const first = this.#clients.get(keyOf(instance));
+    const first = this.#clients.get(keyOf(instance))?.client;
     if (!first) {
-      this.#clients.set(keyOf(instance), client);
+      this.#clients.set(keyOf(instance), { instance, client });
       return client;
     }
     await client.close();

@@ -28,6 +28,7 @@ import { AskAgents } from '../sandboxes/lifecycle/ask-agents.ts';
 import { CreateSandbox } from '../sandboxes/lifecycle/create-sandbox.ts';
 import { DestroySandbox } from '../sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
+import { ForgetEnded } from '../sandboxes/lifecycle/forget-ended.ts';
 import { OwnLastUses, SharedLastUses } from '../sandboxes/lifecycle/last-uses.ts';
 import { LaunchSandbox } from '../sandboxes/lifecycle/launch-sandbox.ts';
 import { Reaper } from '../sandboxes/lifecycle/reaper.ts';
@@ -159,7 +160,16 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     log,
   });
   const isAlone = !isShared;
-  const reconciler = new Reconciler({ sandboxes, driver, abandonedLaunches, destroySandbox, log, isAlone });
+  const forgetEnded = new ForgetEnded(connections, executions);
+  const reconciler = new Reconciler({
+    sandboxes,
+    driver,
+    abandonedLaunches,
+    destroySandbox,
+    forgetEnded,
+    log,
+    isAlone,
+  });
   // A connected agent whose instance crashes is noticed at once. The periodic pass finds all other crashes.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));

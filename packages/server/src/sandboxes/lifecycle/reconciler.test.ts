@@ -28,6 +28,7 @@ async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
         return (await sandboxes.find(sandboxId)) ?? assert.fail();
       },
     },
+    forgetEnded: { begin: () => () => undefined },
     log: SILENT,
     isAlone,
     probeMs: 20,
@@ -35,6 +36,32 @@ async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
   await reconciler.check(id);
   return ended.length > 0;
 }
+
+describe('a server that did not end a sandbox itself', () => {
+  it('drops the client of its agent and its activity in the next pass, and keeps those of others', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const [ended, kept] = [await a.createReady(), await a.createReady()];
+    const closed: string[] = [];
+    const { connect } = a.driver;
+    a.driver.connect = async (instance, ...more) => {
+      const client = await connect.call(a.driver, instance, ...more);
+      const close = client.close.bind(client);
+      return Object.assign(client, {
+        close: () => {
+          closed.push(instance.sandboxId);
+          return close();
+        },
+      });
+    };
+    for (const id of [ended, kept]) await b.run(id, 'print x');
+    await a.kill(ended);
+    const { executions } = b.server.core;
+    assert.deepEqual([closed, executions.known()], [[], [ended, kept]]);
+    await b.server.reconcile();
+    assert.deepEqual([closed, executions.known()], [[ended], [kept]]);
+  });
+});
 
 describe('a server whose connection to an agent broke', () => {
   it('does not end a sandbox whose agent says nothing to it, because other servers may reach it', async () => {

@@ -7,12 +7,14 @@ import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../record/san
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { AbandonedLaunches } from './abandoned-launches.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
+import type { ForgetEnded } from './forget-ended.ts';
 
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
   readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
+  readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
   readonly log: Logger;
   /** Whether no other server works with the sandboxes. */
   readonly isAlone: boolean;
@@ -35,9 +37,11 @@ export class Reconciler {
 
   /** Runs one pass. Rejects when no place answers; the next pass completes an interrupted one. */
   async reconcile(): Promise<ReconcileReport> {
-    const { sandboxes } = this.#deps;
+    const { sandboxes, forgetEnded } = this.#deps;
     const instances = await this.#listInstances();
+    const forgetOthers = forgetEnded.begin();
     const records = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+    forgetOthers(records);
     const ended = await this.#mendRecords(records, instances);
     const removed = await this.#removeOrphans(instances);
     return { instancesRemoved: removed, sandboxesEnded: ended };

@@ -100,6 +100,11 @@ export class Executions {
     return canceled.length;
   }
 
+  /** Returns the sandboxes whose state this server keeps. */
+  known(): SandboxId[] {
+    return [...this.#sandboxes.keys()];
+  }
+
   /** Drops the state of an ended sandbox. Executions that are still ending keep their own reference to it. */
   forget(sandboxId: SandboxId): void {
     this.#sandboxes.delete(sandboxId);
