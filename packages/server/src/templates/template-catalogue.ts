@@ -1,5 +1,5 @@
 import type { TemplateVersionManifest } from '@cloche/protocol';
-import { type AppError, invalidRequest } from '../base/app-error.ts';
+import { type AppError, invalidRequest, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { type TemplateRecord, type TemplateVersionRecord, templateIdOf } from './template.ts';
@@ -52,6 +52,13 @@ export class TemplateCatalogue {
       return asked;
     });
     return this.#next;
+  }
+
+  /** Does the same before a request is refused for what is not in the catalogue. @throws AppError `unavailable` */
+  async syncBeforeRefusal(): Promise<void> {
+    await this.sync().catch((cause) => {
+      throw unavailable('The host did not report its templates; try again.', cause);
+    });
   }
 
   async #ask(): Promise<void> {

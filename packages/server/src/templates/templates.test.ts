@@ -67,6 +67,19 @@ describe('templates', () => {
     }
   });
 
+  it('are found, with the languages of their newest version, on a server that has not looked since', async () => {
+    await using world = await openSandboxes();
+    await using other = await world.beside('srv_2');
+    const [node = assert.fail('no template')] = world.driver.manifests.filter(({ slug }) => slug === 'node');
+    const newer = { ...node, id: 'tplv_node2', version: '2', digest: '2', builtAt: '2026-02-01T00:00:00.000Z' };
+    const added = { ...node, slug: 'new', id: 'tplv_new1' };
+    world.driver.manifests = [...world.driver.manifests, { ...newer, languages: ['javascript', 'python'] }, added];
+    const id = await other.createReady({ templateVersionId: 'tplv_node2' });
+    assert.match((await world.run(id, 'print x', { language: 'python' })).stdout, /x/);
+    const { template } = await world.call(operations.getTemplate, { params: { template: 'new' } });
+    assert.equal(template.slug, 'new');
+  });
+
   it('that are unknown while the runtime does not answer are unavailable, because it may have them', async () => {
     await using world = await openSandboxes();
     world.driver.isDown = true;

@@ -173,12 +173,15 @@ export class TemplateService {
     return this.get(credential, id);
   }
 
-  /** @throws AppError `not_found` */
+  /** @throws AppError `not_found`; `unavailable` for an unknown one while the runtime does not answer */
   async find({ orgId }: Credential, slugOrId: string): Promise<CatalogueEntry | CustomTemplateRecord> {
-    const curated = this.#deps.catalogue.findTemplate(slugOrId);
-    const found = curated ?? (await this.#deps.templates.find(orgId, slugOrId));
-    if (!found) throw notFound('template', slugOrId);
-    return found;
+    const { catalogue, templates } = this.#deps;
+    const found = catalogue.findTemplate(slugOrId) ?? (await templates.find(orgId, slugOrId));
+    if (found) return found;
+    await catalogue.syncBeforeRefusal();
+    const added = catalogue.findTemplate(slugOrId);
+    if (!added) throw notFound('template', slugOrId);
+    return added;
   }
 
   /** Returns a template of the organization that the key may change. @throws AppError `not_found`, `forbidden` */

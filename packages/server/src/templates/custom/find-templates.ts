@@ -1,5 +1,5 @@
 import type { Language, OrgId, TemplateId } from '@cloche/contract';
-import { AppError, invalidRequest, notFound, unavailable } from '../../base/app-error.ts';
+import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import { type ResolvedVersion, type TemplateCatalogue, versionOfAnother } from '../template-catalogue.ts';
 import type { CustomTemplateRecord } from './custom-template.ts';
 import type { CustomTemplateRepository } from './custom-template-repository.ts';
@@ -36,9 +36,7 @@ export class FindTemplates {
       findCurated() ??
       this.#resolveCustom(orgId, slug, versionId).catch(async (error) => {
         if (!(error instanceof AppError && error.code === 'not_found')) throw error;
-        await this.catalogue.sync().catch((cause) => {
-          throw unavailable('The host did not report its templates; try again.', cause);
-        });
+        await this.catalogue.syncBeforeRefusal();
         const added = findCurated();
         if (!added) throw error;
         return added;
@@ -48,12 +46,16 @@ export class FindTemplates {
 
   /**
    * @throws AppError `invalid_request` naming `body.language` when the version of the sandbox is known not to have the
-   *   language
+   *   language; `unavailable` while the runtime does not answer and the template is not known to have it
    */
   async requireLanguage(
     sandbox: { readonly orgId: OrgId; readonly templateId: TemplateId; readonly templateVersionId: string },
     language: Language,
   ): Promise<void> {
+    const known = this.catalogue.languagesOf(sandbox.templateId);
+    if (known?.includes(language)) return;
+    // A newer version of the template may have added the language.
+    if (known) await this.catalogue.syncBeforeRefusal();
     const languages =
       this.catalogue.languagesOf(sandbox.templateId) ??
       (await this.#custom.findVersion(sandbox.orgId, sandbox.templateVersionId))?.languages;
