@@ -1,16 +1,25 @@
 import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { unitTests } from './unit-tests.ts';
 
-/** How a test file opens the database of tests, itself or by way of a whole server. */
-const USES_DATABASE =
-  /openTestDatabase|\/testing\/(audit|audited|keys|previews|sandboxes|tenants|webhooks|whole-servers)\.ts'/;
+/** Folder of the support modules. */
+const TESTING = 'packages/server/testing/';
+/** Opens the database of tests. */
+const OPENS_DATABASE = 'openTestDatabase';
+/** An import of a support module of the server's tests. */
+const SUPPORT = /from '(\.[^']*\/testing\/[^']+\.ts|\.\/[^']+\.ts)'/g;
 
 /** Files that run with SQLite only, each with the reason. */
 const SQLITE_ONLY: Readonly<Record<string, string>> = {
   'compose/tenancy': 'tests which requests are refused, before their records',
   'files/files': 'tests requests to the agent',
-  'http/methods': 'tests requests',
-  'http/schema-bounds': 'tests requests',
+  ...Object.fromEntries(
+    [
+      ...['app', 'authorize', 'breaking-off', 'bytes', 'deprecation', 'json-requests', 'large-answers', 'methods'],
+      ...['outcome-log', 'raw-errors', 'request-validator', 'schema-bounds', 'service-routes', 'streams'],
+      'wrong-key-delay',
+    ].map((name) => [`http/${name}`, 'tests requests and their answers, whose records other files test']),
+  ),
   'metrics/measure-sandboxes': 'tests requests to the agent',
   'previews/private-previews': 'tests tokens and cookies; previews/previews tests the records',
   'runs/stream-code': 'tests streams; runs/run-code tests the records',
@@ -28,7 +37,15 @@ const SQLITE_ONLY: Readonly<Record<string, string>> = {
 /** Returns the unit tests of repositories and services, which run with PostgreSQL too. */
 export function postgresTests(): string[] {
   const left = new Set(Object.keys(SQLITE_ONLY).map((name) => `packages/server/src/${name}.test.ts`));
-  return unitTests().filter((file) => !left.has(file) && USES_DATABASE.test(readFileSync(file, 'utf8')));
+  return unitTests().filter((file) => !left.has(file) && usesDatabase(file));
+}
+
+/** Returns whether a test file opens the database of tests, itself or by way of the support modules that it imports. */
+function usesDatabase(file: string): boolean {
+  const text = readFileSync(file, 'utf8');
+  if (text.includes(OPENS_DATABASE)) return true;
+  const imported = [...text.matchAll(SUPPORT)].map(([, path = '']) => join(dirname(file), path));
+  return imported.filter((path) => path.startsWith(TESTING)).some(usesDatabase);
 }
 
 /** Installs the server of the tests if it is missing. Returns the reason why that is impossible, if there is one. */
