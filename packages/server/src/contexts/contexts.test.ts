@@ -155,6 +155,22 @@ describe('the life of a context', () => {
     assert.deepEqual(await act(world, 'deleteContext', id, context.id), deleted);
   });
 
+  it('ends by deletion through another server, with its execution, within a second, and is not opened again', async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    const id = await a.createReady();
+    const context = await createContext(a, id);
+    const run = b.run(id, 'print begun\nhang', { contextId: context.id });
+    await b.waitFor(id, 'running');
+    const deletedAt = performance.now();
+    await act(a, 'deleteContext', id, context.id);
+    assert.equal((await run).error?.name, 'CanceledError');
+    const elapsedMs = performance.now() - deletedAt;
+    assert.ok(elapsedMs < 1_000, `the run ended ${elapsedMs.toFixed(0)} ms after the deletion`);
+    await assert.rejects(b.run(id, 'print x', { contextId: context.id }), { code: 'not_found' });
+    assert.ok(!a.driver.agentOf(id).contexts.has(context.id));
+  });
+
   it('ends at once by deletion also when a deaf agent goes on', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
