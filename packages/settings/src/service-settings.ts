@@ -141,8 +141,9 @@ export const SERVICE_SETTINGS = {
     secret: true,
     summary: 'key that encrypts secrets: 64 hex digits',
     more:
-      'Required for several servers on one database. To replace a key, write the new one before it, separated by a comma, ' +
-      'restart the servers, run `cloche admin secrets rotate`, and remove the old one.',
+      'Several servers do not need it: they share the data folder, and so the file. If it is set, all servers of a ' +
+      'database need the same value. To replace a key, write the new one before it, separated by a comma, restart all ' +
+      'servers, run `cloche admin secrets rotate`, and remove the old one. See [the key of secrets](#the-key-of-secrets).',
   },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),

@@ -43,6 +43,6 @@ export function composeSecrets({ keyOptions, ...deps }: SecretsDeps): Secrets {
   return {
     routes: secretRoutes(new SecretService(shared)),
     app: buildSecretApp({ ...shared, values: new FindSecretValues(shared) }),
-    rotateSecrets: new RotateSecrets(secrets, keys),
+    rotateSecrets: new RotateSecrets(shared),
   };
 }

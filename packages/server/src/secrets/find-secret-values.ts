@@ -2,7 +2,7 @@ import { coversHost, type HostEntry, parseHostEntry } from '@cloche/contract';
 import type { SecretAnswers, SecretQuestions } from '@cloche/protocol';
 import { isLive } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
-import type { SecretKeys } from './secret-keys.ts';
+import { MissingKeyError, type SecretKeys } from './secret-keys.ts';
 import type { SecretRepository } from './secret-repository.ts';
 
 export interface FindSecretValuesDeps {
@@ -20,7 +20,17 @@ export class FindSecretValues {
   }
 
   /** @throws Error if a value cannot be decrypted */
-  async find({ sandboxId, questions }: SecretQuestions): Promise<SecretAnswers> {
+  async find(questions: SecretQuestions): Promise<SecretAnswers> {
+    try {
+      return await this.#find(questions);
+    } catch (error) {
+      if (!(error instanceof MissingKeyError)) throw error;
+      // A rotation may have replaced the value and deleted its key after the query.
+      return this.#find(questions);
+    }
+  }
+
+  async #find({ sandboxId, questions }: SecretQuestions): Promise<SecretAnswers> {
     const { sandboxes, secrets, keys } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
     const known = sandbox && isLive(sandbox) ? (sandbox.secrets ?? {}) : {};

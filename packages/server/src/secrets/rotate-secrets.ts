@@ -1,19 +1,31 @@
 import type { OrgId } from '@cloche/contract';
-import { KeyedQueue } from '@cloche/node-support';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import { lockKeys } from './key-locks.ts';
+import type { SecretRecord } from './secret.ts';
 import type { SecretKeys } from './secret-keys.ts';
 import type { SecretRepository } from './secret-repository.ts';
 
 const PAGE_SECRETS = 100;
 
-/** Encrypts all secrets anew. */
-export class RotateSecrets {
-  readonly #secrets: SecretRepository;
-  readonly #keys: SecretKeys;
-  readonly #rotations = new KeyedQueue<'rotation'>();
+export interface RotateSecretsDeps {
+  readonly transactions: Transactions;
+  readonly secrets: SecretRepository;
+  readonly keys: SecretKeys;
+}
 
-  constructor(secrets: SecretRepository, keys: SecretKeys) {
-    this.#secrets = secrets;
-    this.#keys = keys;
+/**
+ * Encrypts all secrets anew. Rotations of all servers take turns step by step: each step is a transaction that holds the
+ * lock of the keys. No value is lost (ADR 87), because
+ *
+ * - a value is encrypted under this lock, with the first key, and its row is committed before the lock is released;
+ * - a key that is not the first never becomes the first again;
+ * - a key is deleted only if, under the lock, it was not the first and no row named it. So no row will name it again.
+ */
+export class RotateSecrets {
+  readonly #deps: RotateSecretsDeps;
+
+  constructor(deps: RotateSecretsDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -23,29 +35,50 @@ export class RotateSecrets {
    * @param announce called before for each organization that has secrets
    * @throws Error if a value cannot be decrypted; all keys are kept then
    */
-  rotate(announce: (orgId: OrgId) => Promise<void>): Promise<number> {
-    return this.#rotations.run('rotation', async () => {
-      for (const orgId of await this.#secrets.organizations()) await announce(orgId);
-      this.#keys.renew();
-      const rotated = await this.#encryptAnew();
-      this.#keys.forgetOthers();
-      return rotated;
-    });
+  async rotate(announce: (orgId: OrgId) => Promise<void>): Promise<number> {
+    const { secrets, keys } = this.#deps;
+    for (const orgId of await secrets.organizations()) await announce(orgId);
+    // Rows that were encrypted with an earlier key are committed now, so the pages below have them.
+    await this.#step(async () => keys.renew());
+    const rotated = await this.#encryptAnew();
+    await this.#step((tx) => this.#forgetUnused(tx));
+    return rotated;
   }
 
   async #encryptAnew(): Promise<number> {
     let rotated = 0;
     for (let afterId = '', page = PAGE_SECRETS; page === PAGE_SECRETS; ) {
-      const secrets = await this.#secrets.page(afterId, PAGE_SECRETS);
-      for (const secret of secrets) {
-        if (this.#keys.isCurrent(secret.value)) continue;
-        const sealed = this.#keys.seal(this.#keys.open(secret.value, secret.id), secret.id);
-        // A value that was changed meanwhile is encrypted with the newest key already.
-        if (await this.#secrets.replaceValue(secret, sealed)) rotated += 1;
-      }
-      page = secrets.length;
-      afterId = secrets.at(-1)?.id ?? afterId;
+      await this.#step(async (tx) => {
+        const secrets = await this.#deps.secrets.page(afterId, PAGE_SECRETS, tx);
+        for (const secret of secrets) if (await this.#encryptSecretAnew(secret, tx)) rotated += 1;
+        page = secrets.length;
+        afterId = secrets.at(-1)?.id ?? afterId;
+      });
     }
     return rotated;
+  }
+
+  /** Returns whether the secret had a value that was encrypted with an earlier key. */
+  async #encryptSecretAnew(secret: SecretRecord, tx: Transaction): Promise<boolean> {
+    const { secrets, keys } = this.#deps;
+    if (keys.isCurrent(secret.value)) return false;
+    const sealed = keys.seal(keys.open(secret.value, secret.id), secret.id);
+    // False for a secret that was deleted meanwhile.
+    return secrets.replaceValue(secret, sealed, tx);
+  }
+
+  async #forgetUnused(tx: Transaction): Promise<void> {
+    const { secrets, keys } = this.#deps;
+    const unused: string[] = [];
+    // The keys are read before the rows: a key that becomes a former one after this is not considered.
+    for (const keyId of keys.othersThanCurrent()) if (!(await secrets.isAnySealedWith(keyId, tx))) unused.push(keyId);
+    keys.forget(unused);
+  }
+
+  #step<T>(act: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#deps.transactions.run(async (tx) => {
+      await lockKeys(tx);
+      return act(tx);
+    });
   }
 }

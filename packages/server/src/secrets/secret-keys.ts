@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { openText, sealText } from '../base/sealed-text.ts';
+import { withFileLock } from './file-lock.ts';
 
 const KEY_BYTES = 32;
 const KEY_ID_CHARACTERS = 16;
@@ -26,10 +27,13 @@ export interface SecretKeysOptions {
   readonly file: string;
 }
 
+/** Says that the key of a value is neither in the setting nor in the file. */
+export class MissingKeyError extends Error {}
+
 /**
  * The keys that encrypt the values of secrets (AES-256-GCM). One of them encrypts; the others only decrypt, until a
  * rotation has replaced what they encrypted. Servers with one data folder share its file, and see each other's
- * rotations.
+ * rotations. New keys are added before the others, so a key that was replaced never encrypts again.
  *
  * SECURITY: no key is in the database (secrets.test.ts). A value is bound to the id of its secret, so it cannot be
  * moved to another row.
@@ -52,6 +56,7 @@ export class SecretKeys {
     return keys;
   }
 
+  /** Encrypts with the newest key. `keepKeys` must hold the key in the file until the value is committed. */
   seal(value: string, secretId: string): string {
     this.#read();
     const [current] = this.#keys;
@@ -59,29 +64,49 @@ export class SecretKeys {
     return `${current.id}.${sealText(value, current.bytes, contextOf(secretId))}`;
   }
 
-  /** @throws Error if the key is missing, or if `sealed` was changed or belongs to another secret */
+  /** @throws MissingKeyError, or Error if `sealed` was changed or belongs to another secret */
   open(sealed: string, secretId: string): string {
     const [keyId, text = ''] = sealed.split('.');
     const find = () => this.#keys.find(({ id }) => id === keyId);
     if (!find()) this.#read();
     const key = find();
-    if (!key) throw new Error(`the key ${keyId} of the secret ${secretId} is missing`);
+    if (!key) throw new MissingKeyError(`the key ${keyId} of the secret ${secretId} is missing`);
     return openText(text, key.bytes, contextOf(secretId));
   }
 
   /** Returns whether a value is encrypted with the key that encrypts now. */
   isCurrent(sealed: string): boolean {
+    this.#read();
     return sealed.startsWith(`${this.#keys[0]?.id}.`);
   }
 
-  /** Makes a new key that encrypts from now on. The setting's keys are the operator's to change. */
+  /**
+   * Makes a new key that encrypts from now on. The setting's keys are the operator's to change.
+   *
+   * @throws Error if the file is lost: its keys are still in use
+   */
   renew(): void {
-    if (this.#given.length === 0) this.#write([newKey(), ...this.#keys]);
+    if (this.#given.length > 0) return;
+    this.#change((keys) => {
+      if (keys.length === 0) throw new Error(`${this.#file} has no key; restore the file from a backup`);
+      return [newKey(), ...keys];
+    });
   }
 
-  /** Deletes the keys of the file that nothing is encrypted with any more. */
-  forgetOthers(): void {
-    if (this.#given.length === 0) this.#write(this.#keys.slice(0, 1));
+  /** Returns the ids of the keys of the file that encrypt no longer; none with the setting. */
+  othersThanCurrent(): string[] {
+    if (this.#given.length > 0) return [];
+    const [, ...others] = readKeys(this.#file);
+    return others.map(({ id }) => id);
+  }
+
+  /** Deletes keys of the file, except the one that encrypts. No row may name them, nor a row that is written later. */
+  forget(ids: readonly string[]): void {
+    if (this.#given.length > 0 || ids.length === 0) return;
+    this.#change(([current, ...others]) => [
+      ...(current ? [current] : []),
+      ...others.filter(({ id }) => !ids.includes(id)),
+    ]);
   }
 
   #read(): void {
@@ -103,10 +128,19 @@ export class SecretKeys {
     this.#read();
   }
 
-  /** Replaces the file atomically. The keys are used only once they are on the disk. */
-  #write(keys: readonly Key[]): void {
-    renameSync(this.#writeDraft(keys), this.#file);
-    syncFolder(dirname(this.#file));
+  /**
+   * Replaces the file atomically. The keys are used only once they are on the disk.
+   *
+   * The file has a lock of its own, because the lock in the database ends with its connection: a server that stood still
+   * could otherwise overwrite a key that another server has added meanwhile.
+   */
+  #change(changed: (keys: readonly Key[]) => readonly Key[]): void {
+    const keys = withFileLock(this.#file, () => {
+      const next = changed(readKeys(this.#file));
+      renameSync(this.#writeDraft(next), this.#file);
+      syncFolder(dirname(this.#file));
+      return next;
+    });
     this.#keys = keys;
   }
 

@@ -10,7 +10,10 @@ export type NewSecret = Omit<SecretRecord, 'createdAt' | 'updatedAt' | 'deletedA
   readonly idempotencyRecordId: string | undefined;
 };
 
-/** Stores secrets. Deleted ones are kept, without their values. */
+/**
+ * Stores secrets. Deleted ones are kept, without their values. A value must be encrypted in the transaction that writes
+ * it, after `keepKeys`.
+ */
 export class SecretRepository {
   readonly #db: Database;
   readonly #transactions: Transactions;
@@ -88,36 +91,36 @@ export class SecretRepository {
   /** Sets the given fields. Returns undefined for a deleted secret. */
   update(
     id: SecretId,
-    { value, hosts }: { value?: string | undefined; hosts?: readonly string[] | undefined },
-    now: number,
+    { value, hosts, now }: { value?: string | undefined; hosts?: readonly string[] | undefined; now: number },
+    tx: Transaction,
     audit?: RequestAudit,
   ): Promise<SecretRecord | undefined> {
-    return this.#set(
-      id,
-      {
-        updated_at: now,
-        ...(value === undefined ? {} : { value }),
-        ...(hosts === undefined ? {} : { hosts: JSON.stringify(hosts) }),
-      },
-      audit,
-    );
+    const change = {
+      updated_at: now,
+      ...(value === undefined ? {} : { value }),
+      ...(hosts === undefined ? {} : { hosts: JSON.stringify(hosts) }),
+    };
+    return this.#set(id, change, tx, audit);
   }
 
   /** Deletes a secret and its value. Idempotent. */
   async delete(id: SecretId, now: number, audit?: RequestAudit): Promise<void> {
-    await this.#set(id, { deleted_at: now, value: '' }, audit);
+    await this.#transactions.run((tx) => this.#set(id, { deleted_at: now, value: '' }, tx, audit));
   }
 
   /** Changes a secret that is not deleted, with the audit event in the same transaction. */
-  #set(id: SecretId, change: Partial<SecretTable>, audit?: RequestAudit): Promise<SecretRecord | undefined> {
-    return this.#transactions.run(async (tx) => {
-      const query = tx.db.updateTable('secrets').set(change).where('id', '=', id).where('deleted_at', 'is', null);
-      const row = await query.returningAll().executeTakeFirst();
-      if (!row) return undefined;
-      const secret = toRecord(row);
-      await audit?.append(tx, secret);
-      return secret;
-    });
+  async #set(
+    id: SecretId,
+    change: Partial<SecretTable>,
+    tx: Transaction,
+    audit: RequestAudit | undefined,
+  ): Promise<SecretRecord | undefined> {
+    const query = tx.db.updateTable('secrets').set(change).where('id', '=', id).where('deleted_at', 'is', null);
+    const row = await query.returningAll().executeTakeFirst();
+    if (!row) return undefined;
+    const secret = toRecord(row);
+    await audit?.append(tx, secret);
+    return secret;
   }
 
   /** Returns the organizations that have secrets. */
@@ -127,14 +130,20 @@ export class SecretRepository {
   }
 
   /** Returns secrets in the order of their ids, after `afterId`, of all organizations. */
-  async page(afterId: string, limit: number): Promise<SecretRecord[]> {
-    const query = this.#db.selectFrom('secrets').selectAll().where('id', '>', afterId).where('deleted_at', 'is', null);
+  async page(afterId: string, limit: number, { db }: Transaction): Promise<SecretRecord[]> {
+    const query = db.selectFrom('secrets').selectAll().where('id', '>', afterId).where('deleted_at', 'is', null);
     return (await query.orderBy('id').limit(limit).execute()).map(toRecord);
   }
 
   /** Replaces an encrypted value, unless it has changed. Returns whether it was replaced. */
-  async replaceValue({ id, value }: SecretRecord, by: string): Promise<boolean> {
-    const query = this.#db.updateTable('secrets').set({ value: by }).where('id', '=', id).where('value', '=', value);
+  async replaceValue({ id, value }: SecretRecord, by: string, { db }: Transaction): Promise<boolean> {
+    const query = db.updateTable('secrets').set({ value: by }).where('id', '=', id).where('value', '=', value);
     return (await query.returning('id').execute()).length > 0;
+  }
+
+  /** Returns whether any value is encrypted with the key. */
+  async isAnySealedWith(keyId: string, { db }: Transaction): Promise<boolean> {
+    const query = db.selectFrom('secrets').select('id').where('value', 'like', `${keyId}.%`).limit(1);
+    return (await query.execute()).length > 0;
   }
 }

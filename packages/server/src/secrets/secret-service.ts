@@ -4,13 +4,17 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
+import { lockOrganization } from '../projects/lock-organization.ts';
 import type { Quotas } from '../quotas/quotas.ts';
+import { keepKeys } from './key-locks.ts';
 import type { SecretRecord } from './secret.ts';
 import type { SecretKeys } from './secret-keys.ts';
 import type { SecretRepository } from './secret-repository.ts';
 
 export interface SecretServiceDeps {
+  readonly transactions: Transactions;
   readonly secrets: SecretRepository;
   readonly keys: SecretKeys;
   readonly projects: ProjectAccess;
@@ -41,14 +45,16 @@ export class SecretService {
    * @throws AppError `invalid_request` for wrong hosts, `not_found` or `forbidden` for the project, `quota_exceeded`
    */
   async create({ credential, body, idempotencyRecordId, audit }: SecretCreation): Promise<SecretRecord> {
-    const { secrets, keys, projects, quotas, ids, clock } = this.#deps;
+    const { secrets, projects, quotas, ids, clock } = this.#deps;
     const hosts = checkedHosts(body.hosts);
     const { orgId } = credential;
     const projectId = await projects.forCreation(credential, body.projectId);
     const id = ids.next(ID_PREFIXES.secret);
-    const value = keys.seal(body.value, id);
-    const secret = { id, orgId, projectId, name: body.name, hosts, value, idempotencyRecordId };
     const inserted = await quotas.admit({ orgId, projectId }, async (tx, requireRoom) => {
+      // Every transaction takes the lock of the organization first.
+      await lockOrganization(tx, orgId);
+      const value = await this.#seal(body.value, id, tx);
+      const secret = { id, orgId, projectId, name: body.name, hosts, value, idempotencyRecordId };
       const room = () => requireRoom({ secrets: 1 });
       const options = { limit: LIMITS.secretsPerOrganization, now: clock.now(), requireRoom: room };
       const insertion = await secrets.insert(secret, options, tx);
@@ -78,11 +84,13 @@ export class SecretService {
     body: UpdateSecretBody,
     audit?: RequestAudit,
   ): Promise<SecretRecord> {
-    const { secrets, keys, clock } = this.#deps;
+    const { transactions, secrets, clock } = this.#deps;
     const hosts = body.hosts && checkedHosts(body.hosts);
     const secret = await this.get(credential, id);
-    const value = body.value === undefined ? undefined : keys.seal(body.value, secret.id);
-    const updated = await secrets.update(secret.id, { value, hosts }, clock.now(), audit);
+    const updated = await transactions.run(async (tx) => {
+      const value = body.value === undefined ? undefined : await this.#seal(body.value, secret.id, tx);
+      return secrets.update(secret.id, { value, hosts, now: clock.now() }, tx, audit);
+    });
     if (!updated) throw new AppError('not_found', `The secret "${id}" is deleted; create another one.`);
     return updated;
   }
@@ -92,6 +100,12 @@ export class SecretService {
     const secret = await this.get(credential, id);
     await this.#deps.secrets.delete(secret.id, this.#deps.clock.now(), audit);
     return this.get(credential, id);
+  }
+
+  /** Encrypts a value for a row that `tx` writes. The key is kept at least until the end of `tx`. */
+  async #seal(value: string, id: string, tx: Transaction): Promise<string> {
+    await keepKeys(tx);
+    return this.#deps.keys.seal(value, id);
   }
 }
 
