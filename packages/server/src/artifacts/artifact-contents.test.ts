@@ -24,6 +24,7 @@ const HOUR_MS = 3_600_000;
 /** A store as a bucket is: the answer to a removal may be lost, and the request arrive later. */
 class LateStore extends LocalStore {
   override readonly arrivesWithinMs = HOUR_MS;
+  override readonly asides = undefined;
   answer: Error | undefined = new NoAnswerError('no answer');
   readonly #underWay: string[] = [];
 
@@ -62,44 +63,32 @@ describe('contents of artifacts', () => {
       clock,
       log: pino({ level: 'silent' }),
     });
-    const stagingDir = join(folder, 'staging');
-    const settings = {
-      url: '',
-      stagingDir,
-      maxBytes: 1000,
-      retentionMs: HOUR_MS,
-      publicUrl: undefined,
-    };
-    const ids = new SequentialIds();
-    keeper = new KeepArtifact({
-      contents,
-      artifacts,
-      quotas: world.quotas,
-      staging: new Staging(stagingDir, ids),
-      settings,
-      clock,
-      ids,
-    });
+    keeper = keeperOf(contents);
   });
   afterEach(async () => {
     await world[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
   });
 
+  const ids = new SequentialIds();
+  const keeperOf = (of: ArtifactContents) => {
+    const stagingDir = join(folder, 'staging');
+    const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: HOUR_MS, publicUrl: undefined };
+    const staging = new Staging(stagingDir, ids);
+    return new KeepArtifact({ contents: of, artifacts, quotas: world.quotas, staging, settings, clock, ids });
+  };
+  const artifactOf = (name: string) => ({
+    orgId: 'org_1' as OrgId,
+    projectId: 'prj_default' as ProjectId,
+    sandboxId,
+    name,
+    path: undefined,
+    contentType: 'text/plain',
+    metadata: {},
+    idempotencyRecordId: undefined,
+  });
   const keep = (text: string, source: Readable = Readable.from([Buffer.from(text)])) =>
-    keeper.keep(
-      {
-        orgId: 'org_1' as OrgId,
-        projectId: 'prj_default' as ProjectId,
-        sandboxId,
-        name: text,
-        path: undefined,
-        contentType: 'text/plain',
-        metadata: {},
-        idempotencyRecordId: undefined,
-      },
-      source,
-    );
+    keeper.keep(artifactOf(text), source);
   const staged = () => readdirSync(join(folder, 'staging'));
 
   it('go when the time of their artifacts is up, and not a moment before', async () => {
@@ -128,6 +117,46 @@ describe('contents of artifacts', () => {
     clock.advance(HOUR_MS + 60_000);
     assert.equal(await contents.removeOrphans(), 1);
     assert.deepEqual([await store.has(digest), await store.has(sha256)], [false, true]);
+  });
+
+  it('that a server has set aside before it ended are put back if an artifact uses them, and else removed', async () => {
+    const [used, unused] = [await keep('used'), await keep('unused')];
+    await artifacts.markDeleted(unused.id, clock.now());
+    for (const { sha256 } of [used, unused]) await store.asides?.setAside(sha256);
+    assert.equal(await contents.removeOrphans(), 1);
+    assert.deepEqual([await store.has(used.sha256), await store.has(unused.sha256)], [true, false]);
+    assert.deepEqual(await Array.fromAsync(store.asides?.list() ?? []), []);
+  });
+
+  it('are put back if the database does not say whether an artifact uses them', async () => {
+    const record = await keep('unsure');
+    const isContentUsed = artifacts.isContentUsed.bind(artifacts);
+    let looks = 0;
+    artifacts.isContentUsed = async (...given) => {
+      looks += 1;
+      if (looks === 2) throw new Error('the connection broke');
+      return isContentUsed(...given);
+    };
+    await contents.release(record);
+    assert.deepEqual([looks, await store.has(record.sha256)], [2, true]);
+    clock.advance(HOUR_MS + 60_000);
+    assert.equal(await contents.removeOrphans(), 1);
+  });
+
+  it('get `unavailable` soon if the store does not answer while the database waits, and are stored by the next attempt', {
+    timeout: 10_000,
+  }, async () => {
+    const hanging = new LocalStore(join(folder, 'contents'));
+    const has = hanging.has.bind(hanging);
+    let looks = 0;
+    hanging.has = async (name) => (++looks === 2 ? new Promise<never>(() => undefined) : has(name));
+    const { db, transactions } = world;
+    const log = pino({ level: 'silent' });
+    const bounded = new ArtifactContents({ db, transactions, store: hanging, artifacts, clock, log }, { lookMs: 20 });
+    const other = keeperOf(bounded);
+    await assert.rejects(other.keep(artifactOf('slow'), Readable.from(['slow'])), { code: 'unavailable' });
+    const { sha256 } = await other.keep(artifactOf('slow'), Readable.from(['slow']));
+    assert.equal(await store.has(sha256), true);
   });
 
   it('are used by no artifact while a request to remove them may still arrive in the bucket', async () => {

@@ -1,5 +1,5 @@
 import { pipeline, type Readable } from 'node:stream';
-import { BackOff } from '@cloche/node-support';
+import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
@@ -9,9 +9,10 @@ import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import { type ContentLocks, openContentLocks } from './content-locks.ts';
 import { ContentRemovals } from './content-removals.ts';
-import { type ArtifactStore, NoAnswerError, StoreError } from './store/artifact-store.ts';
+import { type ArtifactStore, StoreError } from './store/artifact-store.ts';
 import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
+import { UnusedContents } from './unused-contents.ts';
 
 /**
  * Minimum age of an orphan before its removal. A younger content may belong to a record that is about to be written.
@@ -20,6 +21,8 @@ const ORPHAN_MS = 3_600_000;
 /** Attempts to store a content that is still being removed. With their pauses they take two seconds. */
 const REMOVAL_LOOKS = 12;
 const REMOVAL_PAUSES = { firstMs: 5, longestMs: 250 };
+/** Longest wait for the store while the lock, and with it a connection to the database, is held. */
+const LOOK_MS = 3_000;
 
 export interface ArtifactContentsDeps {
   readonly db: Database;
@@ -32,20 +35,23 @@ export interface ArtifactContentsDeps {
 
 /**
  * Stores the contents of artifacts, each content once. All servers decide about one content one after another, so that
- * no content is removed while another artifact starts to use it. While a request to remove a content is under way, no
- * artifact uses it.
+ * no artifact starts to use a content that is being removed from a bucket, or that was set aside in a folder.
  */
 export class ArtifactContents {
   readonly #deps: ArtifactContentsDeps;
   readonly #locks: ContentLocks;
-  /** Undefined for a store whose removals end before the lock is released. */
+  /** Undefined for a store that sets contents aside. */
   readonly #removals: ContentRemovals | undefined;
+  readonly #unused: UnusedContents;
+  readonly #lookMs: number;
 
-  constructor(deps: ArtifactContentsDeps) {
+  constructor(deps: ArtifactContentsDeps, { lookMs = LOOK_MS } = {}) {
     this.#deps = deps;
+    this.#lookMs = lookMs;
     const { db, transactions, clock, store } = deps;
     this.#locks = openContentLocks(db, transactions);
-    if (store.arrivesWithinMs > 0) this.#removals = new ContentRemovals(db, clock, store.arrivesWithinMs);
+    if (!store.asides) this.#removals = new ContentRemovals(db, clock, store.arrivesWithinMs);
+    this.#unused = new UnusedContents({ ...deps, locks: this.#locks, removals: this.#removals });
   }
 
   /**
@@ -70,11 +76,12 @@ export class ArtifactContents {
         const kept = await this.#locks.run(sha256, async (tx) => {
           if (await this.#removals?.isUnderWay(sha256, tx)) return undefined;
           // The content may have been removed before the lock, with the last artifact that used it.
-          return (await store.has(sha256)) ? { value: await insert(tx) } : undefined;
+          return (await this.#isStored(sha256)) ? { value: await insert(tx) } : undefined;
         });
         if (kept) return kept.value;
       } catch (error) {
-        if (isNew) await this.#tryToRemoveUnused(sha256);
+        // A store that did not answer is not asked to remove the content, which the next attempt then finds.
+        if (isNew && !(error instanceof StoreError)) await this.#tryToRemoveUnused(sha256);
         throw error;
       }
     }
@@ -111,15 +118,12 @@ export class ArtifactContents {
 
   /** Removes contents left behind by crashes, and returns how many. */
   async removeOrphans(): Promise<number> {
-    const { store, artifacts, clock } = this.#deps;
-    let removed = 0;
+    const { store, clock } = this.#deps;
+    let removed = await this.#unused.finishRemovals();
     for await (const { name: sha256, storedAt } of store.list()) {
       if (clock.now() - storedAt < ORPHAN_MS) continue;
-      // A check without the lock, which suffices for nearly all contents because they are used.
-      if (await artifacts.isContentUsed(sha256)) continue;
-      if (await this.#removeUnused(sha256)) removed += 1;
+      if (await this.#unused.remove(sha256)) removed += 1;
     }
-    await this.#removals?.forget();
     return removed;
   }
 
@@ -133,31 +137,20 @@ export class ArtifactContents {
     }
   }
 
-  /** Leaves the content to `removeOrphans` if the store does not remove it. */
-  async #tryToRemoveUnused(sha256: string): Promise<void> {
-    await this.#removeUnused(sha256).catch((err: unknown) => {
-      this.#deps.log.warn({ err, sha256 }, 'an unused content is removed later');
-    });
+  async #isStored(sha256: string): Promise<boolean> {
+    using deadline = new Deadline(this.#lookMs);
+    try {
+      return await deadline.race(this.#deps.store.has(sha256, deadline.signal));
+    } catch (error) {
+      if (!deadline.endedBy) throw error;
+      throw new StoreError('the store does not say whether it has a content', { cause: error });
+    }
   }
 
-  async #removeUnused(sha256: string): Promise<boolean> {
-    const { store, artifacts } = this.#deps;
-    const removals = this.#removals;
-    const removal = await this.#locks.run(sha256, async (tx) => {
-      if (await artifacts.isContentUsed(sha256, tx)) return undefined;
-      if (removals) return removals.begin(sha256, tx);
-      await store.remove(sha256);
-      return 'done';
+  /** Leaves the content to `removeOrphans` if the store does not remove it. */
+  async #tryToRemoveUnused(sha256: string): Promise<void> {
+    await this.#unused.remove(sha256).catch((err: unknown) => {
+      this.#deps.log.warn({ err, sha256 }, 'an unused content is removed later');
     });
-    if (removal === 'done') return true;
-    if (!removal || removal.isTooLate()) return false;
-    try {
-      await store.remove(sha256);
-    } catch (error) {
-      if (!(error instanceof NoAnswerError)) await removals?.end(removal);
-      throw error;
-    }
-    await removals?.end(removal);
-    return true;
   }
 }

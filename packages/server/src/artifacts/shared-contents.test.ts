@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { FakeClock } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
@@ -11,9 +12,11 @@ import { sql } from 'kysely';
 import { DEFAULT_PROJECT, ORG, type SandboxesWorld, SILENT } from '../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES, TestServers } from '../../testing/servers.ts';
 import { randomIds } from '../base/id-source.ts';
+import type { Database } from '../db/database.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import { KeepArtifact } from './keep-artifact.ts';
+import type { ContentAsides } from './store/artifact-store.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
 
@@ -33,11 +36,37 @@ class HeldStore extends LocalStore {
   }
 }
 
+/** A store whose server pauses during a removal: before the file is renamed, or before it is deleted. */
+class PausedStore extends LocalStore {
+  override readonly asides: ContentAsides;
+  readonly pauses = Promise.withResolvers<void>();
+  readonly goOn = Promise.withResolvers<void>();
+
+  constructor(folder: string, before: 'rename' | 'delete') {
+    super(folder);
+    const asides = new LocalStore(folder).asides ?? assert.fail();
+    const pauseBefore = async (step: typeof before) => {
+      if (step !== before) return;
+      this.pauses.resolve();
+      await this.goOn.promise;
+    };
+    this.asides = {
+      list: () => asides.list(),
+      setAside: async (name) => {
+        await pauseBefore('rename');
+        const content = await asides.setAside(name);
+        return content && { ...content, remove: () => pauseBefore('delete').then(content.remove) };
+      },
+    };
+  }
+}
+
 describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   let folder: string;
   let open: TestServers;
   let sandboxId: ArtifactRecord['sandboxId'];
   const clock = new FakeClock(Date.now());
+  const signal = AbortSignal.timeout(60_000);
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'cloche-contents-'));
@@ -53,6 +82,16 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   const second = () => open.servers[1] ?? assert.fail();
   const newStore = () => new LocalStore(join(folder, 'contents'));
 
+  const storedFiles = () => {
+    const files = readdirSync(join(folder, 'contents'), { recursive: true, withFileTypes: true });
+    return files.filter((file) => file.isFile()).map(({ name }) => name);
+  };
+  /** Ends transactions and their locks, as PostgreSQL does after 30 s without a statement. */
+  const endOtherConnections = (db: Database) =>
+    sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`.execute(db);
+
   /** The services that each server has of its own; `store` is a folder that all of them use. */
   function artifactsOf(server: SandboxesWorld, store = newStore()) {
     const { db, transactions, artifacts } = server;
@@ -61,10 +100,10 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: undefined, publicUrl: undefined };
     const staging = new Staging(stagingDir, randomIds);
     const keeper = new KeepArtifact({ ...server, contents, staging, settings, clock, ids: randomIds });
-    const keep = (text: string) => {
+    const keep = (content: string) => {
       const artifact = { orgId: ORG, projectId: DEFAULT_PROJECT, sandboxId, name: 'name', path: undefined };
       const rest = { contentType: 'text/plain', metadata: {}, idempotencyRecordId: undefined };
-      return keeper.keep({ ...artifact, ...rest }, Readable.from([Buffer.from(text)]));
+      return keeper.keep({ ...artifact, ...rest }, Readable.from([Buffer.from(content)]));
     };
     return { contents, keep };
   }
@@ -105,6 +144,22 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     await releasing;
     assert.equal(await newStore().has(sha256), true);
   });
+
+  for (const before of ['rename', 'delete'] as const) {
+    it(`is there if a server pauses before it can ${before} the content, and loses its lock while another stores it`, async () => {
+      const store = new PausedStore(join(folder, 'contents'), before);
+      const [one, other] = [artifactsOf(first(), store), artifactsOf(second())];
+      const released = await one.keep('twins');
+      const releasing = one.contents.release(released);
+      await store.pauses.promise;
+      await endOtherConnections(second().db);
+      const kept = await other.keep('twins');
+      store.goOn.resolve();
+      await releasing;
+      assert.equal(await text(await other.contents.read(kept, undefined, signal)), 'twins');
+      assert.deepEqual(storedFiles(), [kept.sha256]);
+    });
+  }
 
   it('is there as long as one of its artifacts, while both keep and delete it', async () => {
     const servers = [artifactsOf(first()), artifactsOf(second())];

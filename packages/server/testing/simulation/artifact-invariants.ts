@@ -6,7 +6,7 @@ export function watchArtifacts({ database, time, violate }: WorkloadWorld, store
   const live = () => database.read('select id, sha256, expires_at from artifacts where deleted_at is null');
   const committed = () => {
     for (const { id, sha256 } of live()) {
-      if (!store.contents.has(String(sha256))) violate(`${id} has no content`);
+      if (!store.canRead(String(sha256))) violate(`${id} has no content`);
     }
   };
   store.onRemoved = committed;
@@ -20,6 +20,7 @@ export function watchArtifacts({ database, time, violate }: WorkloadWorld, store
       return [
         ...expired.map(({ id }) => `${id} has expired, and is kept`),
         ...[...store.contents.keys()].filter((name) => !used.has(name)).map((name) => `${name} is kept, and unused`),
+        ...[...store.asides.values()].map(({ name }) => `${name} is set aside`),
       ];
     },
   };

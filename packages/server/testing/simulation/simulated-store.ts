@@ -1,5 +1,13 @@
-/** The store of artifacts as simulated servers reach it: requests take time, may be lost, and may arrive late or twice. */
-import { type ArtifactStore, type ContentName, NoAnswerError } from '../../src/artifacts/store/artifact-store.ts';
+/**
+ * The store of artifacts as simulated servers reach it. In a bucket, requests take time, may be lost, and may arrive late
+ * or twice. In a folder, each step takes time, and a server that pauses or ends takes it late or never.
+ */
+import {
+  type ArtifactStore,
+  type ContentName,
+  NoAnswerError,
+  type SetAsideContent,
+} from '../../src/artifacts/store/artifact-store.ts';
 import type { Peer } from './faults.ts';
 import type { WorkloadWorld } from './workload.ts';
 
@@ -8,19 +16,81 @@ const LATE_MS = 40_000;
 /** How many times older contents look than they are, so that a simulation sees the removal of those that are an hour old. */
 const AGING = 60;
 
+/** How many of the simulations have a folder. */
+const FOLDERS = 0.4;
+
 /** The contents that all servers share, with the times at which they were stored. */
 export class SimulatedStore {
   readonly contents = new Map<ContentName, number>();
+  /** Contents set aside, with the numbers of their removals. */
+  readonly asides = new Map<number, { name: ContentName; at: number }>();
   /** Called after each removal. */
   onRemoved: (name: ContentName) => void = () => undefined;
   readonly #world: WorkloadWorld;
+  readonly #isFolder: boolean;
+  #setAside = 0;
 
   constructor(world: WorkloadWorld) {
     this.#world = world;
+    this.#isFolder = world.time.random.chance(FOLDERS);
   }
 
-  /** Returns the store as `peer` reaches it. What no simulation uses is missing. */
+  /** Returns whether a download finds the content. */
+  canRead(name: ContentName): boolean {
+    return this.contents.has(name) || [...this.asides.values()].some((aside) => aside.name === name);
+  }
+
+  /** Returns the store as `peer` reaches it. */
   openFor(peer: Peer): ArtifactStore {
+    const store = this.#isFolder ? this.#folderFor(peer) : this.#bucketFor(peer);
+    // Sound: a simulation calls nothing else; a missing method would throw.
+    return store as ArtifactStore;
+  }
+
+  #folderFor(peer: Peer): Partial<ArtifactStore> {
+    const { seams, time } = this.#world;
+    const { contents, asides } = this;
+    const step = <T>(label: string, act: () => T): Promise<T> =>
+      new Promise((resolve) => time.afterFor(peer, seams.latency(), label, () => resolve(act())));
+    const open = (number: number, name: ContentName): SetAsideContent => {
+      const remove = () =>
+        step(`content ${short(name)}: remove aside ${number}`, () => {
+          if (asides.delete(number)) this.onRemoved(name);
+        });
+      const putBack = async () => {
+        await step(`content ${short(name)}: put back aside ${number}`, () => {
+          const aside = asides.get(number);
+          if (aside && !contents.has(name)) contents.set(name, aside.at);
+        });
+        await remove();
+      };
+      return { name, putBack, remove };
+    };
+    return {
+      asides: {
+        setAside: (name) =>
+          step(`content ${short(name)}: set aside`, () => {
+            const at = contents.get(name);
+            if (at === undefined) return undefined;
+            const number = ++this.#setAside;
+            contents.delete(name);
+            asides.set(number, { name, at });
+            return open(number, name);
+          }),
+        list: async function* () {
+          for (const [number, { name }] of [...asides]) yield open(number, name);
+        },
+      },
+      has: (name) => step(`content ${short(name)}: look`, () => contents.has(name)),
+      put: (_file, { sha256, name = sha256 }) =>
+        step(`content ${short(name)}: put`, () => {
+          if (!contents.has(name)) contents.set(name, time.now());
+        }),
+      list: () => this.#list(async () => [...contents]),
+    };
+  }
+
+  #bucketFor(peer: Peer): Partial<ArtifactStore> {
     const { seams, time } = this.#world;
     const { contents } = this;
     const ask = <T>(label: string, act: () => T): Promise<T> => {
@@ -31,7 +101,8 @@ export class SimulatedStore {
       };
       return seams.call(peer, 'store', label, act, { lost, onLost });
     };
-    const store: Partial<ArtifactStore> = {
+    return {
+      asides: undefined,
       // What is lost is noticed within seconds.
       arrivesWithinMs: LATE_MS + 10_000,
       has: (name) => ask(`content ${short(name)}: look`, () => contents.has(name)),
@@ -43,13 +114,13 @@ export class SimulatedStore {
         ask(`content ${short(name)}: remove`, () => {
           if (contents.delete(name)) this.onRemoved(name);
         }),
-      list: async function* () {
-        const listed = await ask('contents: list', () => [...contents]);
-        for (const [name, at] of listed) yield { name, storedAt: time.now() - (time.now() - at) * AGING };
-      },
+      list: () => this.#list(() => ask('contents: list', () => [...contents])),
     };
-    // Sound: a simulation calls nothing else; a missing method would throw.
-    return store as ArtifactStore;
+  }
+
+  async *#list(look: () => Promise<[ContentName, number][]>) {
+    const now = () => this.#world.time.now();
+    for (const [name, at] of await look()) yield { name, storedAt: now() - (now() - at) * AGING };
   }
 }
 

@@ -19,20 +19,40 @@ export interface SignedPut {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** A content under another name, which no other content ever gets. */
+export interface SetAsideContent {
+  readonly name: ContentName;
+  /** Gives the content its name again, unless the name has been stored again. Idempotent. */
+  putBack(): Promise<void>;
+  /** Idempotent. Never affects a content that was stored or put back. */
+  remove(): Promise<void>;
+}
+
+/** Removes contents in two steps: between them, a content can be put back. */
+export interface ContentAsides {
+  /** Renames a content: `read` still finds it, `has` and `list` do not. Returns undefined if it is missing. */
+  setAside(name: ContentName): Promise<SetAsideContent | undefined>;
+  /** Lists the contents set aside, also by processes that have ended. */
+  list(): AsyncIterable<SetAsideContent>;
+}
+
 /** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
   /**
-   * Milliseconds after which a removal without an answer can no longer take effect; 0 if a removal ends with the call,
-   * or with the process.
+   * Milliseconds after which a removal without an answer can no longer take effect. Infinite in a folder, because a
+   * process can pause for any time before it removes a file.
    */
   readonly arrivesWithinMs: number;
+  /** Undefined for a bucket, which cannot rename. */
+  readonly asides: ContentAsides | undefined;
   /**
    * Stores a local file as the content with that digest. Idempotent and atomic.
    *
    * @throws when the stored bytes do not have the digest.
    */
   put(file: string, content: NewContent): Promise<void>;
-  has(name: ContentName): Promise<boolean>;
+  /** @param signal may end the wait for a bucket */
+  has(name: ContentName, signal?: AbortSignal): Promise<boolean>;
   /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissingError */
   read(name: ContentName, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
   /** Idempotent. Sends one request at most. @throws NoAnswerError if it may be carried out later */

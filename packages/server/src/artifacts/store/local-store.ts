@@ -1,11 +1,19 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
-import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type ArtifactStore, ContentMissingError, type ContentName, type NewContent } from './artifact-store.ts';
+import {
+  type ArtifactStore,
+  type ContentAsides,
+  ContentMissingError,
+  type ContentName,
+  type NewContent,
+} from './artifact-store.ts';
+import { flush } from './flush.ts';
+import { LocalAsides } from './local-asides.ts';
 
 const NAME = /^[0-9a-f]{64}$/;
 
@@ -14,11 +22,15 @@ const NAME = /^[0-9a-f]{64}$/;
  * same file system.
  */
 export class LocalStore implements ArtifactStore {
-  readonly arrivesWithinMs: number = 0;
+  readonly arrivesWithinMs: number = Number.POSITIVE_INFINITY;
+  readonly asides: ContentAsides | undefined;
+  readonly #asides: LocalAsides;
   readonly #folder: string;
 
   constructor(folder: string) {
     this.#folder = folder;
+    this.#asides = new LocalAsides(folder, (name) => this.fileOf(name));
+    this.asides = this.#asides;
   }
 
   async put(file: string, { sha256, name = sha256, keepsFile = false }: NewContent): Promise<void> {
@@ -40,14 +52,16 @@ export class LocalStore implements ArtifactStore {
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
-    // A read stream, not a file handle: Node.js ends the process when a file handle is garbage-collected while open.
-    const content = createReadStream(this.fileOf(name), { ...range, signal, highWaterMark: 256 * 1024 });
-    try {
-      await once(content, 'open');
-      return content;
-    } catch (error) {
-      throw signal.aborted ? error : new ContentMissingError(name, { cause: error });
+    let cause: unknown;
+    for await (const file of this.#placesOf(name)) {
+      try {
+        return await openStream(file, { ...range, signal });
+      } catch (error) {
+        if (signal.aborted) throw error;
+        cause = error;
+      }
     }
+    throw new ContentMissingError(name, { cause });
   }
 
   async remove(name: ContentName): Promise<void> {
@@ -74,6 +88,23 @@ export class LocalStore implements ArtifactStore {
   }
 
   async close(): Promise<void> {}
+
+  /** Yields the paths that a content may have. It may be set aside and put back while they are tried. */
+  async *#placesOf(name: ContentName): AsyncGenerator<string> {
+    yield this.fileOf(name);
+    yield* await this.#asides.filesOf(name);
+    yield this.fileOf(name);
+  }
+}
+
+/** A read stream, not a file handle: Node.js ends the process when a file handle is garbage-collected while open. */
+async function openStream(
+  file: string,
+  options: { start?: number; end?: number; signal: AbortSignal },
+): Promise<Readable> {
+  const content = createReadStream(file, { ...options, highWaterMark: 256 * 1024 });
+  await once(content, 'open');
+  return content;
 }
 
 /** Reads the file back, so that a disk error is noticed while the sandbox still has the original. */
@@ -85,13 +116,4 @@ async function requireDigest(file: string, sha256: string): Promise<void> {
 
 function unlessStored(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error;
-}
-
-async function flush(path: string): Promise<void> {
-  const handle = await open(path);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

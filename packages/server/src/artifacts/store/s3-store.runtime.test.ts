@@ -87,6 +87,22 @@ describe('an artifact store in a bucket', () => {
     await store.close();
   });
 
+  it('ends its wait with that of its caller when the bucket does not answer', { timeout: 10_000 }, async () => {
+    Object.assign(process.env, KEYS);
+    await using server = createServer(() => undefined);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${port}`);
+    const caller = new AbortController();
+    const looking = store.has('0'.repeat(64), caller.signal);
+    await once(server, 'request');
+    caller.abort();
+    await assert.rejects(looking, StoreError);
+    await store.close();
+    server.closeAllConnections();
+  });
+
   it('sends a removal once, and says whether it may still be carried out', async () => {
     Object.assign(process.env, KEYS);
     let status = 0;

@@ -66,6 +66,7 @@ export function readS3Url(url: string): S3Location {
 /** Stores contents in an S3-compatible bucket. Credentials come from the standard environment variables. */
 export class S3Store implements ArtifactStore {
   readonly arrivesWithinMs = SIGNED_MS;
+  readonly asides = undefined;
   readonly #client: S3Client;
   /** Client without retries: with two requests, the first could take effect after the second was answered. */
   readonly #once: S3Client;
@@ -109,9 +110,9 @@ export class S3Store implements ArtifactStore {
     }
   }
 
-  async has(name: ContentName): Promise<boolean> {
+  async has(name: ContentName, signal?: AbortSignal): Promise<boolean> {
     try {
-      await this.#client.send(new HeadObjectCommand(this.#objectOf(name)));
+      await this.#client.send(new HeadObjectCommand(this.#objectOf(name)), signal ? { abortSignal: signal } : {});
       return true;
     } catch (error) {
       if (isMissing(error)) return false;
