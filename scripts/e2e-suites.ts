@@ -20,6 +20,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/e2b-python': 'the server translates requests to those that other files send',
   'functional/e2b-python-ledger': 'functional/e2b-javascript tests the same methods',
   'functional/e2b-refusals': 'the server refuses requests before they reach a sandbox',
+  'functional/e2b-servers': 'tests which server answers; functional/e2b-javascript tests the same methods',
   'functional/e2b-strangers': 'the server translates requests to those that other files send',
   'functional/e2b-templates': 'functional/template-builds tests the recipes that the server makes of them',
   'functional/e2b-urls': 'the server finds the sandbox of a URL and answers as to other requests',
@@ -108,15 +109,29 @@ const ALONE: Readonly<Record<string, string>> = {
   'security/socket-buffers': 'fills buffers of the kernel',
 };
 
-/**
- * Suites that run once more with three servers of one database: one server must see what another one has written, or
- * requests of one client, which pass to any server, belong together. Not those whose requests each server answers by
- * itself, and not those that start several servers without this stage.
- */
-const OF_SERVERS: readonly string[] = [
-  ...['artifacts', 'command-requests', 'commands', 'events', 'idempotency', 'previews', 'quotas'],
-  ...['sandboxes', 'terminals', 'webhooks', 'workspace-archives', 'workspace-runs'],
-].map((name) => `functional/${name}`);
+/** Suites that do not run once more with three servers of one database, each group with the reason. */
+const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
+  ...of('starts its servers itself, one or several, or ends them', [
+    ...['copy-database', 'e2b-servers', 'guest-folders', 'guides', 'installations', 'lost-servers', 'monitoring'],
+    ...['npm-packages', 'operators-guides', 'protocol-window', 'restarts', 'rolling-upgrade', 'runtimes', 'servers'],
+    ...['start', 'traces'],
+  ]),
+  ...of('measures one service; unit tests of usage count over several servers', ['metrics', 'usage']),
+  ...of('tests a client; other files test the requests that it sends', [
+    ...['adapter-ai-sdk', 'adapter-computesdk', 'adapter-deepagents', 'adapter-inspect', 'command-line', 'copy'],
+    ...['dockerfile-builds', 'e2b-ledger', 'e2b-python', 'e2b-python-ledger', 'jobs', 'jupyter-bridge', 'jupyterlab'],
+    ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'shell', 'top'],
+  ]),
+  ...of('each server refuses or translates a request by itself', [
+    ...['bad-input', 'e2b-refusals', 'e2b-strangers', 'e2b-templates', 'e2b-urls', 'fuzz', 'mcp', 'mcp-conformance'],
+    'run-apis',
+  ]),
+  ...of('tests what happens inside a sandbox or on its host, whichever server asks', [
+    ...['command-logs', 'file-contents', 'forked-kernels', 'image-languages', 'image-roots', 'languages', 'network'],
+    ...['output', 'own-zygote', 'process-limit', 'stalled-transfers', 'streams', 'timeouts', 'warm-imports'],
+    'workspace-run-output',
+  ]),
+};
 
 /**
  * Test files that take longest, with any runtime and any number of servers. They start first, so that none of them is
@@ -165,8 +180,9 @@ export function suitesOfRunc(): string[] {
   return suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
 }
 
+/** Returns the suites in which one server must see what another one has written, and prints those that are left out. */
 export function suitesOfServers(): string[] {
-  return OF_SERVERS.map(fileOf);
+  return suitesBut(NOT_OF_SERVERS, 'functional');
 }
 
 /** Returns the suites for gVisor if `prepare` found a Go toolchain to build it with. */
@@ -178,7 +194,11 @@ export function suitesIfRunsc(): string[] {
 }
 
 /** Prints the suites that are left out. */
-function suitesBut(left: Readonly<Record<string, string>>): string[] {
+function suitesBut(left: Readonly<Record<string, string>>, folders = '{functional,security}'): string[] {
   for (const [name, reason] of Object.entries(left)) console.log(`skipped: ${fileOf(name)}: ${reason}`);
-  return globSync('e2e/{functional,security}/*.test.ts', { exclude: Object.keys(left).map(fileOf) });
+  return globSync(`e2e/${folders}/*.test.ts`, { exclude: Object.keys(left).map(fileOf) });
+}
+
+function of(reason: string, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [`functional/${name}`, reason]));
 }
