@@ -4,35 +4,57 @@ import { type BoxSession, pathOf } from './box-session.ts';
 
 /** Most contexts that are remembered. A forgotten context is moved again, which does no harm. */
 const REMEMBERED = 10_000;
+/** Mark that a kernel has in its process once it was moved. A new kernel does not have it. */
+const MARK = '_cloche_e2b_moved';
 
 /**
  * Moves contexts to the directory where E2B's clients expect their code: the home of the user. A context of `/v1`
  * begins in `/workspace`. A kernel that was replaced begins there again, unless its client restarted it.
  */
 export class HomeDirectory {
-  /** By sandbox and context, or language for the default context. In the order of their first use. */
+  /**
+   * Contexts that need no run to move them, by sandbox and language, in the order of their first use. Only saves runs:
+   * the kernel decides, because another server, or this one before a restart, may have moved it.
+   */
   readonly #moved = new Set<string>();
 
   /** Moves a default context at its first run. */
   async moveDefault(session: BoxSession, language: Language): Promise<void> {
     const name = `${session.sandboxId} ${language}`;
     if (this.#moved.has(name)) return;
-    await changeDirectory(session, { language }, pathOf('', 'user'));
+    await moveOnce(session, { language }, pathOf('', 'user'));
     this.#moved.add(name);
     const [oldest] = this.#moved;
     if (this.#moved.size > REMEMBERED && oldest !== undefined) this.#moved.delete(oldest);
   }
 }
 
-/** @throws E2bError 400 if the directory cannot be entered. */
-export async function changeDirectory(
+/**
+ * Moves a kernel to its first directory. Has no effect on a kernel that was moved before: its code may have entered
+ * another directory since.
+ *
+ * @throws E2bError 400 if the directory cannot be entered.
+ */
+export async function moveOnce(
   { cloche, sandboxId }: BoxSession,
   { language, contextId }: { readonly language: Language; readonly contextId?: string },
   directory: string,
 ): Promise<void> {
   const path = JSON.stringify(directory);
-  const code = language === 'python' ? `__import__("os").chdir(${path})` : `void process.chdir(${path})`;
+  const code = language === 'python' ? inPython(path) : inJavaScript(path);
   const body = { code, language, ...(contextId === undefined ? {} : { contextId }) };
   const { run } = await cloche.call('runCode', { params: { sandboxId }, body });
   if (run.error) throw new E2bError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
+}
+
+/** Returns an expression without a value, so that it is not shown and changes no variable of the context. */
+function inPython(path: string): string {
+  const move = `(os.chdir(${path}), setattr(sys, "${MARK}", True))`;
+  return `(lambda os, sys: (hasattr(sys, "${MARK}") or ${move}) and None)(__import__("os"), __import__("sys"))`;
+}
+
+function inJavaScript(path: string): string {
+  const mark = `Symbol.for("${MARK}")`;
+  const move = `(process.chdir(${path}), Object.defineProperty(process, ${mark}, { value: true }))`;
+  return `void (process[${mark}] || ${move})`;
 }

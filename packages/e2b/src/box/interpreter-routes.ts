@@ -8,7 +8,7 @@ import { joined } from '../joined.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
 import { resultsOf } from './e2b-result.ts';
-import { changeDirectory, HomeDirectory } from './home-directory.ts';
+import { HomeDirectory, moveOnce } from './home-directory.ts';
 import { setVariables } from './variables-of-run.ts';
 
 /** Longest run. A client normally ends its run by closing the connection; this limit is for one that does not. */
@@ -92,7 +92,7 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
 
 /** Moves a new kernel to its directory. */
 function begin(session: BoxSession, { id, language }: CodeContext, directory: string): Promise<void> {
-  return changeDirectory(session, { language, contextId: id }, directory);
+  return moveOnce(session, { language, contextId: id }, directory);
 }
 
 function languageOf(name: string | null | undefined): Language {

@@ -18,8 +18,8 @@ interface Watcher {
 }
 
 /**
- * Watches of directories that clients poll. They exist only in this server: on another server the watcher is unknown,
- * and the client opens it again.
+ * Watches of directories that clients poll. They exist only in this server. The load balancer passes all requests of a
+ * sandbox to one server. When this server ends, the watcher is unknown, and the client opens it again.
  */
 export class Watchers {
   readonly #watchers = new Map<string, Watcher>();

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runPaths } from '@cloche/layout';
+import { AFFINITY_RULES, BY_SANDBOX, ONE_SERVER } from './balancer-affinity.ts';
 import type { ServedAt } from './part-environment.ts';
 
 /** Program of the load balancer. */
@@ -30,14 +31,18 @@ export function writeBalancerConfig(options: BalancerOptions): string {
 
 /**
  * Returns the configuration of HAProxy. It balances requests, not connections, keeps bodies out of memory, and repeats
- * a request only if it reached no server. Servers check everything else themselves, so limits and times here are beyond
- * theirs.
+ * a request only if it reached no server. Each server has its turn, except for requests that stay together
+ * (`AFFINITY_RULES`). Servers check everything else themselves, so limits and times here are beyond theirs.
  */
 export function balancerConfig({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string {
   const shared = runPaths(runDir);
-  const pool = (name: string, socketOf: (paths: ReturnType<typeof runPaths>) => string) => [
+  const pool = (
+    name: string,
+    socketOf: (paths: ReturnType<typeof runPaths>) => string,
+    balance: readonly string[] = ['balance roundrobin'],
+  ) => [
     `backend ${name}`,
-    '  balance roundrobin',
+    ...balance.map(indented),
     ...serverNames(servers).map(
       (server) => `  server ${server} unix@${socketOf(runPaths(runDir, server))} track health/${server}`,
     ),
@@ -81,6 +86,7 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     '  http-request set-var(txn.id) uuid(),regsub(-,,g),regsub(^,req_)',
     '  http-after-response set-status 503 reason "Service Unavailable" if { res.hdr(x-cloche-no-server) -m found }',
     '  http-after-response del-header x-cloche-no-server',
+    ...AFFINITY_RULES.map(indented),
     '  default_backend api_servers',
     'frontend operator',
     `  bind unix@${shared.operatorSocket} mode 600`,
@@ -96,7 +102,13 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     '  default-server check inter 1s fastinter 200ms downinter 200ms fall 2 rise 1',
     ...serverNames(servers).map((server) => `  server ${server} unix@${runPaths(runDir, server).apiSocket}`),
     ...pool('api_servers', ({ apiSocket }) => apiSocket),
+    ...pool('sandbox_servers', ({ apiSocket }) => apiSocket, BY_SANDBOX),
+    ...pool('one_server', ({ apiSocket }) => apiSocket, ONE_SERVER),
     ...pool('operator_servers', ({ operatorSocket }) => operatorSocket),
     ...pool('secrets_servers', ({ secretsSocket }) => secretsSocket),
   ].join('\n')}\n`;
+}
+
+function indented(line: string): string {
+  return `  ${line}`;
 }
