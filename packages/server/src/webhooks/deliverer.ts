@@ -1,4 +1,5 @@
 import type { OrgId, WebhookId } from '@cloche/contract';
+import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -16,6 +17,8 @@ const AT_A_TIME = 256;
 const AT_A_TIME_OF_ORGANIZATION = 16;
 /** Longest time until a retry and an event of another server are noticed. */
 const LOOK_AGAIN_MS = 1000;
+/** Pause before a webhook is served again after an unexpected error, such as one of the database. */
+const RETRY_MS = 1000;
 /** Shortest time between two looks, so that many changes at once cost few queries. */
 const BETWEEN_LOOKS_MS = 50;
 
@@ -101,9 +104,7 @@ export class Deliverer {
     return true;
   }
 
-  /**
-   * After an unexpected error the claim is kept, so that the webhook is served again only when the claim has expired.
-   */
+  /** After an unexpected error, the claim is kept for a while, so that the webhook is not served again at once. */
   async #turn(id: WebhookId, claim: string): Promise<void> {
     const { progress, sending, claims, log } = this.#deps;
     const { signal } = this.#stop;
@@ -112,8 +113,11 @@ export class Deliverer {
       if (webhook) await sending.run(webhook, claim, signal);
       await claims.release(id, claim);
     } catch (error) {
-      if (!signal.aborted)
-        log.warn({ err: error, webhookId: id }, 'events were not sent to a webhook and will be tried again');
+      if (signal.aborted) return;
+      log.warn({ err: error, webhookId: id }, 'events were not sent to a webhook and will be tried again');
+      await pause(RETRY_MS, signal);
+      // If the database does not answer, the webhook is served again when the claim has expired.
+      await claims.release(id, claim).catch(() => undefined);
     }
   }
 }

@@ -246,6 +246,17 @@ describe('several servers', () => {
     await has(3);
   });
 
+  it('try again soon after an error of the database, not only when the claim has expired', async ({ mock }) => {
+    const { webhook } = await world.create(receiver.url);
+    const find = mock.method(world.progress, 'find');
+    find.mock.mockImplementationOnce(() => Promise.reject(new Error('the connection broke')));
+    await world.append(3);
+    await world.start();
+    await has(3);
+    assert.ok(find.mock.callCount() > 1);
+    await eventually(() => isIdle(webhook.id), { because: 'the claim is given back' });
+  });
+
   it('record nothing for a claim that has gone to another one', async () => {
     const { webhook } = await world.create(receiver.url);
     await world.append(1);

@@ -50,4 +50,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'workspace runs',
       fault: 'a run failed because its server had stood still while its sandbox was launched',
     },
+    {
+      seed: 2_002_354,
+      workload: 'webhooks',
+      fault: 'after an error of the database, a webhook got nothing until the claim on it had expired',
+    },
   ];
