@@ -111,12 +111,18 @@ const AT_ONE_SERVER: Readonly<Record<string, Sent>> = {
   'the name of a session': { path: `/jupyter/api/sessions/session-of-${kernel('sbx_1')}`, method: 'PATCH' },
 };
 
+/** A request whose answer is of one server. */
+const metricsOf = (name: string): Sent => ({ path: `/metrics?server=${name}` });
+
 const IN_TURN: Readonly<Record<string, Sent>> = {
   'a request of /v1': { path: '/v1/sandboxes/sbx_1/runs', method: 'POST' },
   'a request of /v1 with the header of E2B': { path: '/v1/sandboxes', headers: { 'e2b-sandbox-id': 'sbx_1' } },
   'a list of kernels': { path: '/jupyter/api/kernels' },
   'a template of E2B': { path: '/e2b/templates' },
   'a path that begins like that of signed URLs': { path: '/filesystem' },
+  'metrics of any server': { path: '/metrics' },
+  'metrics of a server that there is not': metricsOf('4'),
+  'metrics of a preview': { ...metricsOf('1'), headers: { host: 'prv-1.localhost:7070' } },
   'a preview whose app has the path of signed URLs': { path: '/files', headers: { host: 'prv-1.localhost:7070' } },
   'a preview whose app is a Jupyter': {
     path: `/jupyter/api/kernels/${kernel('sbx_1')}`,
@@ -172,6 +178,10 @@ describe('the load balancer', { skip }, () => {
     });
   }
 
+  it('passes a request for the metrics of a server to that server', async () => {
+    for (const name of NAMES) assert.deepEqual(await serversOf(repeated(metricsOf(name))), [name]);
+  });
+
   it('passes requests of a dead server to another one at once, which keeps them when that server is back', async () => {
     const [signed = {} as Sent] = Object.values(AT_ONE_SERVER);
     const ids = Array.from({ length: 12 }, (_, index) => `sbx_dead${index}`);
@@ -180,6 +190,7 @@ describe('the load balancer', { skip }, () => {
     const earlier = await Promise.all(kept.map(place));
     const dead = earlier[0] ?? '';
     await stopServer(dead);
+    await assert.rejects(answeredBy(metricsOf(dead)), /"code":"unavailable"/);
     const meanwhile = await Promise.all(kept.map(place));
     for (const [index, name] of meanwhile.entries()) {
       assert.ok(name !== dead && NAMES.includes(name), name);

@@ -87,6 +87,10 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     '  http-after-response set-status 503 reason "Service Unavailable" if { res.hdr(x-cloche-no-server) -m found }',
     '  http-after-response del-header x-cloche-no-server',
     ...AFFINITY_RULES.map(indented),
+    // Metrics describe the server that exports them: `/metrics?server=2` is answered by the second server or by none.
+    ...serverNames(servers).map(
+      (server) => `  use_backend server_${server} if { path /metrics } { url_param(server) ${server} } !of_preview`,
+    ),
     '  default_backend api_servers',
     'frontend operator',
     `  bind unix@${shared.operatorSocket} mode 600`,
@@ -104,6 +108,10 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     ...pool('api_servers', ({ apiSocket }) => apiSocket),
     ...pool('sandbox_servers', ({ apiSocket }) => apiSocket, BY_SANDBOX),
     ...pool('one_server', ({ apiSocket }) => apiSocket, ONE_SERVER),
+    ...serverNames(servers).flatMap((server) => [
+      `backend server_${server}`,
+      `  server ${server} unix@${runPaths(runDir, server).apiSocket} track health/${server}`,
+    ]),
     ...pool('operator_servers', ({ operatorSocket }) => operatorSocket),
     ...pool('secrets_servers', ({ secretsSocket }) => secretsSocket),
   ].join('\n')}\n`;
