@@ -1,8 +1,10 @@
-/** Checks the direction of imports. */
+/** Checks the direction of imports, and the sizes of files and functions. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
+import { functionLengths } from './function-lengths.ts';
+import { circles, forbiddenPackages, type Import, importsOf, Layers, OTHER_FILES } from './import-rules.ts';
 
 /** Packages of this repository that each package may import, tests not counted. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
@@ -28,9 +30,6 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   setup: ['cli', 'contract', 'layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'node-support', 'protocol', 'server'],
 };
-
-/** Files of `src` that the layers of their package do not name. They count as one folder. */
-const OTHER_FILES = '*.ts';
 
 /**
  * Layers of a package, from the bottom up: folders of `src`, or files in it. A file imports from its own folder and
@@ -167,7 +166,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   sdk: [
     ['cloche-error.ts', 'deadline.ts', 'output-bytes.ts'],
-    ['client-options.ts', 'event-stream.ts', 'outage.ts', 'packing'],
+    ['client-options.ts', 'event-stream.ts', 'operation-kinds.ts', 'outage.ts', 'packing'],
     ['build-events.ts', 'command-events.ts', 'file-events.ts', 'numbered-events.ts', 'request.ts'],
     ['retry.ts', 'signed-upload.ts'],
     ['response.ts'],
@@ -243,34 +242,29 @@ const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
   { of: /^(?!bytes\/)/, not: /^bytes\/(?!byte-transfer\.ts)/, why: 'bodies pass one door' },
 ];
 
-interface Import {
-  readonly from: string;
-  readonly to: string;
-}
+const MAX_FUNCTION_LINES = 80;
+
+/** Files whose longest function exceeds `MAX_FUNCTION_LINES`, and why. */
+const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
+  'packages/server/src/compose/compose-features.ts': 'lists the parts of the server',
+  'packages/server/src/compose/compose-sandboxes.ts': 'lists the parts of the server',
+  'packages/server/src/compose/compose.ts': 'lists the parts of the server',
+  'packages/server/src/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
+  'packages/testkit/src/agent-commands-suite.ts': 'declares the tests of a suite',
+  'packages/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
+  'packages/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
+  'packages/testkit/src/driver-instances-suite.ts': 'declares the tests of a suite',
+  'packages/testkit/src/runtime-driver-suite.ts': 'declares the tests of a suite',
+};
 
 const sources = globSync('packages/*/src/**/*.ts').filter(
   (file) => !/\.(test|fixture|d)\.ts$|\/(testing|test)\//.test(file),
 );
-const imports: Import[] = sources.flatMap((from) =>
-  [
-    ...readFileSync(from, 'utf8').matchAll(
-      /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
-    ),
-  ].map((match) => ({
-    from,
-    to: match[1] ?? match[2] ?? match[3] ?? '',
-  })),
-);
+const imports = sources.flatMap((file) => importsOf(file, readFileSync(file, 'utf8')));
 
 describe('a package', () => {
   it('imports only packages below it', () => {
-    const wrong = imports.flatMap(({ from, to }) => {
-      const name = from.split('/')[1] ?? '';
-      const imported = /^@cloche\/([a-z0-9-]+)/.exec(to)?.[1];
-      const allowed = imported === undefined || imported === name || MAY_IMPORT[name]?.includes(imported);
-      return allowed ? [] : [`${from} imports ${to}`];
-    });
-    assert.deepEqual(wrong, []);
+    assert.deepEqual(forbiddenPackages(MAY_IMPORT, imports), []);
   });
 
   it('is reached by its name, never by a path into its folder', () => {
@@ -335,24 +329,12 @@ describe('a folder', () => {
   for (const [name, layers] of Object.entries(LAYERS)) {
     const root = `packages/${name}/src/`;
     const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
-    /** Returns the folder or file of the table that contains a file: the longest match. */
-    const placeOf = (file: string) =>
-      layers
-        .flat()
-        .filter((place) => file === place || file.startsWith(`${place}/`))
-        .sort((one, other) => other.length - one.length)[0] ??
-      (layers.flat().includes(OTHER_FILES) && !file.includes('/') ? OTHER_FILES : undefined);
-    const heightOf = (place: string | undefined) => layers.findIndex((layer) => layer.includes(place ?? ''));
+    const order = new Layers(root, layers);
+    const placeOf = (file: string) => order.placeOf(file);
+    const heightOf = (place: string) => order.heightOf(place);
 
     it(`of ${name} imports only folders below it`, () => {
-      const wrong = imports.flatMap(({ from, to }) => {
-        if (!from.startsWith(root) || !to.startsWith('.')) return [];
-        const source = from.slice(root.length);
-        const target = normalize(join(dirname(source), to));
-        const [own, other] = [placeOf(source), placeOf(target)];
-        return own === other || heightOf(other) < heightOf(own) ? [] : [`${source} imports ${target}`];
-      });
-      assert.deepEqual(wrong, []);
+      assert.deepEqual(order.upwardImports(imports), []);
     });
 
     it(`of ${name} has its layer, and each layer is there`, () => {
@@ -403,9 +385,32 @@ describe('the server', () => {
 });
 
 describe('a source file', () => {
-  it('has one subject: fewer than 400 lines', () => {
-    const long = sources.filter((file) => readFileSync(file, 'utf8').split('\n').length > 400);
+  it('has one subject: at most 300 lines', () => {
+    const long = sources.filter((file) => readFileSync(file, 'utf8').trimEnd().split('\n').length > 300);
     assert.deepEqual(long, []);
+  });
+
+  it('has no function of more than 80 lines, apart from lists', () => {
+    const long = sources.filter((file) =>
+      functionLengths(readFileSync(file, 'utf8')).some(({ lines }) => lines > MAX_FUNCTION_LINES),
+    );
+    assert.deepEqual(long.sort(), Object.keys(LONG_FUNCTIONS).sort());
+  });
+
+  it('imports no file that imports it, types not counted', () => {
+    assert.deepEqual(circles(imports), []);
+  });
+
+  it('uses `DirectBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
+    const knowing = sources.filter((file) => /\bDirectBody\b/.test(readFileSync(file, 'utf8')));
+    assert.deepEqual(
+      knowing.filter((file) => !file.startsWith('packages/node-support/')).sort(),
+      [
+        'agent/src/files/receive-body.ts',
+        'agent/src/files/receive-directly.ts',
+        'server/src/bytes/byte-transfer.ts',
+      ].map((file) => `packages/${file}`),
+    );
   });
 
   it('listens for an abort by `onAbort`, which leaves no listener behind', () => {
@@ -413,6 +418,70 @@ describe('a source file', () => {
     const own = ['packages/node-support/src/abort.ts', 'packages/sdk/src/deadline.ts'];
     const byHand = sources.filter((file) => /addEventListener\(\s*'abort'/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(byHand.sort(), own);
+  });
+});
+
+describe('a check of this file', () => {
+  const made: Import[] = [
+    { from: 'packages/lower/src/low/a.ts', to: '../high/b.ts', isOfTypes: true },
+    { from: 'packages/lower/src/high/b.ts', to: '../low/c.ts' },
+    { from: 'packages/lower/src/low/c.ts', to: './d.ts' },
+    { from: 'packages/lower/src/low/d.ts', to: './c.ts' },
+    { from: 'packages/lower/src/low/d.ts', to: '@cloche/upper' },
+    { from: 'packages/upper/src/index.ts', to: '@cloche/lower' },
+  ];
+
+  it('names a package that must not be imported', () => {
+    const mayImport = { lower: [], upper: ['lower'] };
+    assert.deepEqual(forbiddenPackages(mayImport, made), ['packages/lower/src/low/d.ts imports @cloche/upper']);
+  });
+
+  it('names an import of a higher folder, also of its types', () => {
+    const layers = new Layers('packages/lower/src/', [['low'], ['high']]);
+    assert.deepEqual(layers.upwardImports(made), ['low/a.ts imports high/b.ts']);
+  });
+
+  it('names a circle of files', () => {
+    const [c, d] = ['packages/lower/src/low/c.ts', 'packages/lower/src/low/d.ts'];
+    assert.deepEqual(circles(made), [`${c} → ${d} → ${c}`]);
+  });
+
+  it('reads each form of an import', () => {
+    const source = [
+      "import type { A } from './a.ts';",
+      "import {\n  b,\n} from './b.ts';",
+      'export type F = number;',
+      "export * from './c.ts';",
+      "import './d.ts';",
+      "const e = await import('./e.ts');",
+    ].join('\n');
+    const found = importsOf('f.ts', source).map(({ to, isOfTypes }) => [to, isOfTypes]);
+    assert.deepEqual(found, [
+      ['./a.ts', true],
+      ['./b.ts', false],
+      ['./c.ts', false],
+      ['./d.ts', false],
+      ['./e.ts', false],
+    ]);
+  });
+
+  it('measures functions, methods and arrow functions', () => {
+    const source = [
+      'function one(value: string): void {',
+      '  const two = () => [',
+      '    value,',
+      '  ];',
+      '}',
+      'class Three {',
+      '  #four(): void {',
+      '  }',
+      '}',
+    ];
+    assert.deepEqual(functionLengths(source.join('\n')), [
+      { name: 'one', lines: 5 },
+      { name: 'two', lines: 3 },
+      { name: 'four', lines: 2 },
+    ]);
   });
 });
 

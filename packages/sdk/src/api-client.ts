@@ -17,34 +17,22 @@ import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { readFileEvents } from './file-events.ts';
 import { readNumberedEvents } from './numbered-events.ts';
+import type {
+  BuildFollowId,
+  CallId,
+  DownloadId,
+  EventFeedId,
+  FollowId,
+  RunFeedId,
+  SocketId,
+  StreamId,
+  WatchId,
+} from './operation-kinds.ts';
 import { Outage } from './outage.ts';
 import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
-
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 import { putSigned, type SignedUpload, sourceError } from './signed-upload.ts';
-
-type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never }[OperationId];
-/** Operations whose response is a resumable stream. */
-export type FollowId = Extract<EventsId, 'streamCommand'>;
-/** Operations whose response is the stream of a build. */
-export type BuildFollowId = Extract<EventsId, 'streamTemplateBuildLogs'>;
-/** Operations whose response is the stream of a run. */
-export type StreamId = Exclude<EventsId, FollowId | BuildFollowId | WatchId | EventFeedId | RunFeedId>;
-/** Operations whose response is a stream of events of resources. */
-export type EventFeedId = Extract<EventsId, 'streamEvents'>;
-/** Operations whose response is the stream of events of a workspace run. */
-export type RunFeedId = Extract<EventsId, 'streamWorkspaceRunEvents'>;
-/** Operations whose response is a stream of changes. */
-export type WatchId = Extract<EventsId, 'watchFiles'>;
-/** Operations whose response is bytes. */
-export type DownloadId = {
-  [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
-}[OperationId];
-/** Operations whose response is one JSON body. */
-export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
-/** Operations that open a WebSocket. */
-export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
 /** An interruption of a stream that was open for this long does not count as a further failure in a row. */
 const STEADY_MS = 5000;

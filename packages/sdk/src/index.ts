@@ -53,16 +53,7 @@ export type {
   WorkspaceRunEventPage,
   WorkspaceRunStatus,
 } from '@cloche/contract';
-export {
-  ApiClient,
-  type BuildFollowId,
-  type CallId,
-  type DownloadId,
-  type EventFeedId,
-  type FollowId,
-  type RunFeedId,
-  type StreamId,
-} from './api-client.ts';
+export { ApiClient } from './api-client.ts';
 export { ApiKeys, type ApiKeyWithSecret, type CreateApiKeyOptions, type CurrentApiKey } from './api-keys.ts';
 export {
   Artifacts,
@@ -100,6 +91,15 @@ export {
   type WatchOptions,
   type WriteFileOptions,
 } from './files.ts';
+export type {
+  BuildFollowId,
+  CallId,
+  DownloadId,
+  EventFeedId,
+  FollowId,
+  RunFeedId,
+  StreamId,
+} from './operation-kinds.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export type { ArchiveProgress, PackingNote } from './packing/archive-source.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';

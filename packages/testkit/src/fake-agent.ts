@@ -1,11 +1,11 @@
 import { onAbort, orAbort } from '@cloche/node-support';
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, RunOperation } from '@cloche/protocol';
 import { type AgentClient, AgentError, type RunCell } from '@cloche/server/runtime-driver';
-import { EventQueue } from './event-queue.ts';
 import { FakeCommands } from './fake-commands.ts';
 import { FakeDisk } from './fake-disk.ts';
 import { FakeFiles } from './fake-files.ts';
 import { FakePorts } from './fake-ports.ts';
+import { FakeRun, interpret, type RunScope } from './fake-run.ts';
 import { parseMessage, parseToy, type Statement } from './toy-language.ts';
 
 interface FakeContext {
@@ -16,28 +16,6 @@ interface FakeContext {
   stateLost: boolean;
   queue: Promise<void>;
   readonly runs: Set<FakeRun>;
-}
-
-type Ending = RunError | 'completed';
-
-/** One run. The first call of `end` decides how it ends. */
-class FakeRun {
-  readonly queue: EventQueue<AgentRunEvent>;
-  readonly ended = Promise.withResolvers<Ending>();
-  readonly answers: EventQueue<string>;
-  isOver = false;
-  deaf = false;
-  truncated = 0;
-
-  constructor(onLeave: () => void) {
-    this.queue = new EventQueue(onLeave);
-    this.answers = new EventQueue(() => undefined);
-  }
-
-  end(ending: Ending): void {
-    this.isOver = true;
-    this.ended.resolve(ending);
-  }
 }
 
 const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
@@ -171,7 +149,7 @@ export class FakeAgent {
     if (open) await this.#open(id, open, signal);
     const context = this.#get(id);
     signal.throwIfAborted();
-    const run = new FakeRun(() => run.end(CANCELED));
+    const run = new FakeRun(runId, () => run.end(CANCELED));
     if (operation) this.#enter(operation, run);
     using _ = onAbort(signal, () => run.queue.fail(signal.reason));
     context.runs.add(run);
@@ -179,7 +157,7 @@ export class FakeAgent {
       if (!run.deaf) run.end({ name: 'TimeoutError', message: `not done within ${timeoutMs} ms` });
     }, timeoutMs);
     const statements = message === undefined ? parseToy(code) : parseMessage(message);
-    context.queue = context.queue.then(() => this.#execute(context, run, runId, statements, operation));
+    context.queue = context.queue.then(() => this.#execute(context, run, statements, operation));
     try {
       yield* run.queue;
     } finally {
@@ -199,16 +177,16 @@ export class FakeAgent {
   async #execute(
     context: FakeContext,
     run: FakeRun,
-    runId: string,
     statements: Statement[],
     operation: RunOperation | undefined,
   ): Promise<void> {
+    const { id: runId } = run;
     const startedAt = performance.now();
     // What was ended while it waited is not executed.
     if (!run.isOver) {
       if (operation) this.onExecution(operation);
       if (operation) this.executing.add(operation);
-      this.#interpret(context, run, runId, statements).then(() => run.end('completed'), run.end.bind(run));
+      interpret(statements, run, this.#scopeOf(context)).then(() => run.end('completed'), run.end.bind(run));
     }
     const ending = await run.ended.promise;
     if (operation) this.executing.delete(operation);
@@ -227,87 +205,15 @@ export class FakeAgent {
     run.queue.close();
   }
 
-  async #interpret(context: FakeContext, run: FakeRun, runId: string, statements: Statement[]): Promise<void> {
-    let over = false;
-    run.ended.promise.then(() => {
-      over = true;
-    });
-    for (const statement of statements) {
-      await this.#step(context, run, runId, statement);
-      // Allows an end that was decided meanwhile to stop the program here.
-      await Promise.resolve();
-      if (over) return;
-    }
-  }
-
-  async #step(context: FakeContext, run: FakeRun, runId: string, { verb, text }: Statement): Promise<void> {
-    const { queue, ended } = run;
-    const [first = '', ...rest] = text.split(' ');
-    const print = (type: 'stdout' | 'stderr', line: string) => queue.push({ type, runId, data: `${line}\n` });
-    switch (verb) {
-      case 'print':
-        return print('stdout', text);
-      case 'warn':
-        return print('stderr', text);
-      case 'value':
-        return queue.push({ type: 'output', runId, data: textOutput(text) });
-      case 'picture':
-        return queue.push({
-          type: 'output',
-          runId,
-          data: { ...textOutput(text), format: 'png', mimeType: 'image/png' },
-        });
-      case 'large':
-        return queue.push({ type: 'output', runId, data: textOutput('x'.repeat(Number(text))) });
-      case 'tell':
-        return queue.push({ type: 'message', runId, data: text });
-      case 'ask': {
-        const request = { channel: 'stdin', type: 'input_request', content: { prompt: text, password: false } };
-        queue.push({ type: 'message', runId, data: JSON.stringify(request) });
-        const answer = await Promise.race([run.answers[Symbol.asyncIterator]().next(), ended.promise]);
-        if (typeof answer === 'object' && 'value' in answer && answer.value)
-          print('stdout', JSON.parse(answer.value).content.value);
-        return;
-      }
-      case 'set':
-        context.variables.set(first, rest.join(' '));
-        return;
-      case 'get': {
-        const value = context.variables.get(first);
-        if (value === undefined) throw { name: 'NameError', message: `${first} is not defined` };
-        return print('stdout', value);
-      }
-      case 'fail':
-        throw { name: first, message: rest.join(' '), traceback: [`${first}: ${rest.join(' ')}`] };
-      case 'sleep':
-        await Promise.race([new Promise((resolve) => setTimeout(resolve, Number(text))), ended.promise]);
-        return;
-      case 'hang':
-        await ended.promise;
-        return;
-      case 'die':
-        throw { name: 'KernelDiedError', message: 'the kernel died' };
-      case 'deaf':
-        run.deaf = true;
-        await ended.promise;
-        return;
-      case 'vanish':
+  #scopeOf(context: FakeContext): RunScope {
+    return {
+      context,
+      ports: this.ports,
+      vanish: () => {
         this.kill();
-        return this.#onVanish();
-      case 'cut':
-        return queue.fail(new AgentError('gone', 'the connection broke'));
-      case 'impostor':
-        return queue.push({ type: 'stdout', runId: `${runId}_of_another`, data: 'late' });
-      case 'overflow':
-        return queue.push({ type: 'stdout', runId, data: 'x'.repeat(Number(text)) });
-      case 'listen':
-        return this.ports.echo(Number(text));
-      case 'truncate':
-        run.truncated = Number(text);
-        return;
-      default:
-        throw { name: 'SyntaxError', message: `unknown statement ${verb}` };
-    }
+        this.#onVanish();
+      },
+    };
   }
 
   #cancelRuns(id: string): void {
@@ -324,8 +230,4 @@ export class FakeAgent {
   #requireAlive(): void {
     if (!this.#alive) throw new AgentError('gone', 'the agent does not answer');
   }
-}
-
-function textOutput(value: string) {
-  return { kind: 'inline', format: 'text', mimeType: 'text/plain', value, role: 'result', bundle: 0 } as const;
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { orAbort } from '@cloche/node-support';
 import type {
@@ -26,7 +25,8 @@ import {
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 import { FakeAgent } from './fake-agent.ts';
-import { FakeDisk } from './fake-disk.ts';
+import { fakeManifest } from './fake-manifest.ts';
+import { FakeVersions } from './fake-versions.ts';
 
 type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
 
@@ -35,12 +35,6 @@ interface FakeInstance {
   /** Usage of the instance; tests add to it with `spend`. */
   readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
   readonly agent: FakeAgent;
-}
-
-interface FakeVersion {
-  readonly captured: CapturedVersion;
-  readonly disk: FakeDisk;
-  readonly madeAt: number;
 }
 
 /** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
@@ -72,16 +66,16 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   readonly unreachable = new Set<string>();
   /** If set, the host does not answer. */
   isDown = false;
+  /** The clock of the host. */
+  now = () => Date.now();
+  readonly #versions = new FakeVersions(() => this.now());
   /** Captured versions, by id. */
-  readonly versions = new Map<string, FakeVersion>();
+  readonly versions = this.#versions.byId;
   /** Errors for the next captures, one each. */
   readonly captureErrors: Error[] = [];
   /** If set, captures wait for it. */
   captureGate: Promise<void> | undefined;
   readonly #instances = new Map<string, FakeInstance>();
-  /** The clock of the host. */
-  now = () => Date.now();
-  #lastMadeAt = 0;
 
   constructor(manifests: TemplateVersionManifest[] = [fakeManifest('python-node'), fakeManifest('node')]) {
     this.manifests = manifests;
@@ -250,57 +244,25 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     if (this.captureGate) await orAbort(this.captureGate, signal);
     const fault = this.captureErrors.shift();
     if (fault) throw fault;
-    const below = this.versions.get(live.instance.templateVersionId)?.captured;
-    const { files } = live.agent.disk;
-    const contents = [...files].map(([path, { bytes }]) => [path, bytes.toString('base64')]);
-    const layer = { digest: digestOf([below?.layers ?? [], contents]), bytes: JSON.stringify(contents).length };
-    if (layer.bytes > (request.maxBytes ?? Number.POSITIVE_INFINITY))
-      throw new CaptureError(
-        'refused',
-        `the sandbox has changed ${layer.bytes} bytes, and ${request.maxBytes} are allowed`,
-      );
-    return this.#keep(live.agent.disk, request, {
-      base: below?.base ?? live.instance.templateVersionId,
-      layers: [layer, ...(below?.layers ?? [])],
-    });
+    return this.#versions.capture(live.agent.disk, live.instance.templateVersionId, request);
   }
 
-  async deriveVersion({ from, ...request }: DeriveVersion): Promise<CapturedVersion> {
+  async deriveVersion(request: DeriveVersion): Promise<CapturedVersion> {
     this.#requireUp();
-    const version = this.versions.get(from);
-    if (!version && !this.manifests.some(({ id }) => id === from)) {
-      throw new LaunchError('template_not_found', `no template version ${from}`);
-    }
-    const { base = from, layers = [] } = version?.captured ?? {};
-    return this.#keep(version?.disk ?? new FakeDisk(), request, { base, layers });
+    return this.#versions.derive(request, (from) => this.manifests.some(({ id }) => id === from));
   }
 
   async madeVersions(): Promise<readonly MadeVersion[]> {
     this.#requireUp();
-    const versions = [...this.versions].filter(([, { captured }]) => captured.purpose === 'version');
-    return versions.map(([id, { madeAt }]) => ({ id, madeAt }));
+    return this.#versions.made();
   }
 
-  async removeVersion({ id, madeAt }: MadeVersion): Promise<void> {
+  async removeVersion(version: MadeVersion): Promise<void> {
     this.#requireUp();
     for (const { instance } of this.#instances.values()) {
-      if (instance.templateVersionId === id) throw new CaptureError('in_use', 'an instance runs on it');
+      if (instance.templateVersionId === version.id) throw new CaptureError('in_use', 'an instance runs on it');
     }
-    if ((this.versions.get(id)?.madeAt ?? 0) > madeAt) throw new CaptureError('in_use', 'it was made again');
-    this.versions.delete(id);
-  }
-
-  #keep(
-    disk: FakeDisk,
-    { purpose, manifest }: Pick<CaptureInstance, 'purpose' | 'manifest'>,
-    files: Pick<CapturedVersion, 'layers' | 'base'>,
-  ): CapturedVersion {
-    const digest = digestOf([purpose, manifest, files]);
-    const id = `tplv_${digest.slice(0, 20)}`;
-    const captured = { id, digest, purpose, manifest, ...files, capturedAt: new Date().toISOString() };
-    this.#lastMadeAt = Math.max(this.now(), this.#lastMadeAt + 1);
-    this.versions.set(id, { captured, disk: disk.copy(), madeAt: this.#lastMadeAt });
-    return captured;
+    this.#versions.remove(version);
   }
 
   async check(): Promise<void> {
@@ -314,26 +276,4 @@ export class FakeRuntimeDriver implements RuntimeDriver {
 
 function unreachable(): LaunchError {
   return new LaunchError('unreachable', 'the host does not answer');
-}
-
-function digestOf(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
-}
-
-/** Returns the manifest of a template version, as a builder would write it. */
-export function fakeManifest(
-  slug: string,
-  { build = 1, builtAt = '2026-01-01T00:00:00.000Z' }: { build?: number; builtAt?: string } = {},
-): TemplateVersionManifest {
-  const digest = `${Buffer.from(slug).toString('hex')}${build}`.padEnd(64, '0');
-  return {
-    id: `tplv_${slug.replaceAll('-', '')}${build}`,
-    slug,
-    description: `The ${slug} template.`,
-    version: `2026.01.0${build}-${digest.slice(0, 8)}`,
-    digest,
-    languages: slug === 'node' ? ['javascript', 'typescript'] : ['python', 'javascript', 'typescript'],
-    packages: { apt: { git: '1:2.39' } },
-    builtAt,
-  };
 }

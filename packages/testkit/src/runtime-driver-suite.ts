@@ -5,11 +5,11 @@ import {
   type AgentClient,
   AgentError,
   type Instance,
-  type InstanceUse,
   type LaunchSpec,
   type RunCell,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
+import { declareInstanceTests, listLive } from './driver-instances-suite.ts';
 import { eventually } from './eventually.ts';
 
 /** A driver, and what the suite needs to use its instances. */
@@ -42,8 +42,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     let instance: Instance;
     let agent: AgentClient;
     let runs = 0;
-    const suffix = Date.now().toString(36);
-    const sandboxId = `sbx_suite${suffix}`;
+    const sandboxId = `sbx_suite${Date.now().toString(36)}`;
     const patience = () => AbortSignal.timeout(PATIENCE_MS);
 
     const start = (code: string, timeoutMs = PATIENCE_MS): RunCell => {
@@ -75,85 +74,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await subject?.close();
     });
 
-    it('removes a captured version, but not one that was made again since it was listed', async () => {
-      const { driver, spec } = subject;
-      const manifest = { languages: [], env: { SUITE: suffix } };
-      const request = { from: spec.source.templateVersionId, purpose: 'version', manifest } as const;
-      const derive = async () => {
-        const { id } = await driver.deriveVersion(request, patience());
-        const version = (await driver.madeVersions()).find((made) => made.id === id);
-        assert.ok(version);
-        return version;
-      };
-      const first = await derive();
-      const second = await derive();
-      assert.equal(second.id, first.id);
-      await assert.rejects(driver.removeVersion(first), { kind: 'in_use' });
-      await driver.removeVersion(second);
-      await driver.removeVersion(second);
-      assert.ok(!(await driver.madeVersions()).some(({ id }) => id === first.id));
-    });
-
-    it('names the template versions that it launches from', async () => {
-      const ids = (await subject.driver.templateVersions()).map(({ id }) => id);
-      assert.ok(ids.includes(subject.spec.source.templateVersionId));
-    });
-
-    it('lists what it launched, with the generation', async () => {
-      const listed = await listLive(subject.driver);
-      assert.ok(listed.some((one) => one.sandboxId === sandboxId && one.generation === 1));
-    });
-
-    it('finds an instance that lives, and no other', async () => {
-      assert.deepEqual(await subject.driver.find(instance, patience()), instance);
-      assert.equal(await subject.driver.find({ ...instance, generation: 2 }, patience()), undefined);
-      assert.equal(await subject.driver.find({ ...instance, sandboxId: `${sandboxId}x` }, patience()), undefined);
-    });
-
-    it('gives the same instance when it is asked to launch it again', async () => {
-      const again = await subject.driver.launch(sandboxId, 1, subject.spec, patience());
-      assert.deepEqual(again.instance, instance);
-    });
-
-    it('refuses a template version that it does not have', async () => {
-      const source = { kind: 'template', templateVersionId: 'tplv_none' } as const;
-      const spec = { ...subject.spec, source };
-      await assert.rejects(subject.driver.launch(`${sandboxId}b`, 1, spec, patience()), { kind: 'template_not_found' });
-    });
-
-    it('refuses a network mode that it cannot enforce and launches nothing', async () => {
-      const modes = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
-      const unsupported = modes.find((mode) => !subject.driver.isolation.networkModes.includes(mode));
-      if (!unsupported) return;
-      const spec = { ...subject.spec, network: { mode: unsupported, hosts: ['example.com'] } };
-      await assert.rejects(subject.driver.launch(`${sandboxId}c`, 1, spec, patience()), { kind: 'unsupported' });
-      assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}c`));
-    });
-
-    it('leaves nothing behind when a launch is aborted', async () => {
-      const abort = new AbortController();
-      const launch = subject.driver.launch(`${sandboxId}d`, 1, subject.spec, abort.signal);
-      abort.abort();
-      await assert.rejects(launch);
-      await subject.driver.stop(`${sandboxId}d`, 1);
-      assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}d`));
-    });
-
-    it('treats stopping what is not there as done', async () => {
-      assert.equal(await subject.driver.stop(`${sandboxId}e`, 7), undefined);
-    });
-
-    it('counts what an instance uses, up to its end', async () => {
-      await subject.driver.launch(`${sandboxId}h`, 3, subject.spec, patience());
-      const isIt = (use: InstanceUse) => use.sandboxId === `${sandboxId}h` && use.generation === 3;
-      const use = (await subject.driver.uses()).find(isIt);
-      const final = await subject.driver.stop(`${sandboxId}h`, 3);
-      assert.ok(use && final && isIt(final));
-      for (const counter of ['cpuMs', 'egressBytes', 'ingressBytes'] as const) {
-        assert.ok(use[counter] >= 0 && final[counter] >= use[counter], counter);
-      }
-      assert.ok(!(await subject.driver.uses()).some(isIt));
-    });
+    declareInstanceTests(sandboxId, () => ({ ...subject, instance }));
 
     it('runs code in a context that keeps its variables', async () => {
       await openContext('cctx_vars');
@@ -162,20 +83,6 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal(stdout, 'forty-two\n');
       assert.equal(done.executionCount, 2);
       assert.equal(done.error, undefined);
-    });
-
-    it('measures live instances, and leaves out those that have ended', async () => {
-      const other = { sandboxId: `${sandboxId}i`, generation: 1 };
-      const [measured, ...more] = await subject.driver.measure([instance, other], patience());
-      assert.deepEqual(more, []);
-      assert.ok(measured && measured.sandboxId === sandboxId && measured.generation === 1);
-      const { measurement, diskLimitBytes, inodesLimit } = measured;
-      assert.ok(measurement.memoryBytes > 0 && measurement.cpu >= 0);
-      assert.ok(diskLimitBytes && measurement.diskBytes !== undefined && measurement.diskBytes < diskLimitBytes);
-      assert.ok(inodesLimit && measurement.inodes !== undefined && measurement.inodes < inodesLimit);
-      assert.deepEqual(await subject.driver.history(other, 0, patience()), { samples: [] });
-      assert.equal((await subject.driver.history(instance, 0, patience())).now?.sandboxId, sandboxId);
-      assert.deepEqual((await subject.driver.history(instance, Date.now() + 60_000, patience())).samples, []);
     });
 
     it('opens a context once, however often it is asked', async () => {
@@ -345,14 +252,6 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await client.close();
       assert.ok(!(await listLive(subject.driver)).some((one) => one.sandboxId === `${sandboxId}f`));
     });
-  });
-}
-
-/** Returns the live instances of all places, which must answer. */
-async function listLive(driver: RuntimeDriver): Promise<Instance[]> {
-  return (await driver.list()).flatMap((listing) => {
-    if ('unknown' in listing) throw listing.unknown;
-    return listing.instances;
   });
 }
 

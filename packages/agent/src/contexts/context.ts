@@ -1,9 +1,10 @@
 import type { AgentContext, RunError } from '@cloche/protocol';
-import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
-import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
+import type { RunMessage } from '../kernels/kernel-listener.ts';
 import { countOomKills, countOomKillsLately, hostMayHaveKilled } from '../memory/memory.ts';
-import type { ContextKernel, KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
+import type { ContextKernel } from '../provisioning/kernel-provisioner.ts';
+import { type ContextKernels, KernelOfContext } from './kernel-of-context.ts';
 import type { Run, RunListener } from './run.ts';
 
 const MAX_QUEUED_RUNS = 64;
@@ -22,35 +23,12 @@ const MARK_BUSY_MS = 5;
 /** Start timeout of a kernel that replaces one that died. No client has chosen a timeout for it. */
 const RESTART_TIMEOUT_MS = 60_000;
 
-/**
- * Time after which a kernel that is not ready is given up if the sandbox has been refused a process or thread
- * meanwhile: Node waits without end for threads that it could not create. It is about twenty times as long as a start
- * takes.
- */
-const REFUSED_START_MS = 2_000;
-
-/** Most characters of a kernel's early output that are repeated in the error when it does not start. */
-const MAX_START_OUTPUT = 4096;
-
-const PROCESS_LIMIT_ERROR: RunError = {
-  name: 'ProcessLimitError',
-  message: `The interpreter could not be started: ${NO_PROCESS_LEFT}.`,
-};
-
 /** A namespace in one kernel. Executes its runs in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
-  readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor' | 'countRefusals'>;
+  readonly #kernel: KernelOfContext;
   /** Not a `KeyedQueue`: queued runs can be cancelled, fail when no kernel starts, and are limited in number. */
   readonly #queue: Run[] = [];
-  #kernel: ContextKernel | undefined;
-  /** Settles when the current kernel is ready or has failed to start. */
-  #starting: PromiseWithResolvers<void> | undefined;
-  #startOutput = '';
-  /** Count of refused processes when the current kernel was provisioned. */
-  #refusalsBefore = 0;
-  /** Settles when the previous kernel has ended completely. */
-  #room: Promise<void> | undefined;
   /** The run that the kernel executes. It may have been answered already. */
   #current: Run | undefined;
   #oomKillsBefore = 0;
@@ -60,9 +38,15 @@ export class Context {
   #stateLost = false;
   #closed = false;
 
-  constructor(description: AgentContext, kernels: KernelProvisioner) {
+  constructor(description: AgentContext, kernels: ContextKernels) {
     this.description = description;
-    this.#kernels = kernels;
+    this.#kernel = new KernelOfContext(description, kernels, {
+      ready: () => this.#next(),
+      printed: (stream, bytes) => this.#onPrinted(stream, bytes),
+      message: (message) => this.#onMessage(message),
+      failedToStart: (error) => this.#onFailedStart(error),
+      died: (reason, signal) => this.#onDeath(reason, signal),
+    });
   }
 
   /**
@@ -70,24 +54,8 @@ export class Context {
    * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
    */
   start(timeoutMs: number, kernelWaitMs = 0): Promise<void> {
-    const kernel = this.#provision(kernelWaitMs);
-    const starting = Promise.withResolvers<void>();
-    // Prevents an unhandled rejection if no caller waits for the start of a replacement.
-    starting.promise.catch(() => {});
-    this.#starting = starting;
-    const timer = setTimeout(() => {
-      starting.reject(new AgentError('timeout', `The kernel was not ready within ${timeoutMs} ms.`));
-      void kernel.stop('was not ready in time');
-    }, timeoutMs);
-    const look = setInterval(() => {
-      if (this.#wasRefused) void kernel.stop('lacks processes');
-    }, REFUSED_START_MS);
-    const settled = () => {
-      clearTimeout(timer);
-      clearInterval(look);
-    };
-    starting.promise.then(settled, settled);
-    return starting.promise;
+    this.#executionCount = 0;
+    return this.#kernel.start(timeoutMs, kernelWaitMs);
   }
 
   /** Whether a run is executed or queued. */
@@ -112,12 +80,12 @@ export class Context {
 
   /** Passes a client's answer to the current run. Does nothing without one. */
   answer(message: string): void {
-    if (this.#current?.begun && !this.#current.ended) this.#kernel?.answer(this.#current.id, message);
+    if (this.#current?.begun && !this.#current.ended) this.#kernel.current?.answer(this.#current.id, message);
   }
 
   /** Ends the current run and starts a new kernel. Queued runs are executed by the new kernel. */
   async restart(): Promise<void> {
-    const kernel = this.#detachKernel();
+    const kernel = this.#kernel.detach();
     this.#release(canceled('The context was restarted.'));
     // Started before the first await, so that a run submitted meanwhile does not start another kernel.
     const started = this.start(RESTART_TIMEOUT_MS);
@@ -128,42 +96,13 @@ export class Context {
   async close(): Promise<void> {
     this.#closed = true;
     const error = canceled('The context was deleted.');
-    const kernel = this.#detachKernel();
+    const kernel = this.#kernel.detach();
     this.#release(error);
     for (const run of this.#queue.splice(0)) run.finish({ executionCount: this.#executionCount, error });
     await kernel?.stop('was deleted');
   }
 
-  #provision(kernelWaitMs: number): ContextKernel {
-    const { language, cwd } = this.description;
-    this.#startOutput = '';
-    this.#executionCount = 0;
-    this.#refusalsBefore = this.#kernels.countRefusals();
-    const listener = this.#listenerFor(() => kernel);
-    const kernel: ContextKernel = this.#kernels.provision(language, { cwd, listener, kernelWaitMs, room: this.#room });
-    this.#kernel = kernel;
-    return kernel;
-  }
-
-  /** Returns a listener that ignores events of a kernel after it was replaced. */
-  #listenerFor(self: () => ContextKernel): KernelListener {
-    const isPresent = () => this.#kernel === self();
-    return {
-      ready: () => isPresent() && this.#onReady(),
-      printed: (stream, bytes) => isPresent() && this.#onPrinted(stream, bytes),
-      message: (message) => isPresent() && this.#onMessage(message),
-      exited: (reason, signal) => isPresent() && this.#onExit(reason, signal),
-    };
-  }
-
-  #onReady(): void {
-    this.#starting?.resolve();
-    this.#starting = undefined;
-    this.#next();
-  }
-
   #onPrinted(stream: StandardStream, bytes: Buffer): void {
-    if (this.#starting !== undefined) this.#startOutput = (this.#startOutput + bytes).slice(-MAX_START_OUTPUT);
     // Output without a current run comes from something that an earlier run left behind. It is dropped.
     this.#current?.printed(stream, bytes);
     this.#slowDown();
@@ -183,40 +122,17 @@ export class Context {
     this.#next();
   }
 
-  #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
-    const lacksProcesses = this.#lacksProcesses(reason);
-    // The next kernel waits for the end of this one, which still holds memory and processes.
-    this.#room = this.#kernel?.stop(reason);
-    this.#kernel = undefined;
-    if (this.#starting !== undefined) {
-      const error = lacksProcesses ? PROCESS_LIMIT_ERROR : this.#startError(reason);
-      this.#starting.reject(new AgentError(lacksProcesses ? 'process_limit' : 'kernel_failed', error.message));
-      this.#starting = undefined;
-      this.#queue.shift()?.finish({ executionCount: 0, error });
-    } else {
-      const wasBusy = this.#current !== undefined;
-      this.#release(this.#deathError(reason, signal));
-      this.#stateLost = true;
-      if (wasBusy && !this.#closed) void this.#replace();
-    }
+  #onFailedStart(error: RunError): void {
+    this.#queue.shift()?.finish({ executionCount: 0, error });
     this.#next();
   }
 
-  #lacksProcesses(reason: string): boolean {
-    // Processes that have ended since do not change the reason.
-    if (reason.includes('EAGAIN') || reason.includes(NO_PROCESS_LEFT) || this.#wasRefused) return true;
-    return !this.#kernels.hasProcessesFor(this.description.language);
-  }
-
-  /** Whether the sandbox has been refused a process or thread since the current kernel was provisioned. */
-  get #wasRefused(): boolean {
-    return this.#kernels.countRefusals() > this.#refusalsBefore;
-  }
-
-  #startError(reason: string): RunError {
-    const output = this.#startOutput.trim();
-    const message = `The kernel ${reason} before it was ready${output === '' ? '.' : `: ${output}`}`;
-    return { name: 'KernelDiedError', message };
+  #onDeath(reason: string, signal: NodeJS.Signals | null | undefined): void {
+    const wasBusy = this.#current !== undefined;
+    this.#release(this.#deathError(reason, signal));
+    this.#stateLost = true;
+    if (wasBusy && !this.#closed) void this.#replace();
+    this.#next();
   }
 
   #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {
@@ -230,8 +146,9 @@ export class Context {
   /** Begins the next run. Starts a kernel if there is none. */
   #next(): void {
     if (this.#closed || this.#current !== undefined || this.#queue.length === 0) return;
-    if (this.#kernel === undefined) return void this.#replace();
-    if (this.#kernel.ready) this.#begin(this.#kernel);
+    const kernel = this.#kernel.current;
+    if (kernel === undefined) return void this.#replace();
+    if (kernel.ready) this.#begin(kernel);
   }
 
   #begin(kernel: ContextKernel): void {
@@ -266,7 +183,7 @@ export class Context {
     },
     abandoned: (run) => this.#end(run, canceled('The client disconnected.')),
     relieved: (run) => {
-      if (run === this.#current) this.#kernel?.resume();
+      if (run === this.#current) this.#kernel.current?.resume();
     },
   };
 
@@ -278,13 +195,13 @@ export class Context {
       run.finish({ executionCount: this.#executionCount, error });
       return;
     }
-    this.#kernel?.drain();
+    this.#kernel.current?.drain();
     this.#finish(run, error);
     this.#stopExecution(run);
   }
 
   #stopExecution(run: Run): void {
-    const kernel = this.#kernel;
+    const kernel = this.#kernel.current;
     if (kernel === undefined) return;
     kernel.resume();
     const kill = () => void kernel.stop('did not stop the run');
@@ -304,8 +221,8 @@ export class Context {
     this.#current = undefined;
     if (run === undefined) return;
     this.#finish(run, error);
-    this.#kernel?.setBusy(false);
-    this.#kernel?.resume();
+    this.#kernel.current?.setBusy(false);
+    this.#kernel.current?.resume();
   }
 
   #finish(run: Run, error: RunError | undefined): void {
@@ -320,15 +237,7 @@ export class Context {
 
   /** Pauses the kernel while the client reads too slowly, so that unread output does not fill the agent's memory. */
   #slowDown(): void {
-    if (this.#current?.congested) this.#kernel?.pause();
-  }
-
-  #detachKernel(): ContextKernel | undefined {
-    const kernel = this.#kernel;
-    this.#kernel = undefined;
-    this.#starting?.reject(new AgentError('kernel_failed', 'The context was closed or restarted.'));
-    this.#starting = undefined;
-    return kernel;
+    if (this.#current?.congested) this.#kernel.current?.pause();
   }
 }
 

@@ -1,7 +1,6 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
-import { DirectBody } from '@cloche/node-support';
-import type { FileUser } from '@cloche/protocol';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ArchiveAttempt, FileUser } from '@cloche/protocol';
+import { ArchiveAttempts } from '../archives/archive-attempts.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
@@ -13,8 +12,7 @@ import { FileSystem } from '../files/file-system.ts';
 import { type Listing, sendListing } from '../files/list-files.ts';
 import { sendContent } from '../files/read-content.ts';
 import { readPath } from '../files/read-path.ts';
-import { receive } from '../files/receive.ts';
-import { receiveDirectly } from '../files/receive-directly.ts';
+import { receiveBody } from '../files/receive-body.ts';
 import { ROOT_RIGHTS, UserRights } from '../files/rights.ts';
 import { sendChanges } from '../files/watch-files.ts';
 import { writeContent } from '../files/write-content.ts';
@@ -23,6 +21,7 @@ import { writeContent } from '../files/write-content.ts';
 export class FileRequests {
   readonly #workspace: string;
   readonly #systems: Readonly<Record<FileUser, FileSystem>>;
+  readonly #archiveAttempts = new ArchiveAttempts();
 
   constructor({ workspace, uid, gid }: Pick<AgentConfig, 'workspace' | 'uid' | 'gid'>) {
     this.#workspace = workspace;
@@ -57,8 +56,11 @@ export class FileRequests {
         return receiveContent(path(), query.get('mode'), system, request, response);
       case 'GET /files/archive':
         return sendArchive(path(), query.get('format') ?? '', system, response);
-      case 'PUT /files/archive':
-        return sendJson(response, await receiveArchive(path(), opener(request, response), system));
+      case 'PUT /files/archive': {
+        const open = opener(request, response);
+        const unpackArchive = (signal: AbortSignal) => receiveArchive(path(), open, system, signal);
+        return sendJson(response, await this.#archiveAttempts.run(attemptOf(query), unpackArchive));
+      }
       case 'GET /files':
         return sendListing(path(), listingOf(query), system, response);
       case 'GET /files/watch':
@@ -95,26 +97,29 @@ async function receiveContent(
 ): Promise<void> {
   const { headers } = request;
   const open = opener(request, response);
-  const receiveBody = async (fd: number) => {
-    const source = open();
-    // The HTTP parser may still be processing the chunk with the header. It must finish before it is bypassed.
-    if (DirectBody.isPossible(source)) await setImmediate();
-    await (DirectBody.isPossible(source)
-      ? receiveDirectly(source, response, fd)
-      : receive(source, fd, sizeOf(headers)));
+  const write = {
+    path,
+    mode: mode === null ? undefined : Number.parseInt(mode, 8),
+    headers,
+    receive: (fd: number) => receiveBody(open(), response, fd),
   };
-  const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, receive: receiveBody };
   sendJson(response, await writeContent(write, system));
-}
-
-function sizeOf({ 'content-length': length }: IncomingHttpHeaders): number | undefined {
-  return length === undefined ? undefined : Number(length);
 }
 
 function userOf(query: URLSearchParams): FileUser {
   const user = query.get('user') ?? 'user';
   if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user must be "user" or "root".');
   return user;
+}
+
+function attemptOf(query: URLSearchParams): ArchiveAttempt | undefined {
+  const runId = query.get('runId');
+  if (runId === null) return undefined;
+  const attempt = Number(query.get('attempt'));
+  if (!Number.isSafeInteger(attempt) || attempt < 1) {
+    throw new AgentError('bad_request', 'attempt must be an integer of at least 1.');
+  }
+  return { runId, attempt };
 }
 
 /** Returns a function that returns the body. It first sends `100 Continue` if the client expects it. */

@@ -21,7 +21,14 @@ const EVENTS = 'types of events, such as sandbox.* or artifact.created; * for al
 
 export function addWebhookCommands(program: Command): void {
   const webhook = group(program, 'webhook', 'Send events to URLs');
+  addCreateCommand(webhook);
+  addFindCommands(webhook);
+  addChangeCommands(webhook);
+  addDeliveryCommands(webhook);
+  addListenCommand(webhook);
+}
 
+function addCreateCommand(webhook: Command): void {
   const create = leaf(webhook, 'create <url>', 'Create a webhook and print its secret; it is not shown again', [
     "cloche webhook create https://example.com/hook --events 'sandbox.*'",
   ])
@@ -32,7 +39,9 @@ export function addWebhookCommands(program: Command): void {
     const { webhooks } = await session.connect();
     await showSecret(session, await webhooks.create(url, { events, projectId: project, description }));
   });
+}
 
+function addFindCommands(webhook: Command): void {
   const all = leaf(webhook, 'list', 'List webhooks, newest first').option(
     '--project <id>',
     'only webhooks of this project',
@@ -45,7 +54,9 @@ export function addWebhookCommands(program: Command): void {
   perform(leaf(webhook, 'get <webhook>', 'Show a webhook'), async (session, _options, id: string) => {
     await showWebhook(session, await (await session.connect()).webhooks.get(id));
   });
+}
 
+function addChangeCommands(webhook: Command): void {
   const update = leaf(webhook, 'update <webhook>', 'Change a webhook', ['cloche webhook update whk_… --enable'])
     .option('--to <url>', 'new URL')
     .option('--events <types>', EVENTS, list)
@@ -71,7 +82,9 @@ export function addWebhookCommands(program: Command): void {
       await showSecret(session, await (await session.connect()).webhooks.rotateSecret(id));
     },
   );
+}
 
+function addDeliveryCommands(webhook: Command): void {
   perform(
     leaf(webhook, 'test <webhook>', 'Send a test event and show the result'),
     async (session, _options, id: string) => {
@@ -87,8 +100,6 @@ export function addWebhookCommands(program: Command): void {
   perform(resend, async (session, _options, id: string, delivery: string) => {
     await showDelivery(session, await (await session.connect()).webhooks.resend(id, delivery));
   });
-
-  addListenCommand(webhook);
 }
 
 async function listDeliveries(session: Session, { after }: { after?: number }, id: string): Promise<void> {

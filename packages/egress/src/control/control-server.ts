@@ -9,10 +9,10 @@ import {
   GatedSandboxList,
   MAX_DECISIONS_WAIT_MS,
 } from '@cloche/protocol';
+import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { RecentDecisions } from '../decisions/recent-decisions.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import { peerUid } from '../socket-options.ts';
@@ -52,7 +52,7 @@ export async function openControlServer(deps: ControlServerDeps): Promise<Fastif
 
 function createApp({ sandboxes, authorityCertificate, registry, decisions }: ControlServerDeps): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false, forceCloseConnections: true });
-  app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
+  app.setValidatorCompiler(({ schema }) => messageValidator(schema as Type.TSchema, (message) => new Error(message)));
   app.setErrorHandler<Error>((error, _request, reply) => {
     const body: Static<typeof EgressErrorBody> = { error: { code: 'bad_request', message: error.message } };
     reply.code(400).send(body);
@@ -108,15 +108,4 @@ function createApp({ sandboxes, authorityCertificate, registry, decisions }: Con
 
   app.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
   return app;
-}
-
-/** Returns a validator for Fastify whose errors name the invalid part. */
-function validator(schema: Type.TSchema) {
-  const compiled = Compile(schema);
-  return (value: unknown) => {
-    if (compiled.Check(value)) return { value };
-    const [first] = compiled.Errors(value);
-    const where = first?.instancePath === '' ? 'the message' : first?.instancePath;
-    return { error: new Error(`${where} ${first?.message}`) };
-  };
 }

@@ -13,16 +13,12 @@ import { findLive } from '../instance/live-instance.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, OnStep, RunningInstance } from '../launch/launcher.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
-import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
-import type { EgressGate } from '../network/egress-gate.ts';
-import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
-import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import { type EgressGate, type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
 import type { Runtime } from '../oci/runtime.ts';
-import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
-import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
+import type { ClaimPooled } from './claim-pooled.ts';
 
 /** Launches at a time; more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
@@ -34,9 +30,7 @@ const UNKNOWN = { agentAnswers: false, kernelReady: false };
 export interface InstancesDeps {
   records: InstanceRecords;
   cgroups: Cgroups;
-  processor: ProcessorGroups;
-  meter: InstanceMeter;
-  network: SandboxNetwork;
+  meter: Pick<InstanceMeter, 'trafficOf' | 'useOf'>;
   egress: EgressGate;
   runtime: Runtime;
   kernels: KernelForks;
@@ -44,7 +38,8 @@ export interface InstancesDeps {
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   launcher: Launcher;
-  pool: WarmPool;
+  pool: Pick<WarmPool, 'owns' | 'holdBack'>;
+  claims: ClaimPooled;
   templates: LaunchableVersions;
   log: Logger;
 }
@@ -69,7 +64,7 @@ export class Instances {
   async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal, onStep?: OnStep): Promise<LaunchedInstance> {
     const own = instanceKey(name);
     return this.#actions.run(own, async () => {
-      const { records, kernels, templates, removeInstance } = this.#deps;
+      const { records, kernels, templates, claims, removeInstance } = this.#deps;
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) return { ...this.#describe(key, living), ...UNKNOWN };
@@ -82,9 +77,12 @@ export class Instances {
       // Called before the first kernel is requested, so that the zygote is loaded by then.
       kernels.prepare(template);
       const startedAt = performance.now();
-      const claimed = await this.#claim(name, spec, signal);
+      const claimed = await claims.claim(name, spec, signal, this.#actions);
       onStep?.('claim', performance.now() - startedAt);
-      if (claimed) return claimed;
+      if (claimed) {
+        const { kernelReady } = claimed;
+        return { ...this.#describe(claimed.key, claimed.record), agentAnswers: true, kernelReady };
+      }
       const launched = await this.#launchWhenFree(planForSandbox(name, spec, template), signal, onStep);
       return { ...this.#describe(own, { ...name, ...launched }), ...UNKNOWN };
     });
@@ -234,54 +232,6 @@ export class Instances {
     if (this.#hasSwept) return keys;
     this.#hasSwept = true;
     return new Set([...keys, ...[...cgroups.keys()].filter(isInstanceKey)]);
-  }
-
-  /**
-   * Claims an instance launched ahead. The record makes the claim atomic: if hostd stops before it, the instance is
-   * swept as unclaimed; if it stops after it, the instance is listed as the sandbox's.
-   */
-  async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
-    return this.#deps.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal));
-  }
-
-  async #claimKey(key: InstanceKey, name: InstanceName, spec: LaunchSpec, signal: AbortSignal) {
-    const { records, egress, network: links, kernels, meter, removeInstance } = this.#deps;
-    const pooled = records.read(key);
-    if (pooled?.status !== 'pooled') return undefined;
-    return this.#actions.run(key, async () => {
-      try {
-        const policy = gatedPolicy(spec.network);
-        const address = addressesOfSlot(pooled.slot).sandbox;
-        if (policy) await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
-        const denied = deniedDatagramAddresses(spec.network);
-        if (denied) await links.allowDatagrams(pooled.slot, pooled.init.pid, denied);
-        signal.throwIfAborted();
-        const { network } = spec;
-        const { sandboxId, generation } = name;
-        const usedBefore = meter.read(key, { ...pooled, network });
-        const claim = { status: 'live', sandboxId, generation, network } as const;
-        const record: LiveRecord = { ...pooled, ...claim, ...(usedBefore && { usedBefore }) };
-        records.write(key, record);
-        void this.#raisePriority(key);
-        return { ...this.#describe(key, record), agentAnswers: true, kernelReady: kernels.takeSpare(key) };
-      } catch (error) {
-        await removeInstance(key);
-        throw error;
-      }
-    });
-  }
-
-  /**
-   * Sets the instance's priority after the answer was sent: it takes about 0.1 ms and matters only while processors are
-   * contended.
-   */
-  async #raisePriority(key: InstanceKey): Promise<void> {
-    await setImmediate();
-    try {
-      this.#deps.processor.setPriority(key, 'high');
-    } catch (err) {
-      this.#deps.log.error({ operation: 'set priority', instance: key, outcome: 'failed', err });
-    }
   }
 
   /** Launches an instance as soon as egress can enforce its policy and fewer than `PARALLEL_LAUNCHES` are under way. */

@@ -1,9 +1,8 @@
 import { chownSync, closeSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { addressesOfSlot } from '../addressing/address-plan.ts';
 import type { Slots } from '../addressing/slots.ts';
 import { HostdError } from '../base/hostd-error.ts';
-import { idRangeOfSlot } from '../base/id-range.ts';
+import { type IdRange, idRangeOfSlot } from '../base/id-range.ts';
 import { UndoStack } from '../base/undo-stack.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -11,9 +10,7 @@ import type { InstanceRecords, LiveRecord, PooledRecord } from '../instance/inst
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
-import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
-import { gatedPolicy } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
 import { AGENT_COMMAND, AGENT_COMMAND_WITH_LIBRARIES } from '../oci/oci-config.ts';
@@ -40,6 +37,7 @@ import {
 } from '../storage/root-file-system.ts';
 import { diskIsReleased } from '../teardown/remove-instance.ts';
 import { agentSettings } from './agent-settings.ts';
+import { connectNetwork } from './connect-network.ts';
 import type { LaunchPlan } from './launch-plan.ts';
 
 export interface LauncherDeps {
@@ -75,6 +73,13 @@ export interface LauncherOptions {
 export type OnStep = (step: string, durationMs: number) => void;
 
 type Stepper = <T>(name: string, act: () => T | Promise<T>) => Promise<T>;
+
+/** Where the root of a sandbox is mounted, and whose ids its files have. */
+interface RootOfSandbox {
+  readonly paths: RootPaths;
+  readonly idRange: IdRange;
+  readonly userNamespace: UserNamespace;
+}
 
 /** A launched instance, apart from the sandbox that has it. */
 export type RunningInstance = Omit<PooledRecord, 'status'>;
@@ -112,7 +117,7 @@ export class Launcher {
 
   async #runSteps(plan: LaunchPlan, undo: UndoStack, step: Stepper, signal: AbortSignal): Promise<RunningInstance> {
     const host = this.#host;
-    const { key, template, resources, network } = plan;
+    const { key, template, resources } = plan;
     const paths = rootPaths(host.mountsDir, key);
 
     await step('intent', () => {
@@ -130,27 +135,8 @@ export class Launcher {
     // Awaited only where there are layers.
     using opened =
       template.layers.length > 0 ? await step('layers', () => host.layers.open(digestsOf(template))) : none;
-    await step('root', () => {
-      const lowers = mountLayers(foldersOf(template, opened.layers), idRange, paths);
-      if (template.rootfsDir !== undefined) {
-        mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
-        lowers.push(paths.lowerDir);
-      }
-      mountOverlay(paths, lowers, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
-      mountShared(paths, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
-    });
-    const container: ContainerSpec = {
-      key,
-      bundleDir: host.records.folderOf(key),
-      rootDir: paths.rootDir,
-      diskDir: paths.diskDir,
-      idRange,
-      userNamespacePath: userNamespace.path,
-      resources,
-      command: this.#options.command ?? agentCommand(template),
-      environment: { ...threadLimits(resources), ...template.manifest.env },
-      agentSettings: agentSettings(template),
-    };
+    await step('root', () => this.#mountRoot(plan, opened, { paths, idRange, userNamespace }));
+    const container = this.#containerOf(plan, { paths, idRange, userNamespace });
     await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
       // Pushed first, so that it runs after the group is destroyed and the container's processes are gone.
@@ -166,7 +152,7 @@ export class Launcher {
       host.slots.transfer(slot, key, first);
       return first;
     });
-    await step('network', () => this.#connect(plan, { slot, pid: init.pid }, undo, signal));
+    await step('network', () => connectNetwork(host, plan, { slot, pid: init.pid }, undo, signal));
     // Before the first process starts others, which inherit its time slice.
     if (plan.sandbox === undefined) host.processor.setPriority(key, 'launching');
     await step('start', () => host.runtime.start(container));
@@ -180,6 +166,40 @@ export class Launcher {
       host.records.write(key, recordOf(plan, running));
       return running;
     });
+  }
+
+  /** Mounts the layers, the template, and what all sandboxes share. */
+  #mountRoot(
+    { template, network }: LaunchPlan,
+    { layers }: OpenLayers,
+    { paths, idRange, userNamespace }: RootOfSandbox,
+  ): void {
+    const host = this.#host;
+    const lowers = mountLayers(foldersOf(template, layers), idRange, paths);
+    if (template.rootfsDir !== undefined) {
+      mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
+      lowers.push(paths.lowerDir);
+    }
+    mountOverlay(paths, lowers, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
+    mountShared(paths, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
+  }
+
+  #containerOf(
+    { key, template, resources }: LaunchPlan,
+    { paths, idRange, userNamespace }: RootOfSandbox,
+  ): ContainerSpec {
+    return {
+      key,
+      bundleDir: this.#host.records.folderOf(key),
+      rootDir: paths.rootDir,
+      diskDir: paths.diskDir,
+      idRange,
+      userNamespacePath: userNamespace.path,
+      resources,
+      command: this.#options.command ?? agentCommand(template),
+      environment: { ...threadLimits(resources), ...template.manifest.env },
+      agentSettings: agentSettings(template),
+    };
   }
 
   /** Returns a function that runs a step, reports its duration, and throws if the launch was aborted meanwhile. */
@@ -207,40 +227,6 @@ export class Launcher {
     makeMountPoints(paths, undo);
     const image = await this.#host.diskImages.open(diskBytes, key);
     return mountOwnDisk(image, paths.diskDir);
-  }
-
-  async #connect(
-    plan: LaunchPlan,
-    { slot, pid }: { slot: number; pid: number },
-    undo: UndoStack,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { network, egress } = this.#host;
-    undo.push('link', () => network.disconnect(slot));
-    switch (plan.network) {
-      case 'none':
-        return network.isolate(pid);
-      case 'open':
-        return network.connect(slot, pid);
-      case 'gated': {
-        undo.push('network policy', () => egress.unregister(plan.key));
-        // The policy is in force before the link exists, so no traffic passes without it.
-        await this.#enforcePolicy(plan, slot, signal);
-        network.connectToEgress(slot, pid);
-        const denied = plan.sandbox && deniedDatagramAddresses(plan.sandbox.network);
-        if (denied) await network.allowDatagrams(slot, pid, denied);
-        return;
-      }
-    }
-  }
-
-  /** Has egress enforce the sandbox's policy. Egress refuses everything from an address without a policy. */
-  async #enforcePolicy({ key, sandbox }: LaunchPlan, slot: number, signal: AbortSignal): Promise<void> {
-    const { egress } = this.#host;
-    const { sandbox: address } = addressesOfSlot(slot);
-    const policy = sandbox && gatedPolicy(sandbox.network);
-    if (policy) await egress.register(key, { sandboxId: sandbox.sandboxId, policy, address }, signal);
-    else await egress.clearAddress(address, signal);
   }
 
   async #createContainer(container: ContainerSpec, undo: UndoStack): Promise<number> {

@@ -15,6 +15,12 @@ const ttlMs = z.int().min(1).describe('Lifetime from now, in milliseconds.');
 
 /** Adds the tools that create, find and end sandboxes. */
 export function addSandboxTools(tools: Tools): void {
+  addCreateTool(tools);
+  addFindTools(tools);
+  addLifetimeTools(tools);
+}
+
+function addCreateTool(tools: Tools): void {
   const { cloche } = tools;
   tools.add(
     'sandbox_create',
@@ -36,6 +42,10 @@ export function addSandboxTools(tools: Tools): void {
       return { output: { sandbox: infoOf((await cloche.sandboxes.create(body, { signal })).info) } };
     },
   );
+}
+
+function addFindTools(tools: Tools): void {
+  const { cloche } = tools;
   tools.add(
     'sandbox_list',
     {
@@ -65,6 +75,10 @@ export function addSandboxTools(tools: Tools): void {
       return { output: { sandbox: infoOf((await cloche.sandboxes.get(sandboxId, { signal })).info) } };
     },
   );
+}
+
+function addLifetimeTools(tools: Tools): void {
+  const { cloche } = tools;
   tools.add(
     'sandbox_extend',
     {

@@ -3,6 +3,7 @@
  * bytes are forwarded in the buffers that they were read into, which takes 0.5 to 1.3 ms of this process's time per MB
  * instead of 2.1 to 3.5.
  */
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
@@ -48,6 +49,25 @@ export async function sendBody(body: Readable, target: Writable, signal?: AbortS
  */
 export function discardBody(body: Readable | undefined): void {
   if (body instanceof LentBytes) body.destroy();
+}
+
+/** Reads the rest of a client's request, which is dropped. The connection stays open until then. */
+export function finishBody(request: IncomingMessage): void {
+  if (!DirectBody.isReading(request)) closeAfterBody(request);
+  request.resume();
+}
+
+/**
+ * Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been
+ * sent.
+ */
+function closeAfterBody(request: IncomingMessage): void {
+  // A destroyed request has no socket any more.
+  if (request.readableEnded || request.destroyed) return;
+  const { socket } = request;
+  const end = socket.destroySoon.bind(socket);
+  const read = once(request, 'end').catch(() => undefined);
+  socket.destroySoon = () => void read.then(end);
 }
 
 /** Returns each buffer to its lender once the system has taken the bytes. */

@@ -19,6 +19,10 @@ const ARCHIVE_TYPES: Readonly<Record<ArchiveFormat, string>> = {
 };
 
 export function fileRoutes(files: AccessFiles): Route[] {
+  return [...contentRoutes(files), ...archiveRoutes(files), ...lookRoutes(files), ...changeRoutes(files)];
+}
+
+function contentRoutes(files: AccessFiles): Route[] {
   return [
     downloadRoute(operations.readFile, (request) =>
       files.with(request, async (agentFiles, activity) => {
@@ -38,6 +42,11 @@ export function fileRoutes(files: AccessFiles): Route[] {
         return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
       }),
     ),
+  ];
+}
+
+function archiveRoutes(files: AccessFiles): Route[] {
+  return [
     downloadRoute(operations.readArchive, (request) =>
       files.with(request, async (sandboxFiles, activity) => {
         const { path = '/workspace', format = 'tar.gz', user } = request.query;
@@ -57,6 +66,12 @@ export function fileRoutes(files: AccessFiles): Route[] {
         return { json: { file: toEntry(file), ...rest } };
       }),
     ),
+  ];
+}
+
+/** Routes that describe files. */
+function lookRoutes(files: AccessFiles): Route[] {
+  return [
     streamRoute(operations.watchFiles, async (request) => {
       const { path = '/workspace', recursive = false, user } = request.query;
       return toEvents(await files.watch(request, path, { recursive, user }));
@@ -72,6 +87,12 @@ export function fileRoutes(files: AccessFiles): Route[] {
       const { path, user } = request.query;
       return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).stat(path, signal)));
     }),
+  ];
+}
+
+/** Routes that change the tree of files. */
+function changeRoutes(files: AccessFiles): Route[] {
+  return [
     route(operations.makeDirectory, (request) => {
       const { path, user } = request.body;
       return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).makeDirectory(path, signal)));

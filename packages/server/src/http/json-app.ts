@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -8,7 +7,6 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
-import { DirectBody } from '@cloche/node-support';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -20,6 +18,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { finishBody } from '../bytes/byte-transfer.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
 import type { FindHostRouter } from './host-router.ts';
 import { ClientGoneError } from './in-flight.ts';
@@ -210,21 +209,7 @@ function takeRest(request: FastifyRequest, reply: FastifyReply): void {
     return;
   }
   reply.removeHeader('connection');
-  if (!DirectBody.isReading(request.raw)) closeAfterBody(request.raw);
-  request.raw.resume();
-}
-
-/**
- * Node.js closes a connection that is not kept, such as those of a load balancer, as soon as the response has been
- * sent.
- */
-function closeAfterBody(request: IncomingMessage): void {
-  // A destroyed request has no socket any more.
-  if (request.readableEnded || request.destroyed) return;
-  const { socket } = request;
-  const end = socket.destroySoon.bind(socket);
-  const read = once(request, 'end').catch(() => undefined);
-  socket.destroySoon = () => void read.then(end);
+  finishBody(request.raw);
 }
 
 function takeJsonOnly(app: FastifyInstance): void {

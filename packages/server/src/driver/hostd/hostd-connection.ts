@@ -10,6 +10,10 @@ import { CaptureError, LaunchError } from '../runtime-driver.ts';
 const health = Compile(HostdHealth);
 const errorBody = Compile(HostdErrorBody);
 
+/**
+ * Time limit of a request that hostd answers at once. Only launches and stops take longer; hostd bounds its own steps.
+ */
+export const ASK_MS = 10_000;
 /** Connections to hostd. Launches and stops are few and slow: more at once would only queue in the kernel. */
 const CONNECTIONS = 32;
 /** Largest response, a list of instances, uses or versions. Everything else is far smaller. */

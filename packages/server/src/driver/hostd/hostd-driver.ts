@@ -1,4 +1,3 @@
-import { BackOff } from '@cloche/node-support';
 import {
   AGENT_PROTOCOL_VERSION,
   accepts,
@@ -17,22 +16,15 @@ import {
   type MeasuredInstance,
   MeasuredInstanceList,
   type MeasureInstances,
-  type ProvideKernel,
-  type StartedLanguage,
   StoppedInstance,
   TemplateVersionList,
   type TemplateVersionManifest,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { dialer } from '../../agent-client/agent-endpoint.ts';
 import { readText } from '../../agent-client/bounded-body.ts';
-import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
-import { SharedBudget } from '../../agent-client/http/event-budget.ts';
-import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import type { Tracing } from '../../tracing/tracing.ts';
 import {
   type AgentClient,
-  AgentError,
   CaptureError,
   type Instance,
   type InstanceName,
@@ -43,7 +35,9 @@ import {
   type PlaceListing,
   type RuntimeDriver,
 } from '../runtime-driver.ts';
-import { HostdConnection, requireAccepted } from './hostd-connection.ts';
+import { ConnectAgent } from './connect-agent.ts';
+import { ASK_MS, HostdConnection, requireAccepted } from './hostd-connection.ts';
+import { pathOf } from './instance-path.ts';
 import { claimsOf } from './isolation-claims.ts';
 
 const capturedVersion = Compile(CapturedVersion);
@@ -57,39 +51,23 @@ const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
 const madeVersionList = Compile(MadeVersionList);
 
-/**
- * Time limit of a request that hostd answers at once. Only launches and stops take longer; hostd bounds its own steps.
- */
-const ASK_MS = 10_000;
 const STOP_MS = 60_000;
-const PROVIDE_MS = 5_000;
-/** Delay of the first health check after `connect`, so that the caller's first request precedes it. */
-const LOOK_MS = 50;
-/** Shortest time in milliseconds between two reports to hostd that a language is used. */
-const NOTE_AGAIN_MS = 10_000;
 /** Name of this driver's only place. */
 const HERE = 'this host';
 const MAX_METRICS_BYTES = 256 * 1024;
-/** Pauses between health checks of an agent that does not listen yet. */
-const PAUSES = { firstMs: 10, longestMs: 250 };
 
 /** Launches instances through the host daemon on this machine. */
 export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
   #isolation = claimsOf('crun');
   readonly #hostd: HostdConnection;
-  readonly #lineMemory = new ServerLineMemory();
-  readonly #events = new SharedBudget();
-  /** The answers of hostd to launches, by the path of the instance. Each is kept until `connect`. */
-  readonly #launched = new Map<string, { readonly agentAnswers: boolean; readonly kernelReady: boolean }>();
-  readonly #noteAgainAt = new Map<StartedLanguage, number>();
-
-  readonly #tracing: Tracing | undefined;
+  readonly #agents: ConnectAgent;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string, tracing?: Tracing) {
-    this.#tracing = tracing;
     this.#hostd = new HostdConnection(socketPath, tracing);
+    const find = (instance: Instance, signal: AbortSignal) => this.find(instance, signal);
+    this.#agents = new ConnectAgent({ hostd: this.#hostd, find, tracing });
   }
 
   /** Claims for the OCI runtime that hostd reported last. */
@@ -104,48 +82,22 @@ export class HostdDriver implements RuntimeDriver {
     signal: AbortSignal,
     { startsBusy = false }: LaunchHints = {},
   ): Promise<Launched> {
-    const path = instancePath(sandboxId, generation);
+    const path = pathOf({ sandboxId, generation });
     requireAgents(await this.#hostd.peer(signal));
     const query = startsBusy ? '?starts=busy' : '';
     const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec);
     const { agentAnswers, kernelReady, ...instance } = answer;
-    this.#launched.set(path, { agentAnswers, kernelReady });
+    this.#agents.noteLaunched(path, { agentAnswers, kernelReady });
     return { instance: located(instance), agentAnswers };
   }
 
-  async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
-    const path = instancePath(live.sandboxId, live.generation);
-    const fresh = this.#launched.get(path);
-    this.#launched.delete(path);
-    const client = new AgentHttpClient(dialer({ unix: socketPathOf(live) }), {
-      kernelReady: fresh?.kernelReady ?? false,
-      ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
-      noteLanguage: (language) => this.#noteLanguage(language),
-      serverLineMemory: this.#lineMemory,
-      events: this.#events,
-      tracing: this.#tracing,
-      ...(onBroken && { onBroken }),
-    });
-    if (fresh?.agentAnswers) {
-      // The health check opens a connection whose end shows that the agent is gone. It is delayed to let a run go
-      // first.
-      setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
-      return client;
-    }
-    try {
-      await this.#waitForAgent(client, live, signal);
-      // Another server, or an earlier process of this one, may have opened contexts.
-      if (!fresh) await client.learnContexts(signal);
-      return client;
-    } catch (error) {
-      await client.close();
-      throw error;
-    }
+  connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
+    return this.#agents.connect(live, this.#isolation, signal, onBroken);
   }
 
   async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
-    const path = instancePath(sandboxId, generation);
-    this.#launched.delete(path);
+    const path = pathOf({ sandboxId, generation });
+    this.#agents.forget(path);
     return (await this.#hostd.ask(stoppedInstance, 'DELETE', path, AbortSignal.timeout(STOP_MS))).use;
   }
 
@@ -160,32 +112,9 @@ export class HostdDriver implements RuntimeDriver {
     return (await this.#hostd.ask(measuredInstanceList, 'POST', path, bounded(signal), message)).measured;
   }
 
-  async history(
-    { sandboxId, generation }: InstanceName,
-    fromMs: number,
-    signal: AbortSignal,
-  ): Promise<InstanceHistory> {
-    const path = `${instancePath(sandboxId, generation)}/measurements?fromMs=${fromMs}`;
+  async history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory> {
+    const path = `${pathOf(instance)}/measurements?fromMs=${fromMs}`;
     return this.#hostd.ask(instanceHistory, 'GET', path, bounded(signal));
-  }
-
-  /** Asks hostd for a Python kernel. Rejects when hostd has none. */
-  async #provideKernel({ sandboxId, generation }: Instance): Promise<void> {
-    const path = `${instancePath(sandboxId, generation)}/kernels`;
-    const message = { language: 'python' } satisfies ProvideKernel;
-    const response = await this.#hostd.request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
-    await response.body.dump();
-  }
-
-  /** Reports a language to hostd. A failure is ignored: the report only makes later contexts start faster. */
-  #noteLanguage(language: StartedLanguage): void {
-    const now = performance.now();
-    if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
-    this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
-    this.#hostd.request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
-      (response) => response.body.dump(),
-      () => undefined,
-    );
   }
 
   async find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined> {
@@ -218,13 +147,8 @@ export class HostdDriver implements RuntimeDriver {
     return (await this.#hostd.ask(templateVersionList, 'GET', '/template-versions', signal)).templateVersions;
   }
 
-  async capture(
-    { sandboxId, generation }: InstanceName,
-    request: CaptureInstance,
-    signal: AbortSignal,
-  ): Promise<CapturedVersion> {
-    const path = `${instancePath(sandboxId, generation)}/capture`;
-    return this.#hostd.ask(capturedVersion, 'POST', path, signal, request);
+  async capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion> {
+    return this.#hostd.ask(capturedVersion, 'POST', `${pathOf(instance)}/capture`, signal, request);
   }
 
   async deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion> {
@@ -256,29 +180,6 @@ export class HostdDriver implements RuntimeDriver {
   async close(): Promise<void> {
     await this.#hostd.close();
   }
-
-  async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {
-    if (client.isClosed) return;
-    await client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
-  }
-
-  /**
-   * Waits until the agent answers. The socket accepts connections before the agent runs, so usually one request waits
-   * there until the agent answers it.
-   */
-  async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
-    const backOff = new BackOff(PAUSES);
-    for (;;) {
-      try {
-        return await client.checkHealth(signal);
-      } catch (error) {
-        if (!(error instanceof AgentError && error.kind === 'gone')) throw error;
-        if (!(await this.find(live, signal))) throw error;
-        await backOff.pause(signal);
-        signal.throwIfAborted();
-      }
-    }
-  }
 }
 
 /**
@@ -287,13 +188,6 @@ export class HostdDriver implements RuntimeDriver {
  */
 function located(instance: HostdInstance): Instance {
   return { ...instance, place: { unix: instance.agentSocketPath } };
-}
-
-/** Returns the path of the agent's socket. Also reads instances that a server of the previous version has stored. */
-function socketPathOf({ place, ...stored }: Instance & Partial<HostdInstance>): string {
-  const path = place?.unix ?? stored.agentSocketPath;
-  if (typeof path !== 'string') throw new Error(`the instance of ${stored.sandboxId} has no path of its agent`);
-  return path;
 }
 
 function isSame(one: InstanceName, other: InstanceName): boolean {
@@ -309,12 +203,4 @@ function requireAgents({ agentProtocolVersion: theirs = 2 }: { agentProtocolVers
 /** Returns a signal that also aborts when hostd does not answer in time. */
 function bounded(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]);
-}
-
-function pathOf({ sandboxId, generation }: InstanceName): string {
-  return instancePath(sandboxId, generation);
-}
-
-function instancePath(sandboxId: string, generation: number): string {
-  return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;
 }

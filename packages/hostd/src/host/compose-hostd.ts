@@ -1,0 +1,131 @@
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { CacheUse } from '../base/cache-use.ts';
+import { Captures } from '../capture/captures.ts';
+import { VersionRemoval } from '../capture/version-removal.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
+import { ClaimPooled } from '../instances/claim-pooled.ts';
+import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
+import { MeasuredInstances } from '../instances/measured-instances.ts';
+import { Launcher } from '../launch/launcher.ts';
+import { Measurements } from '../metering/measurements.ts';
+import { defaultPoolSize } from '../pool/default-pool-size.ts';
+import { Demand } from '../pool/demand.ts';
+import { PoolPlaces } from '../pool/pool-places.ts';
+import { PooledInstances } from '../pool/pooled-instances.ts';
+import { seedDemand } from '../pool/seed-demand.ts';
+import { WarmPool } from '../pool/warm-pool.ts';
+import { CapturedVersions } from '../storage/captured-versions.ts';
+import { LaunchableVersions } from '../storage/launchable-versions.ts';
+import { Templates } from '../storage/templates.ts';
+import { removeInstance } from '../teardown/remove-instance.ts';
+import type { HostdConfig } from './config.ts';
+import type { Host } from './open-host.ts';
+
+export interface HostdOptions {
+  config: HostdConfig;
+  log: Logger;
+  /** Command of the first process of each sandbox; the agent by default. */
+  command?: readonly string[];
+}
+
+/** What hostd does with the parts of its host. */
+export interface HostdParts {
+  instances: Instances;
+  measured: MeasuredInstances;
+  measurements: Measurements;
+  pool: WarmPool;
+  maker: PooledInstances;
+  /** Built and captured versions. */
+  templates: LaunchableVersions;
+  captured: CapturedVersions;
+  captures: Captures;
+  removal: VersionRemoval;
+  cacheUse: CacheUse;
+  /** Notes the demand that is expected without a request. */
+  seedDemand: () => Promise<void>;
+}
+
+/** Composes hostd on a host. Starts nothing. */
+export function composeHostd(host: Host, options: HostdOptions): HostdParts {
+  const { config, log } = options;
+  const { records } = host;
+  const cacheUse = new CacheUse(config.usedDir, log);
+  const built = new Templates(config.templatesDir, (name) => cacheUse.note(name));
+  const captured = new CapturedVersions(join(config.hostdDir, 'versions'), host.layers);
+  const templates = new LaunchableVersions(built, captured);
+  const launcher = makeLauncher(host, options);
+  const remove = (key: InstanceKey) => removeInstance(key, host);
+  const demand = new Demand();
+  const { pool, maker } = composePool(host, { options, templates, launcher, demand, removeInstance: remove });
+  const measurements = new Measurements({
+    keys: () => liveKeys(host),
+    read: (key) => {
+      const record = records.read(key);
+      return record?.status === 'live' ? host.readings.read(key, record) : undefined;
+    },
+    log,
+  });
+  const claims = new ClaimPooled({ ...host, pool, removeInstance: remove, log });
+  const instances = new Instances({ ...host, launcher, pool, claims, templates, removeInstance: remove, log });
+  const captures = new Captures({ ...host, instances, versions: templates, captured, removeInstance: remove, log });
+  const seed = () => seedDemand(demand, templates, config.pool.resources);
+  const emptyPool = async () => {
+    await seed();
+    await pool.refresh();
+  };
+  const removal = new VersionRemoval({ records, captured, emptyPool });
+  const measured = new MeasuredInstances({ ...host, measurements });
+  return {
+    instances,
+    measured,
+    measurements,
+    pool,
+    maker,
+    templates,
+    captured,
+    captures,
+    removal,
+    cacheUse,
+    seedDemand: seed,
+  };
+}
+
+/** Returns the instances that sandboxes have. */
+export function liveKeys({ records }: Pick<Host, 'records'>): InstanceKey[] {
+  return records.keys().filter((key) => records.read(key)?.status === 'live');
+}
+
+interface PoolParts {
+  options: HostdOptions;
+  templates: LaunchableVersions;
+  launcher: Launcher;
+  demand: Demand;
+  removeInstance: (key: InstanceKey) => Promise<void>;
+}
+
+function composePool(host: Host, { options, demand, ...parts }: PoolParts): { pool: WarmPool; maker: PooledInstances } {
+  const { config, log } = options;
+  const { waitingInstanceBytes } = host.runtime;
+  // A configured size is a number of instances, so each instance then takes one place, whatever its memory.
+  const places = new PoolPlaces(config.pool.size === undefined ? waitingInstanceBytes : Number.POSITIVE_INFINITY);
+  const maker = new PooledInstances({ ...host, ...parts, places });
+  const size = config.pool.size ?? defaultPoolSize(waitingInstanceBytes);
+  return { pool: new WarmPool({ size, lanes: launchesAhead(), demand, maker, log }), maker };
+}
+
+/**
+ * Returns how many instances may be launched ahead at a time: one for each processor, at most the limit for requested
+ * launches.
+ */
+function launchesAhead(): number {
+  return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
+}
+
+function makeLauncher(host: Host, { command, log }: HostdOptions): Launcher {
+  return new Launcher(host, {
+    ...(command && { command }),
+    onStep: (step, durationMs) => log.trace({ step, durationMs }),
+  });
+}

@@ -1,0 +1,90 @@
+import {
+  HistoryQuery,
+  HostdErrorBody,
+  Instance,
+  InstanceHistory,
+  InstanceList,
+  InstanceUseList,
+  LaunchedInstance,
+  LaunchQuery,
+  LaunchSpec,
+  MeasuredInstanceList,
+  MeasureInstances,
+  ProvideKernel,
+  StoppedInstance,
+  StopQuery,
+} from '@cloche/protocol';
+import type { FastifyInstance } from 'fastify';
+import type { Instances } from '../instances/instances.ts';
+import type { MeasuredInstances } from '../instances/measured-instances.ts';
+import { closedEarly, InstanceParams, nameOf } from './instance-params.ts';
+
+export interface InstanceRoutesDeps {
+  instances: Instances;
+  noteBusyClaim: () => void;
+}
+
+/** Adds the routes that launch, find and stop instances. */
+export function addInstanceRoutes(app: FastifyInstance, { instances, noteBusyClaim }: InstanceRoutesDeps): void {
+  app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
+    instances: instances.list(),
+  }));
+
+  app.get<{ Params: InstanceParams }>(
+    '/instances/:sandboxId/:generation',
+    { schema: { params: InstanceParams, response: { 200: Instance } } },
+    async ({ params }) => instances.get(nameOf(params)),
+  );
+
+  app.put<{ Params: InstanceParams; Querystring: LaunchQuery; Body: LaunchSpec }>(
+    '/instances/:sandboxId/:generation',
+    {
+      schema: {
+        params: InstanceParams,
+        querystring: LaunchQuery,
+        body: LaunchSpec,
+        response: { 200: LaunchedInstance, default: HostdErrorBody },
+      },
+    },
+    async (request, reply) => {
+      if (request.query.starts === 'busy') noteBusyClaim();
+      return instances.launch(nameOf(request.params), request.body, closedEarly(reply), request.trace?.onStep);
+    },
+  );
+
+  app.post<{ Params: InstanceParams; Body: ProvideKernel }>(
+    '/instances/:sandboxId/:generation/kernels',
+    { schema: { params: InstanceParams, body: ProvideKernel } },
+    async (request, reply) => {
+      await instances.provideKernel(nameOf(request.params));
+      return reply.code(204).send();
+    },
+  );
+
+  app.delete<{ Params: InstanceParams; Querystring: StopQuery }>(
+    '/instances/:sandboxId/:generation',
+    { schema: { params: InstanceParams, querystring: StopQuery, response: { 200: StoppedInstance } } },
+    async (request) => {
+      const { gone, use } = await instances.stop(nameOf(request.params));
+      if (request.query.until === 'gone') await gone;
+      return use ? { use } : {};
+    },
+  );
+}
+
+/** Adds the routes that tell what instances use. */
+export function addMeasurementRoutes(app: FastifyInstance, measured: MeasuredInstances): void {
+  app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await measured.uses() }));
+
+  app.post<{ Body: MeasureInstances }>(
+    '/measurements',
+    { schema: { body: MeasureInstances, response: { 200: MeasuredInstanceList } } },
+    async ({ body }) => ({ measured: await measured.measure(body.instances) }),
+  );
+
+  app.get<{ Params: InstanceParams; Querystring: HistoryQuery }>(
+    '/instances/:sandboxId/:generation/measurements',
+    { schema: { params: InstanceParams, querystring: HistoryQuery, response: { 200: InstanceHistory } } },
+    async ({ params, query }) => measured.history(nameOf(params), Number(query.fromMs ?? 0)),
+  );
+}

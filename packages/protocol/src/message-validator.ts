@@ -1,0 +1,13 @@
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+/** Returns a validator for Fastify. `toError` gets a message that names the first invalid part. */
+export function messageValidator(schema: TSchema, toError: (message: string) => Error) {
+  const compiled = Compile(schema);
+  return (value: unknown): { value: unknown } | { error: Error } => {
+    if (compiled.Check(value)) return { value };
+    const [first] = compiled.Errors(value);
+    const where = first?.instancePath === '' ? 'the message' : first?.instancePath;
+    return { error: toError(`${where} ${first?.message}`) };
+  };
+}
