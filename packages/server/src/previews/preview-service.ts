@@ -4,6 +4,8 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
+import { requireClaim } from '../idempotency/require-claim.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -27,6 +29,7 @@ export interface PreviewOpening {
   readonly params: { readonly sandboxId: SandboxId };
   readonly body: OpenPreviewBody;
   readonly idempotencyRecordId: string | undefined;
+  readonly claimedRecord?: ClaimedRecord | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }
@@ -42,7 +45,7 @@ export class PreviewService {
   /** Opens a preview. `token` gives access to a private preview; the service stores only its hash. @throws AppError */
   async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
     const { access, quotas, previews, clock, ids } = this.#deps;
-    const { credential, params, body, idempotencyRecordId, audit } = opening;
+    const { credential, params, body, idempotencyRecordId, claimedRecord, audit } = opening;
     const sandbox = await access.getLive(credential, params.sandboxId);
     const visibility = body.visibility ?? 'private';
     const token = visibility === 'private' ? newPreviewToken() : undefined;
@@ -60,7 +63,8 @@ export class PreviewService {
       expiresAt: body.ttlMs === undefined ? undefined : createdAt + body.ttlMs,
       idempotencyRecordId,
     };
-    const inserted = await quotas.admit(preview, (tx, requireRoom) => {
+    const inserted = await quotas.admit(preview, async (tx, requireRoom) => {
+      await requireClaim(tx, claimedRecord);
       const room = () => requireRoom({ previews: 1 });
       return previews.insert(preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room, audit }, tx);
     });

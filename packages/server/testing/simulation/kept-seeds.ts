@@ -55,4 +55,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'webhooks',
       fault: 'after an error of the database, a webhook got nothing until the claim on it had expired',
     },
+    {
+      seed: 2_006_020,
+      workload: 'API keys',
+      fault: 'a server that had stood still replaced the key that another one had created for the same request',
+    },
   ];

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type ApiKeyId, type CreateApiKeyBody, type ErrorCode, LIMITS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
-import { openTestDatabase } from '../../../testing/test-database.ts';
+import { DATABASE_KIND, openTestDatabase } from '../../../testing/test-database.ts';
 import { AppError } from '../../base/app-error.ts';
 import { randomIds } from '../../base/id-source.ts';
 import type { Database } from '../../db/database.ts';
 import { Transactions } from '../../db/transactions.ts';
 import { InFlight } from '../../http/in-flight.ts';
+import { type ClaimedRecord, IdempotencyRepository } from '../../idempotency/idempotency-repository.ts';
 import { EventOutbox } from '../../outbox/event-outbox.ts';
 import { OrgRepository } from '../../projects/org-repository.ts';
 import { SqlProjectRepository } from '../../projects/project-repository.ts';
@@ -146,6 +147,30 @@ describe('a new key', () => {
     const lost = await create(caller, {}, 'idem_1');
     const kept = await create(caller, {}, 'idem_1');
     await refuses(authenticator.authenticate(lost.secret), 'unauthorized');
+    await authenticator.authenticate(kept.secret);
+  });
+
+  it('is not replaced by a server that goes on late, after another one has claimed or answered the request', {
+    skip: DATABASE_KIND === 'sqlite' && 'SQLite has one server',
+  }, async () => {
+    const caller = await callerWith();
+    const body: CreateApiKeyBody = { name: 'new', scopes: ['code:run'] };
+    const records = new IdempotencyRepository(db);
+    const scope = { orgId, apiKeyId: caller.apiKeyId, method: 'POST', route: '/v1/api-keys', key: 'once' };
+    const claim = async (server: string) => {
+      const owner = `${server}:claim`;
+      const request = { ...scope, id: 'idem_1', bodyHash: 'same', owner, now, expiresAt: now + DAY_MS };
+      return (await records.claim(request)) ?? assert.fail('it is claimed');
+    };
+    const createBy = (claimedRecord: ClaimedRecord) =>
+      manage.create({ credential: caller, idempotencyRecordId: claimedRecord.id, claimedRecord, signal }, body);
+    const late = await claim('srv_late');
+    // No server has a lease, so the record of the first one can be claimed.
+    const next = await claim('srv_next');
+    const kept = await createBy(next);
+    await refuses(createBy(late), 'unavailable');
+    await records.complete(next.id, 'srv_next:claim', { status: 201, body: '{}' });
+    for (const each of [late, next]) await refuses(createBy(each), 'unavailable');
     await authenticator.authenticate(kept.secret);
   });
 

@@ -13,6 +13,8 @@ import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { ClaimedRecord } from '../../idempotency/idempotency-repository.ts';
+import { requireClaim } from '../../idempotency/require-claim.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import type { Org, OrgRepository } from '../../projects/org-repository.ts';
 import type { ProjectRecord } from '../../projects/project.ts';
@@ -43,6 +45,7 @@ export interface KeyRequest {
   readonly audit?: RequestAudit | undefined;
   readonly credential: Credential;
   readonly idempotencyRecordId: string | undefined;
+  readonly claimedRecord?: ClaimedRecord | undefined;
   /** Signal of the request, which a rotation or a revocation of the calling key does not end. */
   readonly signal: AbortSignal;
 }
@@ -65,9 +68,12 @@ export class ManageApiKeys {
    * Creates a key.
    *
    * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project,
-   * `quota_exceeded`.
+   * `quota_exceeded`, `unavailable` if another attempt of the request has begun.
    */
-  async create({ credential, idempotencyRecordId, audit }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
+  async create(
+    { credential, idempotencyRecordId, claimedRecord, audit }: KeyRequest,
+    body: CreateApiKeyBody,
+  ): Promise<KeyWithSecret> {
     const { keys, transactions, clock, ids } = this.#deps;
     const now = clock.now();
     const wanted = {
@@ -92,6 +98,7 @@ export class ManageApiKeys {
       rotatedFrom: undefined,
     };
     const inserted = await transactions.run(async (tx) => {
+      await requireClaim(tx, claimedRecord);
       const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
       if (result.status === 'inserted') {
         await this.#append(tx, 'api_key.created', apiKey, result.lost);
@@ -141,7 +148,7 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for a key with more than the caller has, `conflict` for a key that does not work.
    */
   async rotate(
-    { credential, idempotencyRecordId, signal, audit }: KeyRequest,
+    { credential, idempotencyRecordId, claimedRecord, signal, audit }: KeyRequest,
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
@@ -163,6 +170,7 @@ export class ManageApiKeys {
       idempotencyRecordId,
     };
     const apiKey = await transactions.run(async (tx) => {
+      await requireClaim(tx, claimedRecord);
       const rotated = await keys.rotate(successor, now + graceMs, tx);
       if (!rotated) throw notWorking(id);
       await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
