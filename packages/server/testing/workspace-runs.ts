@@ -56,6 +56,7 @@ export function newRun(changes: Partial<WorkspaceRunRecord> = {}): WorkspaceRunR
     archive: undefined,
     step: undefined,
     attempt: 1,
+    archiveAttempts: 0,
     sandboxId: undefined,
     outcome: undefined,
     artifactIds: [],

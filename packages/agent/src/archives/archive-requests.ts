@@ -1,6 +1,7 @@
 import { close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { onAbort } from '@cloche/node-support';
 import {
   type AgentUnpacked,
   detectArchive,
@@ -34,39 +35,47 @@ export async function sendArchive(
   await pipeline(archive, response);
 }
 
-/** Unpacks the archive that `openSource` returns into `path`. Creates `path` if it does not exist. */
+/**
+ * Unpacks the archive that `openSource` returns into `path`. Creates `path` if it does not exist. Ends when `signal`
+ * aborts, as `unpack` does.
+ */
 export async function receiveArchive(
   path: FilePath,
   openSource: () => IncomingMessage,
   system: FileSystem,
+  signal: AbortSignal,
 ): Promise<AgentUnpacked> {
   let made: FilePath[] = [];
   try {
     made = makeFolders(path, system);
     const folder = system.realpath(path);
-    const unpacked = await unpackSource(openSource(), folder, system);
+    const source = openSource();
+    // Ends a wait for the rest of the archive.
+    using _ = onAbort(signal, () => source.destroy());
+    const unpacked = await unpackSource(source, folder, system, signal);
     return { file: describeFile(path, system), ...unpacked };
   } catch (error) {
     removeFolders(made, system);
+    signal.throwIfAborted();
     throw error instanceof InvalidArchiveError
       ? new AgentError('bad_archive', error.message)
       : toFileError(error, path);
   }
 }
 
-async function unpackSource(source: IncomingMessage, folder: FilePath, system: FileSystem) {
+async function unpackSource(source: IncomingMessage, folder: FilePath, system: FileSystem, signal: AbortSignal) {
   const first = await firstBytes(source);
   const kind = detectArchive(first);
-  if (kind === 'zip') return unpackZip(source, folder, system);
-  return unpack(readCompressedTarGroups(source, kind), folder, system, LIMITS);
+  if (kind === 'zip') return unpackZip(source, folder, system, signal);
+  return unpack(readCompressedTarGroups(source, kind), folder, system, LIMITS, signal);
 }
 
 /** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
-async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem) {
+async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem, signal: AbortSignal) {
   const fd = openUnnamedFile(folder, system);
   try {
     await receive(source, fd);
-    return await unpack(eachAlone(readZip(fd)), folder, system, LIMITS);
+    return await unpack(eachAlone(readZip(fd)), folder, system, LIMITS, signal);
   } finally {
     // Asynchronous, so that a thread of Node's pool frees the blocks of the file.
     close(fd);

@@ -19,14 +19,15 @@ interface Move {
 /**
  * Moves the entries of `from` into `to`, on the same file system. Files and links replace files and links; folders are
  * merged, and those of `from` stay. Throws `conflict`, before it moves anything, if a folder would replace a file or a
- * file a folder.
+ * file a folder. Moves nothing more once `signal` has aborted, and throws its reason.
  */
-export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
+export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem, signal: AbortSignal): Promise<void> {
   const timeSlice = new TimeSlice();
   const moves: Move[] = [];
   await planMoves(from, to, moves, system, timeSlice);
   for (let at = 0; at < moves.length; at += AT_ONCE) {
     await timeSlice.yieldIfOver();
+    signal.throwIfAborted();
     system.run(() => {
       for (const { source, target, isThere } of moves.slice(at, at + AT_ONCE)) system.rename(source, target, isThere);
     });

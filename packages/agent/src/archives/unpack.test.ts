@@ -25,8 +25,12 @@ async function* bomb(bytesEach: number): AsyncGenerator<readonly ArchiveEntry[],
   }
 }
 
-const into = (groups: AsyncIterable<readonly ArchiveEntry[]>, limits = {}) =>
-  unpack(groups, folder as FilePath, new FileSystem(ROOT_RIGHTS), { maxEntries: 100, maxBytes: 1000, ...limits });
+const into = (
+  groups: AsyncIterable<readonly ArchiveEntry[]>,
+  limits = {},
+  system = new FileSystem(ROOT_RIGHTS),
+  signal = new AbortController().signal,
+) => unpack(groups, folder as FilePath, system, { maxEntries: 100, maxBytes: 1000, ...limits }, signal);
 
 describe('an archive without measure', () => {
   it('is refused by the number of its entries, and nothing of it stays', async () => {
@@ -58,5 +62,37 @@ describe('an archive without measure', () => {
     })();
     await assert.rejects(into(one, { maxBytes: Number.MAX_SAFE_INTEGER }), { code: 'disk_full' });
     assert.deepEqual(readdirSync(folder), []);
+  });
+});
+
+describe('an archive whose unpacking is ended', () => {
+  /** Yields 200 empty files, then calls `last`. */
+  async function* files(last = () => {}): AsyncGenerator<readonly ArchiveEntry[], void> {
+    const empty = { type: 'file', mode: 0o644, mtime: 0, target: '', sizeBytes: 0, bytes: Buffer.alloc(0) } as const;
+    const content = (async function* () {})();
+    yield Array.from({ length: 200 }, (_, index) => ({ ...empty, name: `${index}`, content }));
+    last();
+  }
+
+  it('leaves nothing if nothing was moved into place yet', async () => {
+    const ending = new AbortController();
+    const end = () => ending.abort(new Error('a later attempt'));
+    await assert.rejects(into(files(end), { maxEntries: 500 }, undefined, ending.signal), /a later attempt/);
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
+  it('moves no further entries into place', async () => {
+    const ending = new AbortController();
+    const system = new FileSystem(ROOT_RIGHTS);
+    let moved = 0;
+    const rename = system.rename.bind(system);
+    system.rename = (...move) => {
+      moved += 1;
+      ending.abort(new Error('a later attempt'));
+      rename(...move);
+    };
+    await assert.rejects(into(files(), { maxEntries: 500 }, system, ending.signal), /a later attempt/);
+    assert.equal(readdirSync(folder).length, moved);
+    assert.ok(moved < 200, String(moved));
   });
 });

@@ -38,13 +38,15 @@ const OWNER_BITS = 0o700;
 /**
  * Unpacks groups of entries into `folder`, which must exist. Files replace files; folders are merged. Everything
  * belongs to the user whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then changes
- * nothing.
+ * nothing. Throws the reason of `signal` once it has aborted, and then changes nothing more: entries that were moved
+ * into place before stay.
  */
 export async function unpack(
   groups: AsyncIterable<readonly ArchiveEntry[]>,
   folder: FilePath,
   system: FileSystem,
   limits: UnpackLimits,
+  signal: AbortSignal,
 ): Promise<Unpacked> {
   // Inside `folder`, because `folder` may be a mount point and renames cannot cross file systems.
   const stage = temporaryIn(folder);
@@ -57,11 +59,12 @@ export async function unpack(
     for await (const group of groups) {
       for (let at = 0, entry = group[0]; entry; entry = group[at]) {
         await timeSlice.yieldIfOver();
+        signal.throwIfAborted();
         at += entry.bytes === undefined ? await unpacking.addLarge(entry) : unpacking.addSmall(group, at);
       }
     }
     const closed = unpacking.finish();
-    await mergeTree(stage, folder, system);
+    await mergeTree(stage, folder, system, signal);
     closeFolders(closed, folder, system);
     return unpacking.result;
   } finally {

@@ -10,7 +10,7 @@
  * | `POST /files/directories?path` | → `AgentFile` |
  * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile` of `to` |
  * | `GET /files/archive?path&format` | → the bytes of a `tar`, `tar.gz` or `zip` |
- * | `PUT /files/archive?path` | the bytes of a tar (plain, gzip, zstd) or a zip → `AgentUnpacked` |
+ * | `PUT /files/archive?path&runId&attempt` | the bytes of a tar (plain, gzip, zstd) or a zip → `AgentUnpacked`; `runId` and `attempt` as in `ArchiveAttempt` |
  * | `GET /files/watch?path&recursive` | → a stream of `AgentFileEvent`, one JSON text per line, `ended` last |
  * | `DELETE /files?path&recursive` | → `AgentFile` of the deleted file |
  *
@@ -55,6 +55,18 @@ export const AgentUnpacked = Type.Object(
   { additionalProperties: false },
 );
 export type AgentUnpacked = Omit<Static<typeof AgentUnpacked>, 'file'> & { file: AgentFile };
+
+/**
+ * Which attempt to unpack the archive of a workspace run a request is. The database counts the attempts of a run. A
+ * request ends the earlier attempts that are under way and waits until they have ended; it is refused with `conflict` if
+ * the agent knows a later attempt. Absent in other requests, and in those of earlier releases. Agents of earlier
+ * releases ignore it.
+ */
+export interface ArchiveAttempt {
+  readonly runId: string;
+  /** From 1. */
+  readonly attempt: number;
+}
 
 /** A change of a file. `overflow`: some changes were missed. `ended`: the watched file or directory is gone. */
 export const AgentFileEvent = Type.Union([

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
+import { type Fence, LEASE_MS } from '../base/fence.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import type { SharedClock } from '../db/database-clock.ts';
@@ -12,7 +13,6 @@ import { SCHEMA_VERSION } from '../db/migrate.ts';
 import type { HeldClaims } from '../idempotency/held-claims.ts';
 import type { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 import type { ResultFiles } from '../idempotency/result-files.ts';
-import { type Fence, LEASE_MS } from './fence.ts';
 
 /** Number of renewals in the duration of a lease. */
 const BEATS = 6;

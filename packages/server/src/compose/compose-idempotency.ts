@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
+import { Fence } from '../base/fence.ts';
 import type { IdSource } from '../base/id-source.ts';
-import { Fence } from '../cluster/fence.ts';
 import { ServerLease } from '../cluster/server-lease.ts';
 import type { Database } from '../db/database.ts';
 import { kindOf } from '../db/database-kind.ts';

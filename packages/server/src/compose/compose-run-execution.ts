@@ -7,6 +7,7 @@ import { Loop } from '../base/loop.ts';
 import type { CreateCommand } from '../commands/create-command.ts';
 import type { Database } from '../db/database.ts';
 import { type Notifications, sharedChanges } from '../db/notifications.ts';
+import { openOwnConnection } from '../db/postgres-database.ts';
 import type { Transactions } from '../db/transactions.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
@@ -35,6 +36,8 @@ import type { SandboxCore } from './compose-sandboxes.ts';
 
 const UPKEEP_MS = 3_600_000;
 const RETRY_MS = 10_000;
+/** Longest time for one renewal of the claims. After it, the renewal is repeated on another connection. */
+const RENEWAL_MS = 3_000;
 
 export interface RunRecordsDeps {
   readonly db: Database;
@@ -75,14 +78,15 @@ export interface RunExecution {
   readonly routes: Route[];
   /** Executes queued runs, beginning with those that an earlier process of this server was executing. */
   start(): Promise<void>;
-  /** Stops executing runs on this server. The commands continue in their sandboxes. */
+  /** Stops executing runs on this server. The commands continue in their sandboxes. Call it before `db` is closed. */
   stop(): Promise<void>;
 }
 
 export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDeps): RunExecution {
   const { db, transactions, runs, runLog, runAccess, clock, log, settings } = deps;
   const shared = { ...core, ...deps };
-  const queue = new RunQueue(shared);
+  const own = openOwnConnection(db, RENEWAL_MS);
+  const queue = new RunQueue({ ...shared, renewalDb: own.db });
   const executeRun = new ExecuteRun({
     ...shared,
     launchSandbox: new LaunchSandboxOfRun({ ...shared, claims: queue.claims }),
@@ -112,6 +116,7 @@ export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDe
     },
     async stop() {
       await Promise.all([dispatchRuns.stop(), upkeepLoop?.stop()]);
+      await own.close();
     },
   };
 }

@@ -13,22 +13,23 @@ interface ClaimedTables {
  * over, or when the server of a killed process starts again.
  */
 export class ClaimedRows {
+  /** Duration of a claim without renewal. */
+  readonly claimMs: number;
   readonly #db: Kysely<ClaimedTables>;
   readonly #table: ClaimedTable;
-  readonly #claimMs: number;
 
   constructor(db: Database, table: ClaimedTable, claimMs: number) {
     // Sound: every table of `ClaimedTable` has these columns.
     this.#db = db as unknown as Kysely<ClaimedTables>;
     this.#table = table;
-    this.#claimMs = claimMs;
+    this.claimMs = claimMs;
   }
 
   /** Claims a row that no other process has claimed. `claim` is the id of the server, a colon, and a random text. */
   async acquire(id: string, claim: string, now: number): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable(this.#table)
-      .set({ claimed_by: claim, claimed_until: now + this.#claimMs })
+      .set({ claimed_by: claim, claimed_until: now + this.claimMs })
       .where('id', '=', id)
       .where((eb) => eb.or([eb('claimed_by', 'is', null), eb('claimed_until', '<=', now)]))
       .executeTakeFirst();
@@ -43,7 +44,7 @@ export class ClaimedRows {
     const db = (tx?.db as unknown as Kysely<ClaimedTables> | undefined) ?? this.#db;
     const { numUpdatedRows } = await db
       .updateTable(this.#table)
-      .set({ claimed_until: now + this.#claimMs })
+      .set({ claimed_until: now + this.claimMs })
       .where('id', '=', id)
       .where('claimed_by', '=', claim)
       .executeTakeFirst();

@@ -25,6 +25,7 @@ import { serverSchemas } from './migrations/025-server-schemas-expand.ts';
 import { replayParts } from './migrations/026-replay-parts-expand.ts';
 import { contentRemovals } from './migrations/027-content-removals-expand.ts';
 import { failureKinds } from './migrations/028-failure-kinds-expand.ts';
+import { archiveAttempts } from './migrations/029-archive-attempts-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -57,6 +58,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '026-replay-parts-expand': replayParts,
   '027-content-removals-expand': contentRemovals,
   '028-failure-kinds-expand': failureKinds,
+  '029-archive-attempts-expand': archiveAttempts,
 };
 
 /** The newest migration of this version. */

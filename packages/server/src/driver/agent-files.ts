@@ -1,6 +1,13 @@
 import type { Readable } from 'node:stream';
 import type { ArchiveFormat } from '@cloche/contract';
-import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
+import type {
+  AgentFile,
+  AgentFileErrorCode,
+  AgentFileEvent,
+  AgentUnpacked,
+  ArchiveAttempt,
+  FileUser,
+} from '@cloche/protocol';
 import type { ResultMemory } from '../base/result-memory.ts';
 
 /** The files of one instance, accessed through its agent. Paths are in the form in which clients write them. */
@@ -31,8 +38,11 @@ export interface AgentFiles {
    * before the end of the body.
    */
   archive(path: string, format: ArchiveFormat, signal: AbortSignal): Promise<Readable>;
-  /** Unpacks a tar or a zip into a directory, completely or not at all. */
-  unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked>;
+  /**
+   * Unpacks a tar or a zip into a directory, completely or not at all. With `source.attempt`, the agent refuses it with
+   * `conflict` after a later attempt, and ends it when a later one begins.
+   */
+  unarchive(path: string, source: ArchiveSource, signal: AbortSignal): Promise<AgentUnpacked>;
   /**
    * Resolves when the watch has begun. `ended` is the last event. Leaving the iteration or aborting the signal ends the
    * watch.
@@ -85,6 +95,11 @@ export interface FileSource {
   readonly sizeBytes?: number | undefined;
   /** Opens the source. Called at most once, when the agent asks for the bytes. */
   open(): Readable;
+}
+
+export interface ArchiveSource extends FileSource {
+  /** Which attempt this is, for the archive of a workspace run. */
+  readonly attempt?: ArchiveAttempt;
 }
 
 /** The agent refused a request because of the file or the arguments. The message is for the client. */

@@ -34,20 +34,12 @@ export function writeBalancerConfig(options: BalancerOptions): string {
  * a request only if it reached no server. Each server has its turn, except for requests that stay together
  * (`AFFINITY_RULES`). Servers check everything else themselves, so limits and times here are beyond theirs.
  */
-export function balancerConfig({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string {
-  const shared = runPaths(runDir);
-  const pool = (
-    name: string,
-    socketOf: (paths: ReturnType<typeof runPaths>) => string,
-    balance: readonly string[] = ['balance roundrobin'],
-  ) => [
-    `backend ${name}`,
-    ...balance.map(indented),
-    ...serverNames(servers).map(
-      (server) => `  server ${server} unix@${socketOf(runPaths(runDir, server))} track health/${server}`,
-    ),
-  ];
-  return `${[
+export function balancerConfig(options: BalancerOptions): string {
+  return `${[...settings(), ...frontends(options), ...backends(options)].join('\n')}\n`;
+}
+
+function settings(): string[] {
+  return [
     'global',
     '  log stdout format raw daemon notice',
     // Fields of a request have up to 16 KiB, cookies of previews included.
@@ -80,6 +72,12 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
         `  http-error status ${status} content-type "application/json; charset=utf-8" lf-string '${UNAVAILABLE}' ` +
         'hdr x-request-id "%[var(txn.id)]" hdr retry-after 1 hdr x-cloche-no-server 1',
     ),
+  ];
+}
+
+function frontends({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string[] {
+  const shared = runPaths(runDir);
+  return [
     'frontend api',
     `  bind ${host.includes(':') ? `[${host}]` : host}:${port}`,
     '  option forwardfor',
@@ -98,23 +96,38 @@ export function balancerConfig({ runDir, servedAt: { host, port }, servers }: Ba
     'frontend secrets',
     `  bind unix@${shared.secretsSocket} mode 660`,
     '  default_backend secrets_servers',
+  ];
+}
+
+function backends({ runDir, servers }: BalancerOptions): string[] {
+  const names = serverNames(servers);
+  const pool = (
+    name: string,
+    socketOf: (paths: ReturnType<typeof runPaths>) => string,
+    balance: readonly string[] = ['balance roundrobin'],
+  ) => [
+    `backend ${name}`,
+    ...balance.map(indented),
+    ...names.map((server) => `  server ${server} unix@${socketOf(runPaths(runDir, server))} track health/${server}`),
+  ];
+  return [
     // Requests in progress stay with a server that is not ready for further ones.
     'backend health',
     '  option httpchk',
     '  http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost',
     '  http-check expect status 200',
     '  default-server check inter 1s fastinter 200ms downinter 200ms fall 2 rise 1',
-    ...serverNames(servers).map((server) => `  server ${server} unix@${runPaths(runDir, server).apiSocket}`),
+    ...names.map((server) => `  server ${server} unix@${runPaths(runDir, server).apiSocket}`),
     ...pool('api_servers', ({ apiSocket }) => apiSocket),
     ...pool('sandbox_servers', ({ apiSocket }) => apiSocket, BY_SANDBOX),
     ...pool('one_server', ({ apiSocket }) => apiSocket, ONE_SERVER),
-    ...serverNames(servers).flatMap((server) => [
+    ...names.flatMap((server) => [
       `backend server_${server}`,
       `  server ${server} unix@${runPaths(runDir, server).apiSocket} track health/${server}`,
     ]),
     ...pool('operator_servers', ({ operatorSocket }) => operatorSocket),
     ...pool('secrets_servers', ({ secretsSocket }) => secretsSocket),
-  ].join('\n')}\n`;
+  ];
 }
 
 function indented(line: string): string {

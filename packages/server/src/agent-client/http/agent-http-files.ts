@@ -4,6 +4,7 @@ import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
 import { discardBody, sendBody } from '../../bytes/byte-transfer.ts';
 import type {
   AgentFiles,
+  ArchiveSource,
   FileContent,
   FileSource,
   FileTransfer,
@@ -56,8 +57,9 @@ export class AgentHttpFiles implements AgentFiles {
     return this.#upload(this.#contentPath(path, mode), source, headers, signal, parseFile);
   }
 
-  async unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked> {
-    return this.#upload(`/files/archive?${this.#query({ path })}`, source, {}, signal, parseUnpacked);
+  async unarchive(path: string, source: ArchiveSource, signal: AbortSignal): Promise<AgentUnpacked> {
+    const query = this.#query({ path, ...source.attempt });
+    return this.#upload(`/files/archive?${query}`, source, {}, signal, parseUnpacked);
   }
 
   async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {

@@ -21,6 +21,8 @@ export interface WorkspaceRunTable {
   /** Number of the sandbox that is created for the run, from 1. Only a host without capacity raises it. */
   attempt: number;
   sandbox_id: string | null;
+  /** Number of attempts to unpack the archive. It only grows, so that the agent can order the attempts. */
+  archive_attempts: number;
   /** JSON of how the command ended, before the run takes its last status. */
   outcome: string | null;
   /** JSON array. */

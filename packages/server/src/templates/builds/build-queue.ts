@@ -73,8 +73,9 @@ export class BuildQueue {
   async #begin(found: BuildRecord): Promise<void> {
     const { claims, serverId, ids, clock } = this.#deps;
     const claim = `${serverId}:${ids.next('clm_')}`;
+    const claimedAt = performance.now();
     if (!(await claims.acquire(found.id, claim, clock.now()))) return;
-    const building = this.#build(found.id, claim).finally(() => {
+    const building = this.#build(found.id, claim, claimedAt).finally(() => {
       this.#running.delete(found.id);
       this.wake();
     });
@@ -82,12 +83,12 @@ export class BuildQueue {
   }
 
   /** After an unexpected error the claim is kept, so that the build is retried only when the claim has expired. */
-  async #build(id: TemplateBuildId, claim: string): Promise<void> {
+  async #build(id: TemplateBuildId, claim: string, claimedAt: number): Promise<void> {
     const { builds, runBuild, claims, log } = this.#deps;
     const { signal } = this.#stop;
     try {
       const build = await builds.findById(id);
-      if (build) await runBuild.run(build, claim, signal);
+      if (build) await runBuild.run(build, claim, claimedAt, signal);
       await claims.release(id, claim);
     } catch (error) {
       if (!signal.aborted) log.warn({ err: error, buildId: id }, 'a build will be taken up again');

@@ -1,5 +1,5 @@
 import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
-import { Deadline, pause } from '@cloche/node-support';
+import { Deadline } from '@cloche/node-support';
 import type { CapturedManifest, CapturedVersion } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Changes } from '../../base/changes.ts';
@@ -18,12 +18,11 @@ import { BuildEndedError, BuildProgress } from './build-progress.ts';
 import type { BuildRepository } from './build-repository.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
 import type { EndBuild } from './end-build.ts';
+import { holdBuild } from './hold-build.ts';
 import { NotLaunchedError, type RunSteps, resultOf, type StepsRun, VersionLostError, withImage } from './run-steps.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
 import { type BuildRecord, isFinished } from './template-build.ts';
 
-/** Interval at which the builder checks whether it still holds the claim to its build. */
-const LOOK_MS = 1_000;
 /** Most attempts that follow a fault of the service. */
 const MOST_FAILURES = 3;
 const RETRY_MS = 2_000;
@@ -60,8 +59,10 @@ export class RunBuild {
    * Resolves when the build has ended and its sandbox is destroyed, or when the build has to wait. Rejects when
    * `stopped` aborts, or when the host does not answer. The caller must then keep the claim, so that the build is
    * retried later.
+   *
+   * @param claimedAt when the claim was sent, by `performance.now()`
    */
-  async run(build: BuildRecord, claim: string, stopped: AbortSignal): Promise<void> {
+  async run(build: BuildRecord, claim: string, claimedAt: number, stopped: AbortSignal): Promise<void> {
     const { buildSandbox } = this.#deps;
     // An earlier process may have left a sandbox behind.
     await buildSandbox.destroy(build);
@@ -70,7 +71,7 @@ export class RunBuild {
     if (!begun) return;
     const progress = new BuildProgress(this.#deps.builds, begun, claim);
     try {
-      await this.#runInTime(progress, claim, stopped);
+      await this.#runInTime(progress, claimedAt, stopped);
     } finally {
       await buildSandbox.destroy(progress.build);
     }
@@ -86,13 +87,14 @@ export class RunBuild {
     });
   }
 
-  async #runInTime(progress: BuildProgress, claim: string, stopped: AbortSignal): Promise<void> {
+  async #runInTime(progress: BuildProgress, claimedAt: number, stopped: AbortSignal): Promise<void> {
     const { buildLog, clock } = this.#deps;
+    const { claim } = progress;
     const { id, startedAt = clock.now() } = progress.build;
     using deadline = new Deadline(startedAt + LIMITS.templateBuildMs - clock.now(), stopped);
     await using output = new BuildOutput(buildLog, id);
     const ended = new AbortController();
-    const watching = this.#watch(id, claim, deadline, ended.signal);
+    const watching = holdBuild(this.#deps, { id, claim, claimedAt }, deadline, ended.signal);
     try {
       const version = await this.#make(progress, output, deadline.signal);
       await output.flush();
@@ -107,27 +109,6 @@ export class RunBuild {
     } finally {
       ended.abort();
       await watching;
-    }
-  }
-
-  /**
-   * Prolongs the claim while the build runs. Cancels `deadline` if another process holds the claim, or if the build has
-   * ended.
-   */
-  async #watch(id: TemplateBuildId, claim: string, deadline: Deadline, ended: AbortSignal): Promise<void> {
-    const { claims, builds, changes, clock, log } = this.#deps;
-    using watch = changes.watch(id);
-    while (!ended.aborted) {
-      const changed = watch.next();
-      await Promise.race([pause(LOOK_MS, ended), changed]);
-      if (ended.aborted) return;
-      try {
-        const build = await builds.findById(id);
-        const isOwn = await claims.renew(id, claim, clock.now());
-        if (!isOwn || !build || isFinished(build)) deadline.end('canceled');
-      } catch (error) {
-        log.warn({ err: error, buildId: id }, 'the claim of a build was not prolonged');
-      }
     }
   }
 

@@ -86,6 +86,7 @@ export class WorkspaceRunService {
       archive: undefined,
       step: undefined,
       attempt: 1,
+      archiveAttempts: 0,
       sandboxId: undefined,
       outcome: undefined,
       artifactIds: [],

@@ -11,7 +11,7 @@ import { digestOf } from '../../../testing/archives.ts';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
 import { newRun, RUN_ID, runRepositoryOf } from '../../../testing/workspace-runs.ts';
 import { LocalStore } from '../../artifacts/store/local-store.ts';
-import { FileError, type FileSource } from '../../driver/agent-files.ts';
+import { type ArchiveSource, FileError } from '../../driver/agent-files.ts';
 import { type ArchiveRecord, ArchiveRepository } from './archive-repository.ts';
 import { RemoveArchives } from './remove-archives.ts';
 import { UnpackArchive } from './unpack-archive.ts';
@@ -155,14 +155,15 @@ it('archives of an organization have a limit for their bytes, which counts uploa
 
 describe('unpacking', () => {
   const { signal } = new AbortController();
+  const ATTEMPT = { runId: RUN_ID, attempt: 2 };
   /** The files of a sandbox whose agent reads the archive whole. */
-  const filesOf = (unarchive: (source: FileSource) => Promise<unknown>) =>
-    ({ unarchive: (_path: string, source: FileSource) => unarchive(source) }) as never;
+  const filesOf = (unarchive: (source: ArchiveSource) => Promise<unknown>) =>
+    ({ unarchive: (_path: string, source: ArchiveSource) => unarchive(source) }) as never;
 
-  it('sends the archive of the run', async () => {
+  it('sends the archive of the run, with the number of the attempt', async () => {
     const { id } = await makeCurrent(await reserve());
-    const sent = filesOf(async (source) => text(source.open()));
-    assert.equal(await new UnpackArchive(archives, store).unpack(RUN_ID, sent, signal), id);
+    const sent = filesOf(async (source) => [await text(source.open()), source.attempt]);
+    assert.deepEqual(await new UnpackArchive(archives, store).unpack(ATTEMPT, sent, signal), [id, ATTEMPT]);
   });
 
   it('breaks off before the end of a damaged archive', async () => {
@@ -172,7 +173,7 @@ describe('unpacking', () => {
     const sent = filesOf(async (source) => {
       for await (const chunk of source.open()) received += chunk;
     });
-    await assert.rejects(new UnpackArchive(archives, store).unpack(RUN_ID, sent, signal), /is damaged/);
+    await assert.rejects(new UnpackArchive(archives, store).unpack(ATTEMPT, sent, signal), /is damaged/);
     assert.equal(received, '');
   });
 
@@ -181,10 +182,10 @@ describe('unpacking', () => {
     const full = filesOf(async () => {
       throw new FileError('disk_full', 'The archive does not fit.');
     });
-    await assert.rejects(unpackArchive.unpack(RUN_ID, full, signal), { code: 'not_found' });
+    await assert.rejects(unpackArchive.unpack(ATTEMPT, full, signal), { code: 'not_found' });
     const { id } = await makeCurrent(await reserve());
-    await assert.rejects(unpackArchive.unpack(RUN_ID, full, signal), { code: 'disk_full' });
+    await assert.rejects(unpackArchive.unpack(ATTEMPT, full, signal), { code: 'disk_full' });
     await store.remove(id);
-    await assert.rejects(unpackArchive.unpack(RUN_ID, full, signal), { code: 'not_found' });
+    await assert.rejects(unpackArchive.unpack(ATTEMPT, full, signal), { code: 'not_found' });
   });
 });

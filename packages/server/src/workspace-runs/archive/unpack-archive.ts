@@ -1,6 +1,6 @@
 import { pipeline, type Readable } from 'node:stream';
 import type { WorkspaceRunId } from '@cloche/contract';
-import type { AgentUnpacked } from '@cloche/protocol';
+import type { AgentUnpacked, ArchiveAttempt } from '@cloche/protocol';
 import { fileError } from '../../agent-client/agent-errors.ts';
 import { type ArtifactStore, ContentMissingError, type NewContent } from '../../artifacts/store/artifact-store.ts';
 import { DigestCheck } from '../../artifacts/store/digest-check.ts';
@@ -11,6 +11,10 @@ import type { ArchiveRepository } from './archive-repository.ts';
 import { rejectUnavailable } from './store-archive.ts';
 
 const WORKSPACE = '/workspace';
+
+export interface RunArchiveAttempt extends ArchiveAttempt {
+  readonly runId: WorkspaceRunId;
+}
 
 /** Unpacks the archives of runs in their sandboxes. */
 export class UnpackArchive {
@@ -25,12 +29,14 @@ export class UnpackArchive {
   /**
    * Unpacks the archive of a run into `/workspace` of its sandbox, with the rights of the sandbox's user. Nothing
    * appears in `/workspace` before the agent has read the whole archive; when this resolves, everything is there. Can
-   * be repeated after a failure until the command is started.
+   * be repeated after a failure until the command is started, as a later attempt.
    *
+   * @param attempt the run, and a number larger than those of its earlier attempts, after which the agent refuses these
    * @param files the files of the run's sandbox
    * @throws AppError `unavailable` if the store does not respond; with any other code, a repetition would fail too
    */
-  async unpack(runId: WorkspaceRunId, files: AgentFiles, signal: AbortSignal): Promise<AgentUnpacked> {
+  async unpack(attempt: RunArchiveAttempt, files: AgentFiles, signal: AbortSignal): Promise<AgentUnpacked> {
+    const { runId } = attempt;
     const archive = await this.#archives.findCurrent(runId);
     if (!archive) throw removed(runId);
     const { id, sha256, sizeBytes } = archive;
@@ -38,7 +44,7 @@ export class UnpackArchive {
     try {
       const source = await this.#open(id, { sha256, sizeBytes }, signal);
       stored = source;
-      return await files.unarchive(WORKSPACE, { sizeBytes, open: () => source }, signal);
+      return await files.unarchive(WORKSPACE, { sizeBytes, open: () => source, attempt }, signal);
     } catch (error) {
       if (error instanceof ContentMissingError) throw removed(runId, error);
       throw error instanceof FileError ? fileError(error, 'archive') : rejectUnavailable(error);

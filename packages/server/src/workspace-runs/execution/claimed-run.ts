@@ -1,5 +1,6 @@
 import type { WorkspaceRunId } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import { Fence } from '../../base/fence.ts';
 import type { RunTransitionName, WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import type { RunChange } from '../record/workspace-run-row.ts';
@@ -13,22 +14,37 @@ export class ClaimLostError extends Error {
   }
 }
 
-/** A run that this server has claimed. Changes are made only while the claim holds. */
-export class ClaimedRun {
+/** A claim to a run. */
+export interface RunClaim {
+  readonly claim: string;
+  /** When the claim was sent to the database, by `performance.now()`. */
+  readonly sentAt: number;
+  /** Duration of the claim without a renewal. */
+  readonly claimMs: number;
+}
+
+/**
+ * A run that this server has claimed. Changes are made only while the claim holds. `stopped` aborts before another
+ * server may adopt the run, even if the database does not answer.
+ */
+export class ClaimedRun implements Disposable {
   readonly #runs: WorkspaceRunRepository;
   readonly #claim: string;
+  readonly #fence: Fence;
   readonly #stopped = new AbortController();
   readonly #canceled = new AbortController();
   /** Aborts when the run is canceled or this server no longer works on it. */
   readonly signal: AbortSignal;
   #record: WorkspaceRunRecord;
 
-  constructor(runs: WorkspaceRunRepository, record: WorkspaceRunRecord, claim: string) {
+  constructor(runs: WorkspaceRunRepository, record: WorkspaceRunRecord, { claim, sentAt, claimMs }: RunClaim) {
     this.#runs = runs;
     this.#record = record;
     this.#claim = claim;
     this.signal = AbortSignal.any([this.#stopped.signal, this.#canceled.signal]);
     if (record.cancelRequestedAt !== undefined) this.cancel();
+    this.#fence = new Fence(() => this.stop(), undefined, claimMs);
+    this.#fence.renewed(sentAt);
   }
 
   get record(): WorkspaceRunRecord {
@@ -61,6 +77,16 @@ export class ClaimedRun {
 
   stop(): void {
     this.#stopped.abort();
+  }
+
+  /** Notes that the claim was renewed. @param sentAt when the renewal was sent, by `performance.now()` */
+  renewed(sentAt: number): void {
+    this.#fence.renewed(sentAt);
+  }
+
+  /** Ends the watch over the claim. Call it when the work has ended. */
+  [Symbol.dispose](): void {
+    this.#fence.stop();
   }
 
   /** @throws ClaimLostError */

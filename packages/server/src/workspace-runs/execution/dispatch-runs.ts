@@ -18,11 +18,8 @@ import type { RunQueue } from './run-queue.ts';
 const LAUNCHES = 8;
 /** Longest time until a change that another server made is noticed. */
 const LOOK_AGAIN_MS = 1000;
-/**
- * If a claim was not renewed for this share of its duration, this server stops its work, before another server can
- * adopt it.
- */
-const STOP_AFTER = 2 / 3;
+/** Time between two renewals of the claims. */
+const RENEW_MS = 1000;
 /** Pauses while no host has room. The end of a sandbox ends a pause. */
 const CAPACITY_PAUSES = { firstMs: 250, longestMs: 15_000 };
 /** Pauses before a run is executed again after an unexpected error. */
@@ -41,7 +38,8 @@ export interface DispatchRunsDeps {
 
 /**
  * Executes workspace runs. Claims queued runs when it is their turn, and adopts runs whose server has died. Notices
- * changes of this server at once, and those of other servers within a second.
+ * changes of this server at once, and those of other servers within a second. Renews its claims in a loop of its own,
+ * because claiming may wait for locks. A run whose claim is not renewed in time is stopped by its `ClaimedRun`.
  */
 export class DispatchRuns {
   readonly #deps: DispatchRunsDeps;
@@ -56,8 +54,8 @@ export class DispatchRuns {
   readonly #full = new Map<ProjectId, OrgId>();
   readonly #capacityPauses = new BackOff(CAPACITY_PAUSES);
   #pausedUntil = 0;
-  #renewedAt = 0;
   #passes: Loop | undefined;
+  #renewals: Loop | undefined;
 
   constructor(deps: DispatchRunsDeps) {
     this.#deps = deps;
@@ -67,8 +65,10 @@ export class DispatchRuns {
 
   /** Begins with the runs that an earlier process of this server was executing. */
   async start(): Promise<void> {
-    await this.#deps.queue.releaseAllOf(this.#deps.serverId);
-    this.#passes = new Loop('workspace runs', (woken) => this.#pass(woken), LOOK_AGAIN_MS, this.#deps.log);
+    const { queue, serverId, log } = this.#deps;
+    await queue.releaseAllOf(serverId);
+    this.#passes = new Loop('workspace runs', (woken) => this.#pass(woken), LOOK_AGAIN_MS, log);
+    this.#renewals = new Loop('claims of workspace runs', () => this.#renew(), RENEW_MS, log);
   }
 
   /** Cancels a run at once if this server works on it; another server notices within a second. */
@@ -83,6 +83,7 @@ export class DispatchRuns {
     const executing = [...this.#executing.values()];
     for (const { run } of executing) run.stop();
     await Promise.all(executing.map(({ done }) => done));
+    await this.#renewals?.stop();
     await this.#deps.queue.release(this.#claim);
   }
 
@@ -103,8 +104,8 @@ export class DispatchRuns {
     const { queue, clock } = this.#deps;
     // Another server may have made room without this one noticing.
     if (!woken) this.#full.clear();
-    await this.#renew();
-    for (const record of await queue.adopt(this.#claim, clock.now())) this.#execute(record);
+    const sentAt = performance.now();
+    for (const record of await queue.adopt(this.#claim, clock.now())) this.#execute(record, sentAt);
     while (this.#launching.size < LAUNCHES && clock.now() >= this.#pausedUntil && !this.#stop.signal.aborted) {
       if (!(await this.#claimNext())) break;
     }
@@ -112,24 +113,22 @@ export class DispatchRuns {
   }
 
   /**
-   * Cancels runs whose cancellation was requested, and stops work on runs that this server no longer has a claim to.
+   * Prolongs the claims. Cancels runs whose cancellation was requested, stops work on runs that this server no longer
+   * has a claim to, and resumes work that was stopped although the claim still holds.
    */
-  async #renew(): Promise<void> {
+  async #renew(): Promise<number> {
     const { queue, clock } = this.#deps;
-    if (clock.now() - this.#renewedAt < LOOK_AGAIN_MS) return;
-    try {
-      const claimed = new Map((await queue.renew(this.#claim, clock.now())).map((record) => [record.id, record]));
-      this.#renewedAt = clock.now();
-      for (const [id, { run }] of this.#executing) {
-        if (!claimed.has(id)) run.stop();
-        else if (claimed.get(id)?.cancelRequestedAt !== undefined) run.cancel();
-      }
-      for (const record of claimed.values()) this.#execute(record);
-    } catch (error) {
-      if (clock.now() - this.#renewedAt > queue.claimMs * STOP_AFTER)
-        for (const { run } of this.#executing.values()) run.stop();
-      throw error;
+    // The answer lacks runs that are claimed after the statement was executed, so only these may be stopped.
+    const earlier = [...this.#executing.values()];
+    const sentAt = performance.now();
+    const claimed = new Map((await queue.renew(this.#claim, clock.now())).map((record) => [record.id, record]));
+    for (const { run } of earlier) {
+      const record = claimed.get(run.record.id);
+      if (!record) run.stop();
+      else if (record.cancelRequestedAt !== undefined) run.cancel();
     }
+    for (const record of claimed.values()) this.#execute(record, sentAt);
+    return RENEW_MS;
   }
 
   /** Claims the run whose turn it is and starts to execute it. Returns false if there is none. */
@@ -137,21 +136,29 @@ export class DispatchRuns {
     const { queue, clock } = this.#deps;
     for (const project of await queue.waiting()) {
       if (this.#full.has(project.projectId)) continue;
+      const sentAt = performance.now();
       const record = await queue.claimFirst(project, this.#claim, clock.now());
       if (record === 'full') this.#full.set(project.projectId, project.orgId);
       else if (record) {
-        this.#launching.add(record.id);
-        this.#execute(record);
+        this.#execute(record, sentAt);
         return true;
       }
     }
     return false;
   }
 
-  #execute(record: WorkspaceRunRecord): void {
-    if (this.#executing.has(record.id)) return;
-    const run = new ClaimedRun(this.#deps.runs, record, this.#claim);
+  /**
+   * Executes a run that this server has claimed; notes the renewal of the claim if it executes the run already.
+   * `sentAt` is when the claim or its renewal was sent.
+   */
+  #execute(record: WorkspaceRunRecord, sentAt: number): void {
+    this.#executing.get(record.id)?.run.renewed(sentAt);
+    if (this.#executing.has(record.id) || this.#stop.signal.aborted) return;
+    const { runs, queue } = this.#deps;
+    if (record.step === 'launching') this.#launching.add(record.id);
+    const run = new ClaimedRun(runs, record, { claim: this.#claim, sentAt, claimMs: queue.claimMs });
     const done = this.#attempt(run).finally(() => {
+      run[Symbol.dispose]();
       this.#executing.delete(record.id);
       this.#launched(record.id);
     });

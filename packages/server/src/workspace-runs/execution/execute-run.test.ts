@@ -21,14 +21,14 @@ const liveSandboxes = async () => (await world.call(operations.listSandboxes)).d
 
 describe('a started workspace run', () => {
   it('unpacks, runs its command, keeps the output and destroys its sandbox', async () => {
-    const unpacked: string[] = [];
-    world.unpack = async (id) => void unpacked.push(id);
+    const unpacked: unknown[] = [];
+    world.unpack = async ({ runId, attempt }) => void unpacked.push(runId, attempt);
     const announced: ResourceEvent[] = [];
     world.outbox.onCommitted((event) => announced.push(event));
     const id = await world.startRun('print one; warn two; print three');
     const run = await world.finished(id);
     assert.deepEqual([run.status, run.exitCode, run.error], ['succeeded', 0, undefined]);
-    assert.deepEqual(unpacked, [id]);
+    assert.deepEqual(unpacked, [id, 1]);
     assert.deepEqual(
       (await world.eventsOf(id)).map(({ seq, type, data }) => [seq, type, typeof data === 'string' ? data : 0]),
       [
@@ -224,16 +224,16 @@ describe('the artifacts of a workspace run', () => {
   it('are at most a thousand; an event says that there were more', async () => {
     write('', ['out/a', 'out/b']);
     const { unpack } = world;
-    world.unpack = async (runId, ...more) => {
+    world.unpack = async (attempt, ...more) => {
       // As a server has written that died before the last two, because a thousand exports take many seconds.
       const log = new SequenceLog(world, { keptBytes: 1_000_000 });
       const data = (index: number) => ({ path: `earlier/${index}`, artifactId: `art_earlier${index}` });
       const earlier = Array.from({ length: LIMITS.workspaceRunArtifacts - 1 }, (_, index) => data(index));
       await log.append(
-        runId,
+        attempt.runId,
         earlier.map((each) => ({ type: 'artifact', data: each })),
       );
-      return unpack(runId, ...more);
+      return unpack(attempt, ...more);
     };
     const id = await world.startRun('exit 0', { artifacts: ['out/*'] });
     const { status, artifactIds } = await world.finished(id);

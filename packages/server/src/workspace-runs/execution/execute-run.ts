@@ -1,8 +1,8 @@
-import type { WorkspaceRunId } from '@cloche/contract';
 import { AppError } from '../../base/app-error.ts';
 import type { AgentFiles } from '../../driver/agent-files.ts';
 import type { AccessFiles } from '../../files/access-files.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
+import type { RunArchiveAttempt } from '../archive/unpack-archive.ts';
 import type { RunOutcome, RunStep } from '../record/workspace-run.ts';
 import type { ClaimedRun } from './claimed-run.ts';
 import type { EndRun } from './end-run.ts';
@@ -12,11 +12,11 @@ import type { RunCommand } from './run-command.ts';
 import { failed, findSandbox, lostWith } from './run-sandbox.ts';
 
 /**
- * Unpacks the stored archive of a run into `/workspace` of its sandbox. Repeated by another server if this one dies.
- * Throws an `AppError` if the archive cannot be unpacked; after `unavailable` it is tried again.
+ * Unpacks the stored archive of a run into `/workspace` of its sandbox. Repeated by another server, as a later attempt,
+ * if this one dies. Throws an `AppError` if the archive cannot be unpacked; after `unavailable` it is tried again.
  */
 export interface UnpackArchive {
-  unpack(runId: WorkspaceRunId, files: AgentFiles, signal: AbortSignal): Promise<unknown>;
+  unpack(attempt: RunArchiveAttempt, files: AgentFiles, signal: AbortSignal): Promise<unknown>;
 }
 
 export interface ExecuteRunDeps {
@@ -97,9 +97,12 @@ export class ExecuteRun {
     try {
       const lost = lostWith(sandbox);
       if (lost || !sandbox) return lost;
-      const { credential, signal, record } = run;
+      const { credential, signal } = run;
+      // Each attempt gets a number of its own, which only the server that holds the claim can get.
+      await run.advance({ archiveAttempts: run.record.archiveAttempts + 1 });
+      const attempt = { runId: run.record.id, attempt: run.record.archiveAttempts };
       await this.#deps.files.with({ credential, params: { sandboxId: sandbox.id }, signal }, (files) =>
-        this.#deps.unpackArchive.unpack(record.id, files, signal),
+        this.#deps.unpackArchive.unpack(attempt, files, signal),
       );
       return undefined;
     } catch (error) {

@@ -18,6 +18,8 @@ export interface WaitingProject {
 
 export interface RunQueueDeps {
   readonly db: Database;
+  /** Connection for the renewals of claims, which other work must not delay. Default: `db`. */
+  readonly renewalDb?: Database;
   readonly quotas: Quotas;
   /** Time until other servers count a server as dead and adopt its runs. Default: `CLAIM_MS`. */
   readonly leaseMs?: number;
@@ -115,7 +117,8 @@ export class RunQueue {
 
   /** Prolongs a claim. Returns all runs that it holds. */
   async renew(claim: string, now: number): Promise<WorkspaceRunRecord[]> {
-    const rows = await this.#deps.db
+    const { db, renewalDb = db } = this.#deps;
+    const rows = await renewalDb
       .updateTable('workspace_runs')
       .set({ claimed_until: now + this.claimMs })
       .where('step', 'is not', null)

@@ -16,6 +16,7 @@ export function toRow(record: WorkspaceRunRecord): Insertable<WorkspaceRunTable>
     metadata: JSON.stringify(record.metadata),
     auto_start: Number(record.autoStart),
     attempt: record.attempt,
+    archive_attempts: record.archiveAttempts,
     artifact_ids: JSON.stringify(record.artifactIds),
     created_at: record.createdAt,
     idempotency_record_id: record.idempotencyRecordId ?? null,
@@ -27,6 +28,7 @@ export type RunChange = Partial<
     WorkspaceRunRecord,
     | 'archive'
     | 'attempt'
+    | 'archiveAttempts'
     | 'sandboxId'
     | 'outcome'
     | 'artifactIds'
@@ -48,6 +50,7 @@ export function toColumns(change: RunChange): Partial<WorkspaceRunTable> {
     ...(change.step === undefined ? {} : { step: change.step }),
     ...(change.step === null ? { claimed_by: null, claimed_until: null } : {}),
     ...(change.attempt === undefined ? {} : { attempt: change.attempt }),
+    ...(change.archiveAttempts === undefined ? {} : { archive_attempts: change.archiveAttempts }),
     ...(change.sandboxId === undefined ? {} : { sandbox_id: change.sandboxId }),
     ...(change.outcome === undefined ? {} : { outcome: JSON.stringify(change.outcome) }),
     ...(change.artifactIds === undefined ? {} : { artifact_ids: JSON.stringify(change.artifactIds) }),
@@ -73,6 +76,7 @@ export function toRecord(row: Selectable<WorkspaceRunTable>): WorkspaceRunRecord
     archive: row.archive === null ? undefined : JSON.parse(row.archive),
     step: row.step ?? undefined,
     attempt: row.attempt,
+    archiveAttempts: row.archive_attempts,
     sandboxId: (row.sandbox_id as SandboxId | null) ?? undefined,
     outcome: row.outcome === null ? undefined : JSON.parse(row.outcome),
     artifactIds: JSON.parse(row.artifact_ids),

@@ -63,6 +63,8 @@ export interface WorkspaceRunRecord {
   /** Number of the sandbox that is created for the run, from 1. */
   readonly attempt: number;
   readonly sandboxId: SandboxId | undefined;
+  /** Number of attempts to unpack the archive, each of which may still be under way. */
+  readonly archiveAttempts: number;
   readonly outcome: RunOutcome | undefined;
   readonly artifactIds: readonly ArtifactId[];
   readonly createdAt: number;

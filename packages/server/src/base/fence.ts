@@ -7,9 +7,10 @@ export const FENCE_MS = fenceMsOf(LEASE_MS);
 const TIMER_MS = 10;
 
 /**
- * Stops this server's work before other servers may count it as dead. The fence closes when the server's lease was not
- * renewed for two thirds of its duration, and opens with the next renewal. It uses a monotonic clock of this process,
- * which continues while the process is stopped.
+ * Stops work of this server before other servers may take it over. The work is held by a lease: that of the server, or
+ * a claim to one row. The fence closes when the lease was not renewed for two thirds of its duration, whether or not
+ * the database answers, and opens with the next renewal. It uses a monotonic clock of this process, which continues
+ * while the process is stopped.
  */
 export class Fence {
   readonly #onClosed: () => void;
@@ -19,14 +20,14 @@ export class Fence {
   #timer: NodeJS.Timeout | undefined;
   #wasTold = false;
 
-  /** @param onClosed ends the work of this server; called once each time that the fence closes */
+  /** @param onClosed ends the work; called once each time that the fence closes */
   constructor(onClosed: () => void, elapsed = () => performance.now(), leaseMs = LEASE_MS) {
     this.#onClosed = onClosed;
     this.#elapsed = elapsed;
     this.#fenceMs = fenceMsOf(leaseMs);
   }
 
-  /** Whether the fence is closed. It counts as open before the first renewal, because the server does not serve yet. */
+  /** Whether the fence is closed. It counts as open before the first renewal, because no work has begun yet. */
   get isClosed(): boolean {
     return this.#renewedAt !== undefined && this.#elapsed() - this.#renewedAt >= this.#fenceMs;
   }
@@ -36,16 +37,20 @@ export class Fence {
     return this.#elapsed();
   }
 
+  /** Notes a renewal that succeeded. Its duration counts from `sentAt`, not from the answer. */
   renewed(sentAt: number): void {
     // After a stop of the process, this answer may arrive before the timer fires.
     this.look();
     this.#renewedAt = Math.max(sentAt, this.#renewedAt ?? sentAt);
     if (!this.isClosed) this.#wasTold = false;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.look(), this.#fenceMs + TIMER_MS).unref();
+    // The answer may come so late that the fence is closed already.
+    this.look();
+    const leftMs = this.#renewedAt + this.#fenceMs - this.#elapsed();
+    this.#timer = setTimeout(() => this.look(), leftMs + TIMER_MS).unref();
   }
 
-  /** Ends the work of this server if the fence has closed. */
+  /** Ends the work if the fence has closed. */
   look(): void {
     if (!this.isClosed || this.#wasTold) return;
     this.#wasTold = true;

@@ -45,6 +45,40 @@ describe('the fence of a server', () => {
     fence.stop();
   });
 
+  it('closes in time after a renewal whose answer came late', ({ mock }) => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    let now = 0;
+    let ended = 0;
+    const fence = new Fence(
+      () => (ended += 1),
+      () => now,
+    );
+    const pass = (ms: number) => {
+      now += ms;
+      mock.timers.tick(ms);
+    };
+    const sentAt = fence.now();
+    pass(FENCE_MS - 1000);
+    fence.renewed(sentAt);
+    pass(1100);
+    assert.equal(ended, 1);
+    fence.stop();
+  });
+
+  it('is closed from the beginning if the first renewal was sent too long ago', () => {
+    let now = 0;
+    let ended = 0;
+    const fence = new Fence(
+      () => (ended += 1),
+      () => now,
+    );
+    const sentAt = fence.now();
+    now += FENCE_MS;
+    fence.renewed(sentAt);
+    assert.deepEqual([fence.isClosed, ended], [true, 1]);
+    fence.stop();
+  });
+
   it('closes by itself', ({ mock }) => {
     mock.timers.enable({ apis: ['setTimeout'] });
     let now = 0;
