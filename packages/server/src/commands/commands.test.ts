@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
+import { lostEnding } from './command.ts';
+import { SqlCommandRepository } from './command-repository.ts';
 
 let world: CommandsWorld;
 let sandboxId: SandboxId;
@@ -97,6 +99,15 @@ describe('a command in the background', () => {
     assert.equal(await statusOf(), 'running');
     await world.until(async () => (await statusOf()) === 'idle');
     assert.equal((await world.getCommand(sandboxId, id)).exitCode, 5);
+  });
+
+  it('keeps the ending that was recorded first', async () => {
+    const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
+    const commands = new SqlCommandRepository(world.db);
+    const record = (await commands.find(sandboxId, id)) ?? assert.fail('no record');
+    const ended = await commands.finish(record, lostEnding(record, 'first', world.clock.now()));
+    assert.deepEqual(await commands.finish(record, lostEnding(record, 'second', world.clock.now())), ended);
+    assert.equal((await world.getCommand(sandboxId, id)).failureReason, 'first');
   });
 
   it('that its agent has lost is failed', async () => {

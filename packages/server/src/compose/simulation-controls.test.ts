@@ -18,9 +18,8 @@ const CONTROLS: readonly {
   { without: 'answer of a revocation', workload: 'API keys', from: 1, violation: /accepted after the answer/ },
   { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
   { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
-  { without: 'first ending of a command', workload: 'commands', from: 41_900, violation: /and then as/ },
   { without: 'owner of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
-  { without: 'owner of an answer', workload: 'code runs', from: 859, violation: /was answered with/ },
+  { without: 'owner of an answer', workload: 'code runs', from: 1_776, violation: /was answered with/ },
   { without: 'generation of a stop', workload: 'code runs', from: 5_039, violation: /live sandbox is stopped/ },
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 221, violation: /executed (twice|again)/ },

@@ -210,6 +210,8 @@ describe('a build', () => {
     await assert.rejects(late ?? Promise.resolve(), { name: 'BuildEndedError' });
     assert.equal(world.driver.launches.length, 1);
     const builds = new BuildRepository(world.db, new Changes());
+    // The second server writes nothing more while the step hangs.
+    await world.until(async () => (await builds.findById(build.id))?.steps[0]?.status === 'running');
     const record = (await builds.findById(build.id)) ?? assert.fail();
     const ofFirst = new BuildProgress(builds, record, 'srv_1:earlier');
     for (const write of [
