@@ -6,7 +6,7 @@ const { parse }: typeof import('acorn') = createRequire(new URL('../packages/ker
 );
 
 export interface FunctionLength {
-  /** Of the function, or of what it is assigned to; empty for a function without one. */
+  /** Name of the function, or of the variable or field that it is assigned to; empty without one. */
   readonly name: string;
   readonly lines: number;
 }

@@ -28,7 +28,7 @@ export class FakeRun {
   }
 }
 
-/** What the statements of a run change, besides the run. */
+/** State besides the run that its statements change. */
 export interface RunScope {
   readonly context: { readonly variables: Map<string, string> };
   readonly ports: FakePorts;

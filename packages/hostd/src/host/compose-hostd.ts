@@ -30,7 +30,7 @@ export interface HostdOptions {
   command?: readonly string[];
 }
 
-/** What hostd does with the parts of its host. */
+/** Actions of hostd on the parts of its host. */
 export interface HostdParts {
   instances: Instances;
   measured: MeasuredInstances;

@@ -69,7 +69,7 @@ export interface Launched {
   readonly agentAnswers: boolean;
 }
 
-/** What the server knows about the use of a sandbox at its launch. A driver may ignore it. */
+/** Facts about the use of a sandbox that the server knows at its launch. A driver may ignore it. */
 export interface LaunchHints {
   /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
   readonly startsBusy?: boolean | undefined;

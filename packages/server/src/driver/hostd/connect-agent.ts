@@ -24,7 +24,7 @@ export interface ConnectAgentDeps {
   readonly tracing: Tracing | undefined;
 }
 
-/** What hostd answered to a launch. */
+/** The answer of hostd to a launch. */
 export interface FreshLaunch {
   readonly agentAnswers: boolean;
   readonly kernelReady: boolean;

@@ -2,7 +2,7 @@ import { AgentError, LaunchError, type RuntimeDriver } from '../../driver/runtim
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { TransitionChange } from '../record/sandbox-repository.ts';
 
-/** What the record of a sandbox says of its failed launch. */
+/** Fields of the record of a sandbox that explain its failed launch. */
 export type LaunchFailure = Pick<TransitionChange, 'failureReason' | 'failureKind'>;
 
 /** Explains the error of a launch. The reason is for the user and reveals nothing about the host. */
