@@ -6,7 +6,10 @@ import { RunConnection } from './run-connection.ts';
 /** Most concurrent runs of one sandbox. */
 const MAX_RUNS = 128;
 
-/** The connections for the runs of one agent, kept for later runs. */
+/**
+ * The connections for the runs of one agent, kept for later runs. A call over such a connection takes 0.02 ms; a request
+ * of HTTP takes 0.10 ms (docs/performance/hot-run.md).
+ */
 export class RunConnections {
   readonly #dial: () => Socket;
   readonly #all = new Set<RunConnection>();
