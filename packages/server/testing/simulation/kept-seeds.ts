@@ -60,4 +60,9 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly workload: Wo
       workload: 'API keys',
       fault: 'a server that had stood still replaced the key that another one had created for the same request',
     },
+    {
+      seed: 4_000_383,
+      workload: 'template builds',
+      fault: 'a server that had stood still after its claim destroyed the sandbox of the server that had the build now',
+    },
   ];

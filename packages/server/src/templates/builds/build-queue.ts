@@ -87,7 +87,7 @@ export class BuildQueue {
     const { builds, runBuild, claims, log } = this.#deps;
     const { signal } = this.#stop;
     try {
-      const build = await builds.findById(id);
+      const build = await builds.findClaimed(id, claim);
       if (build) await runBuild.run(build, claim, claimedAt, signal);
       await claims.release(id, claim);
     } catch (error) {

@@ -77,6 +77,16 @@ export class BuildRepository {
     return row && toBuildRecord(row);
   }
 
+  /**
+   * Returns a build while `claim` holds it; undefined if another process has claimed it. Launches that the record counts
+   * were thus begun before the claim, or under it.
+   */
+  async findClaimed(id: TemplateBuildId, claim: string): Promise<BuildRecord | undefined> {
+    const query = this.#db.selectFrom('template_builds').select(BUILD_COLUMNS).where('id', '=', id);
+    const row = await query.where('claimed_by', '=', claim).executeTakeFirst();
+    return row && toBuildRecord(row);
+  }
+
   async findByIdempotencyRecord(recordId: string, { db }: Transaction): Promise<BuildRecord | undefined> {
     const query = db.selectFrom('template_builds').select(BUILD_COLUMNS).where('idempotency_record_id', '=', recordId);
     const row = await query.executeTakeFirst();
@@ -156,9 +166,9 @@ export class BuildRepository {
     return Number(builds);
   }
 
-  /** Marks a build as running. Returns undefined if it has ended. */
-  begin({ id, startedAt }: BuildRecord, now: number, tx: Transaction): Promise<BuildRecord | undefined> {
-    return this.#set(id, { status: 'running', started_at: startedAt ?? now }, tx);
+  /** Marks a build as running. Returns undefined if it has ended, or is no longer claimed by `claim`. */
+  begin({ id, startedAt }: BuildRecord, claim: string, now: number, tx: Transaction): Promise<BuildRecord | undefined> {
+    return this.#set(id, { status: 'running', started_at: startedAt ?? now }, tx, claim);
   }
 
   /**
@@ -182,13 +192,22 @@ export class BuildRepository {
     return this.#set(id, change, undefined, claim);
   }
 
-  /** Makes a build wait after a fault of the service. Returns undefined if it has ended. */
-  postpone({ id, failures }: BuildRecord, until: number): Promise<BuildRecord | undefined> {
-    return this.#set(id, { next_attempt_at: until, failures: failures + 1 });
+  /**
+   * Makes a build wait after a fault of the service. Returns undefined if it has ended, or is no longer claimed by
+   * `claim`.
+   */
+  postpone({ id, failures }: BuildRecord, claim: string, until: number): Promise<BuildRecord | undefined> {
+    return this.#set(id, { next_attempt_at: until, failures: failures + 1 }, undefined, claim);
   }
 
-  /** Ends a build. Returns undefined if it has ended already. */
-  async end(id: TemplateBuildId, ending: BuildEnding, now: number, tx: Transaction): Promise<BuildRecord | undefined> {
+  /** Ends a build. Returns undefined if it has ended already, or `claim` is given and no longer holds it. */
+  async end(
+    id: TemplateBuildId,
+    ending: BuildEnding,
+    now: number,
+    tx: Transaction,
+    claim?: string,
+  ): Promise<BuildRecord | undefined> {
     const ended = await this.#set(
       id,
       {
@@ -199,6 +218,7 @@ export class BuildRepository {
         ...(ending.status === 'failed' ? { error: JSON.stringify(ending.error) } : {}),
       },
       tx,
+      claim,
     );
     tx.afterCommit(() => this.#changes.notify(id));
     return ended;

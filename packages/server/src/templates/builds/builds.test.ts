@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations, type SandboxId, type TemplateBuild } from '@cloche/contract';
+import type { KyselyPlugin, PluginTransformQueryArgs, PluginTransformResultArgs } from 'kysely';
 import { ORG, openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
 import { Changes } from '../../base/changes.ts';
@@ -10,9 +11,10 @@ import { BuildProgress } from './build-progress.ts';
 import { BuildRepository } from './build-repository.ts';
 
 /** Starts what a second server of the same database builds with. */
-async function startSecondServer(world: SandboxesWorld): Promise<AsyncDisposable> {
+async function startSecondServer(world: SandboxesWorld, db = world.db): Promise<AsyncDisposable> {
   const other = composeTemplates({
     ...world,
+    db,
     sandboxes: world.server.core,
     artifacts: world.artifacts,
     contents: { read: () => Promise.reject(new Error('no content is read')) },
@@ -27,6 +29,29 @@ async function startSecondServer(world: SandboxesWorld): Promise<AsyncDisposable
 /** Lets the second server take a build over. */
 async function takeFromFirst({ db }: SandboxesWorld, { id }: TemplateBuild): Promise<void> {
   await db.updateTable('template_builds').set({ claimed_by: 'srv_2:earlier' }).where('id', '=', id).execute();
+}
+
+/** Holds the answers of the first update that changes a row, and of all statements after it. */
+class HeldAnswers implements KyselyPlugin {
+  readonly #held = Promise.withResolvers<void>();
+  readonly #released = Promise.withResolvers<void>();
+  /** Resolves when the first answer is held. */
+  readonly held = this.#held.promise;
+  readonly release = this.#released.resolve;
+  #isHolding = false;
+
+  transformQuery({ node }: PluginTransformQueryArgs) {
+    return node;
+  }
+
+  async transformResult({ result }: PluginTransformResultArgs) {
+    this.#isHolding ||= Boolean(result.numAffectedRows);
+    if (this.#isHolding) {
+      this.#held.resolve();
+      await this.#released.promise;
+    }
+    return result;
+  }
 }
 
 describe('a build', () => {
@@ -187,6 +212,29 @@ describe('a build', () => {
     assert.equal(await status(), 'running');
     await world.call(operations.cancelTemplateBuild, { params });
     assert.equal((await endOf(world, build)).status, 'canceled');
+  });
+
+  it('keeps its sandbox when a server goes on that had stood still since its claim', async () => {
+    await using world = await openSandboxes();
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
+    const instances = () => world.driver.instances();
+    await world.until(() => instances().length === 1);
+    const [before] = instances();
+    const endClaim = () => world.db.updateTable('template_builds').set({ claimed_by: null }).execute();
+    const answers = new HeldAnswers();
+    await endClaim();
+    {
+      await using _ = await startSecondServer(world, world.db.withPlugin(answers));
+      await answers.held;
+      await endClaim();
+      await world.until(() => instances().some(({ sandboxId }) => sandboxId !== before?.sandboxId));
+      answers.release();
+    }
+    assert.equal(instances().length, 1);
+    const params = { template: build.templateId, buildId: build.id };
+    assert.equal((await world.call(operations.getTemplateBuild, { params })).build.status, 'running');
+    await world.call(operations.cancelTemplateBuild, { params });
+    await world.until(() => instances().length === 0);
   });
 
   it('has one sandbox when a server stood still before it created one, and another took the build over', async () => {

@@ -17,6 +17,15 @@ export interface EndBuildDeps {
   readonly clock: Clock;
 }
 
+export interface EndOptions {
+  /** The claim of the process that ran the build. A client that cancels it has none. */
+  readonly claim?: string;
+  /** Writes in the same transaction, before the event. */
+  readonly alsoWrite?: (tx: Transaction) => Promise<void>;
+  /** The transaction to write in. Default: one of its own. */
+  readonly joined?: Transaction;
+}
+
 /** Ends builds. The first ending wins. */
 export class EndBuild {
   readonly #deps: EndBuildDeps;
@@ -25,20 +34,15 @@ export class EndBuild {
     this.#deps = deps;
   }
 
-  /**
-   * Ends a build. Returns false if it has ended already.
-   *
-   * @param alsoWrite writes in the same transaction, before the event
-   */
+  /** Ends a build. Returns false if it has ended already, or if `claim` is given and no longer holds it. */
   end(
     { id, orgId }: BuildRecord,
     ending: BuildEnding,
-    alsoWrite?: (tx: Transaction) => Promise<void>,
-    joined?: Transaction,
+    { claim, alsoWrite, joined }: EndOptions = {},
   ): Promise<boolean> {
     const { builds, buildLog, transactions, outbox, clock } = this.#deps;
     return transactions.run(async (tx) => {
-      const ended = await builds.end(id, ending, clock.now(), tx);
+      const ended = await builds.end(id, ending, clock.now(), tx, claim);
       if (!ended) return false;
       await alsoWrite?.(tx);
       await buildLog.close(id, noteOf(ending), tx);
@@ -50,9 +54,15 @@ export class EndBuild {
 
   /** Cancels a build and destroys its sandbox. The server that runs the build finds out that it has ended. */
   async cancel(build: BuildRecord, audit?: RequestAudit): Promise<void> {
-    const canceled = await this.end(build, { status: 'canceled' }, async (tx) => {
-      await audit?.append(tx, { id: build.id });
-    });
+    const canceled = await this.end(
+      build,
+      { status: 'canceled' },
+      {
+        alsoWrite: async (tx) => {
+          await audit?.append(tx, { id: build.id });
+        },
+      },
+    );
     if (!canceled) return;
     const now = await this.#deps.builds.findById(build.id);
     if (now) await this.#deps.buildSandbox.destroy(now);

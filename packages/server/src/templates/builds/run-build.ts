@@ -67,7 +67,7 @@ export class RunBuild {
     // An earlier process may have left a sandbox behind.
     await buildSandbox.destroy(build);
     if (isFinished(build)) return;
-    const begun = await this.#begin(build);
+    const begun = await this.#begin(build, claim);
     if (!begun) return;
     const progress = new BuildProgress(this.#deps.builds, begun, claim);
     try {
@@ -78,12 +78,12 @@ export class RunBuild {
   }
 
   /** Marks a build as running, unless the organization has the maximum number of running builds. */
-  #begin(build: BuildRecord): Promise<BuildRecord | undefined> {
+  #begin(build: BuildRecord, claim: string): Promise<BuildRecord | undefined> {
     const { builds, transactions, clock } = this.#deps;
     return transactions.run(async (tx) => {
       const running = await builds.countRunning(tx, build.orgId, build.id);
       if (running >= LIMITS.templateBuildsAtOnce) return undefined;
-      return builds.begin(build, clock.now(), tx);
+      return builds.begin(build, claim, clock.now(), tx);
     });
   }
 
@@ -98,13 +98,10 @@ export class RunBuild {
     try {
       const version = await this.#make(progress, output, deadline.signal);
       await output.flush();
-      await this.#succeed(progress.build, version);
+      await this.#succeed(progress, version);
     } catch (error) {
       stopped.throwIfAborted();
       if (deadline.endedBy === 'canceled' || error instanceof BuildEndedError) return;
-      // A server that takes the build over destroys its sandbox first, which makes the running step fail here. Such a
-      // failure is not recorded.
-      if (!(await this.#deps.claims.renew(id, claim, clock.now()))) return;
       await this.#fail(progress, error, deadline, output);
     } finally {
       ended.abort();
@@ -228,7 +225,7 @@ export class RunBuild {
     return { from, manifest: { languages: [...curated.languages], ...(curated.env && { env: curated.env }) } };
   }
 
-  async #succeed(build: BuildRecord, version: CustomVersionRecord): Promise<void> {
+  async #succeed({ build, claim }: BuildProgress, version: CustomVersionRecord): Promise<void> {
     const { endBuild, templates, quotas } = this.#deps;
     const { orgId } = build;
     await quotas.admit({ orgId }, async (tx, requireRoom) => {
@@ -236,15 +233,17 @@ export class RunBuild {
       await endBuild.end(
         build,
         { status: 'succeeded', templateVersionId: version.id },
-        (joined) => templates.addVersion(version, joined),
-        tx,
+        { claim, alsoWrite: (joined) => templates.addVersion(version, joined), joined: tx },
       );
     });
   }
 
-  /** Records a failure. After a fault of the service, the build is retried a few times instead. */
+  /**
+   * Records a failure. After a fault of the service, the build is retried a few times instead. A failure is not recorded
+   * without the claim: a server that takes the build over destroys its sandbox, which makes the running step fail here.
+   */
   async #fail(progress: BuildProgress, error: unknown, deadline: Deadline, output: BuildOutput): Promise<void> {
-    const { build } = progress;
+    const { build, claim } = progress;
     const { builds, endBuild, clock, log } = this.#deps;
     const known = explain(error);
     const waited = known?.code === 'no_capacity';
@@ -252,12 +251,13 @@ export class RunBuild {
     if (known) return this.#failWith(progress, known.failure, output);
     log.warn({ err: error, buildId: build.id }, 'a build was interrupted');
     if (build.failures < MOST_FAILURES) {
-      await builds.postpone(build, clock.now() + RETRY_MS);
+      await builds.postpone(build, claim, clock.now() + RETRY_MS);
       return;
     }
     const isLaunch = error instanceof NotLaunchedError;
     const message = isLaunch ? error.message : 'The service failed several times. Build again.';
-    await endBuild.end(build, { status: 'failed', error: { code: isLaunch ? 'not_launched' : 'internal', message } });
+    const failure = { code: isLaunch ? ('not_launched' as const) : ('internal' as const), message };
+    await endBuild.end(build, { status: 'failed', error: failure }, { claim });
   }
 
   async #failWith(
@@ -270,7 +270,7 @@ export class RunBuild {
       index + 1 === error.step ? { ...step, status: 'failed' as const } : step,
     );
     await this.#deps.builds.update(build.id, claim, { steps });
-    await this.#deps.endBuild.end(build, { status: 'failed', error });
+    await this.#deps.endBuild.end(build, { status: 'failed', error }, { claim });
   }
 }
 
