@@ -141,8 +141,6 @@ export async function testService(
     servers === 1 ? ['server'] : Array.from({ length: servers }, (_, index): ProcessName => `server-${index + 1}`);
   const processesOf = (part: ProcessName) => (part === 'server' ? all : [part]);
   const close = async () => {
-    const needed: ProcessName[] = servers === 1 ? ['hostd', 'server'] : ['hostd', 'server-1', 'balancer'];
-    for (const part of needed) if (installation.pid(part) === undefined) await installation.restart(part);
     await installation.stop({ destroyAll: true });
     for (const folder of [dataDir, installation.runDir]) rmSync(folder, { recursive: true, force: true });
   };

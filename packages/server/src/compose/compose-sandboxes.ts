@@ -259,7 +259,11 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     async destroyAll(announce) {
       const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
       for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);
-      await Promise.all(all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')));
+      const ended = await Promise.allSettled(
+        all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')),
+      );
+      const refused = ended.find((each) => each.status === 'rejected');
+      if (refused) throw refused.reason;
       return all.length;
     },
     async check(signal) {

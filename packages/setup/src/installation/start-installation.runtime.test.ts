@@ -134,6 +134,19 @@ describe('startInstallation', () => {
     assert.equal(installation.pid('server'), undefined);
   });
 
+  it('destroys all sandboxes on request, also after hostd and the server have died', async () => {
+    const installation = await start({ supervise: false });
+    for (const part of ['hostd', 'server'] as const) {
+      installation.kill(part, 'SIGKILL');
+      await eventually(() => installation.pid(part) === undefined, { because: `${part} ends` });
+    }
+    await installation.stop({ destroyAll: true });
+    assert.match(await readFile(installation.logs.server, 'utf8'), /destroyed all sandboxes/);
+    assert.equal(installation.pid('hostd'), undefined);
+    await installation.stop({ destroyAll: true });
+    assert.equal(installation.pid('hostd'), undefined);
+  });
+
   it('leaves no part behind when it is killed itself; the next start takes over the group of the parts', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
     const runDir = join('/run', basename(folder));

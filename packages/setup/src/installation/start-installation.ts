@@ -62,7 +62,11 @@ export type Installation = {
   operator(method: 'GET' | 'POST' | 'PATCH', path: string, message?: unknown): ReturnType<typeof callSocket>;
   /** Number of live instances according to hostd. */
   instanceCount(): Promise<number>;
-  /** Stops server, egress and hostd in this order. Sandboxes keep running unless `destroyAll` is true. Idempotent. */
+  /**
+   * Stops server, egress and hostd in this order. Sandboxes keep running unless `destroyAll` is true. Idempotent.
+   *
+   * @throws Error if a sandbox could not be destroyed; everything is stopped all the same
+   */
   stop(options?: { destroyAll?: boolean }): Promise<void>;
 };
 
@@ -135,6 +139,7 @@ function describe(
 ): Installation {
   const { hostdSocket, operatorSocket } = runPaths(places.runDir);
   const operator: Installation['operator'] = (...operation) => callSocket(operatorSocket, ...operation);
+  let hasStopped = false;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
@@ -159,11 +164,19 @@ function describe(
     },
     stop: async ({ destroyAll = false } = {}) => {
       try {
-        if (destroyAll && parts.get('server').pid !== undefined) await operator('POST', '/destroy-all');
+        if (destroyAll && !hasStopped) await destroyEverySandbox(parts, operator);
       } finally {
+        hasStopped = true;
         await parts.stop();
         await lock.release();
       }
     },
   };
+}
+
+/** Starts hostd and the first server again if they have died, because sandboxes survive them. */
+async function destroyEverySandbox(parts: InstallationParts, operator: Installation['operator']): Promise<void> {
+  for (const name of ['hostd', 'server'] as const) if (parts.get(name).pid === undefined) await parts.get(name).start();
+  const { status, body } = await operator('POST', '/destroy-all');
+  if (status !== 200) throw new Error(`some sandboxes were not destroyed: ${JSON.stringify(body)}`);
 }

@@ -1,16 +1,28 @@
 import { accessSync, constants, readFileSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
+import { connect } from 'node:net';
 import { runPaths } from '@cloche/layout';
 
-const { operatorSocket } = runPaths(process.env.CLOCHE_RUN_DIR ?? '');
+const { hostdSocket, operatorSocket } = runPaths(process.env.CLOCHE_RUN_DIR ?? '');
 let keys = 0;
 
 const answer: RequestListener = (request, response) => {
   if (request.url === '/readyz') return response.end();
   if (request.url === '/self') return response.end(JSON.stringify(describeSelf()));
   if (request.url === '/first-key') return answerFirstKey(response);
+  if (request.url === '/destroy-all') return destroyAll(response);
   response.writeHead(404).end();
 };
+
+/** Succeeds while hostd answers, and prints that. */
+function destroyAll(response: Parameters<RequestListener>[1]) {
+  const hostd = connect(hostdSocket, () => {
+    hostd.destroy();
+    console.log('destroyed all sandboxes');
+    response.end('{"destroyed":0}');
+  });
+  hostd.once('error', () => response.writeHead(503).end('{}'));
+}
 
 function answerFirstKey(response: Parameters<RequestListener>[1]) {
   if (keys++ > 0) return response.writeHead(409).end();

@@ -230,4 +230,15 @@ describe('the reconciler', () => {
     for (const id of ids) assert.equal((await world.get(id)).destroyedReason, 'platform_cleanup');
     assert.deepEqual(world.driver.instances(), []);
   });
+
+  it('ends all others before it says that one sandbox cannot be ended now', async () => {
+    await using world = await openSandboxes();
+    const [stuck, other] = [await world.createReady(), await world.createReady()];
+    world.driver.stuck.add(stuck);
+    await assert.rejects(
+      world.server.destroyAll(async () => undefined),
+      { code: 'unavailable' },
+    );
+    assert.equal((await world.get(other)).status, 'destroyed');
+  });
 });
