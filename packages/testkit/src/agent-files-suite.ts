@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { type AgentFiles, FileError, type FileTransfer } from '@cloche/server/runtime-driver';
+import { type AgentFiles, FileError, type FileSource, type FileTransfer } from '@cloche/server/runtime-driver';
 import { declareContentTests } from './agent-contents-suite.ts';
 import { FilesSession, patience, refused, sourceOf } from './files-session.ts';
 
@@ -175,6 +176,27 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       }
       await refused('bad_archive', () => files.unarchive('odd', sourceOf('no archive'), patience()));
       await refused('not_found', () => files.stat('odd', patience()));
+    });
+
+    it('of the archive of a run are unpacked by its latest attempt alone', async () => {
+      await put('tree/file');
+      const body = await buffer(await files.archive('tree', 'tar', patience()));
+      const unpack = (attempt: number, open: FileSource['open']) =>
+        files.unarchive('to', { open, attempt: { runId: 'wrn_1', attempt } }, patience());
+      const [arriving, reached] = [new PassThrough(), Promise.withResolvers<void>()];
+      arriving.write(body.subarray(0, 1));
+      const slow = unpack(1, () => {
+        reached.resolve();
+        return arriving;
+      });
+      // The agent may close the connection, because the rest of the archive is still to come.
+      const ended = assert.rejects(slow);
+      await reached.promise;
+      assert.equal((await unpack(2, sourceOf(body).open)).entries, 1);
+      await ended;
+      arriving.destroy();
+      await refused('conflict', () => unpack(1, sourceOf(body).open));
+      assert.deepEqual(await names('to'), ['/workspace/to/file']);
     });
   });
 }

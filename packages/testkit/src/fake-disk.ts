@@ -30,6 +30,8 @@ export class FakeDisk {
     [WORKSPACE, { uid: 1000, mode: 0o755 }],
   ]);
   readonly watches = new Set<EventQueue<AgentFileEvent>>();
+  /** The latest attempt to unpack the archive of each workspace run, and how it is ended. */
+  readonly attempts = new Map<string, { readonly attempt: number; readonly end: (reason: Error) => void }>();
   versions = 0;
 
   /** Returns a disk with the same files, which changes on its own. */

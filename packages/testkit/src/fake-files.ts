@@ -2,9 +2,10 @@ import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { onAbort } from '@cloche/node-support';
-import type { AgentFile, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
+import type { AgentFile, AgentFileEvent, AgentUnpacked, ArchiveAttempt, FileUser } from '@cloche/protocol';
 import {
   type AgentFiles,
+  type ArchiveSource,
   type FileContent,
   FileError,
   type FileSource,
@@ -181,9 +182,11 @@ export class FakeFiles implements AgentFiles {
     return Readable.from([Buffer.from(JSON.stringify(contents))]);
   }
 
-  async unarchive(path: string, source: FileSource): Promise<AgentUnpacked> {
+  async unarchive(path: string, source: ArchiveSource): Promise<AgentUnpacked> {
     const at = this.#view.resolve(path);
-    const contents = unpack(await text(source.open()));
+    const superseded = Promise.withResolvers<never>();
+    if (source.attempt) this.#begin(source.attempt, superseded.reject);
+    const contents = unpack(await Promise.race([text(source.open()), superseded.promise]));
     this.#requireAlive();
     this.#view.requireWritable(at, path);
     this.#view.addDirectories(at);
@@ -202,6 +205,15 @@ export class FakeFiles implements AgentFiles {
       });
     }
     return { file: this.#view.describe(at), entries: contents.length, sizeBytes };
+  }
+
+  /** Ends the earlier attempts of a run. Throws `conflict` if a later one is known. */
+  #begin({ runId, attempt }: ArchiveAttempt, end: (reason: Error) => void): void {
+    const earlier = this.#disk.attempts.get(runId);
+    const superseded = new FileError('conflict', 'the archive of the run is unpacked by a later attempt');
+    if (earlier && earlier.attempt > attempt) throw superseded;
+    earlier?.end(superseded);
+    this.#disk.attempts.set(runId, { attempt, end });
   }
 }
 

@@ -166,6 +166,21 @@ describe('unpacking', { skip: needsRoot }, () => {
     assert.equal(readFileSync(inside('there/sub/old'), 'utf8'), 'new');
   });
 
+  it('can be unpacked again over folders that it has closed to writing', async () => {
+    const closed = { flag: '5', mode: 0o555 } as const;
+    const archive = (content: string) =>
+      tarOf(
+        [{ name: 'outer/', ...closed }],
+        [{ name: 'outer/inner/', ...closed }],
+        [{ name: 'outer/inner/file' }, content],
+      );
+    for (const content of ['first', 'second']) {
+      assert.equal((await upload(archive(content))).status, 200, content);
+      assert.equal(readFileSync(inside('outer/inner/file'), 'utf8'), content);
+      for (const folder of ['outer', 'outer/inner']) assert.equal(statSync(inside(folder)).mode & 0o777, 0o555);
+    }
+  });
+
   it('takes the last of several entries of one name, and no set-uid bits', async () => {
     await upload(tarOf([{ name: 'a' }, 'first'], [{ name: 'a', mode: 0o6755 }, 'second']), 'out');
     assert.equal(readFileSync(inside('out/a'), 'utf8'), 'second');

@@ -63,9 +63,12 @@ export async function unpack(
         at += entry.bytes === undefined ? await unpacking.addLarge(entry) : unpacking.addSmall(group, at);
       }
     }
-    const closed = unpacking.finish();
-    await mergeTree(stage, folder, system, signal);
-    closeFolders(closed, folder, system);
+    const closed = reopenFolders(unpacking.finish(), stage, folder, system);
+    try {
+      await mergeTree(stage, folder, system, signal);
+    } finally {
+      closeFolders(closed, folder, system);
+    }
     return unpacking.result;
   } finally {
     await removeOwnTree(stage, system);
@@ -84,7 +87,27 @@ interface ClosedFolder {
   readonly ino: bigint;
 }
 
-/** Sets the final modes of closed folders. Skips folders that existed before; those keep their modes. */
+/**
+ * Opens the folders in place that are closed as in the archive, so that an archive can be unpacked over itself. Returns
+ * `closed` with these in place of the ones in `stage`.
+ */
+function reopenFolders(
+  closed: readonly ClosedFolder[],
+  stage: FilePath,
+  folder: FilePath,
+  system: FileSystem,
+): ClosedFolder[] {
+  const owner = system.lstat(stage).uid;
+  return closed.map((each) => {
+    const at = joined(folder, each.path);
+    const found = system.findLink(at);
+    if (!found?.isDirectory() || found.uid !== owner || Number(found.mode) % 0o1000 !== each.mode) return each;
+    system.chmod(at, each.mode | OWNER_BITS);
+    return { ...each, ino: found.ino };
+  });
+}
+
+/** Sets the modes of closed folders. Skips other folders that existed before; those keep their modes. */
 function closeFolders(closed: readonly ClosedFolder[], folder: FilePath, system: FileSystem): void {
   for (const { path, mode, ino } of closed.toReversed()) {
     const at = joined(folder, path);
