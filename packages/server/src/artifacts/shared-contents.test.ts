@@ -20,6 +20,11 @@ import type { ContentAsides } from './store/artifact-store.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
 
+/** Artifacts that two servers keep and delete, in all, with a few contents. */
+const ROUNDS = 1_000;
+const WORKERS = 5;
+const CONTENTS = 3;
+
 /** A store that waits with its answer whether a content is there, except at first. */
 class HeldStore extends LocalStore {
   readonly asked = Promise.withResolvers<void>();
@@ -161,19 +166,24 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     });
   }
 
-  it('is there as long as one of its artifacts, while both keep and delete it', async () => {
+  it(`is there as long as one of its artifacts, while both keep and delete it ${ROUNDS} times`, async () => {
     const servers = [artifactsOf(first()), artifactsOf(second())];
     const live = new Set<ArtifactRecord>();
+    const rounds = ROUNDS / (servers.length * WORKERS);
+    const work = async ({ contents, keep }: (typeof servers)[number], reader: ArtifactContents, worker: number) => {
+      for (let round = 1; round <= rounds; round += 1) {
+        const record = await keep(`text ${round % CONTENTS}`);
+        assert.equal(await text(await reader.read(record, undefined, signal)), `text ${round % CONTENTS}`);
+        if (round === rounds && worker === 0) live.add(record);
+        else await contents.release(record);
+      }
+    };
+    // The other server reads each artifact, and may be removing the content for its own at this moment.
     await Promise.all(
-      servers.flatMap(({ contents, keep }) =>
-        [0, 1, 2].map(async (worker) => {
-          for (let round = 0; round < 40; round += 1) {
-            const record = await keep(`text ${round % 3}`);
-            if (round === 39 && worker === 0) live.add(record);
-            else await contents.release(record);
-          }
-        }),
-      ),
+      servers.flatMap((server, index) => {
+        const { contents: reader } = servers[1 - index] ?? assert.fail();
+        return Array.from({ length: WORKERS }, (_, worker) => work(server, reader, worker));
+      }),
     );
     const kept = new Set([...live].map(({ sha256 }) => sha256));
     const stored = (await Array.fromAsync(newStore().list())).map(({ name }) => name);
