@@ -8,7 +8,7 @@ const SOCKET = '.s.PGSQL.5432';
 
 /**
  * Forwards connections to a PostgreSQL server. Can stop forwarding without closing them, like a network that loses all
- * packets.
+ * packets, or the packets of one direction.
  */
 export class StallingProxy implements AsyncDisposable {
   /** Folder of the proxy's socket. */
@@ -16,6 +16,7 @@ export class StallingProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #isStalled = false;
+  #losesAnswers = false;
   #target: string;
 
   private constructor(target: string) {
@@ -28,7 +29,7 @@ export class StallingProxy implements AsyncDisposable {
         if (this.#isStalled) socket.pause();
       }
       carry(client, server);
-      carry(server, client);
+      carry(server, client, () => this.#losesAnswers);
       if (this.#isStalled) for (const socket of [client, server]) socket.pause();
     });
   }
@@ -56,6 +57,17 @@ export class StallingProxy implements AsyncDisposable {
     for (const socket of this.#sockets) socket.resume();
   }
 
+  /** Loses what PostgreSQL sends from now on, until the connections are cut. */
+  loseAnswers(): void {
+    this.#losesAnswers = true;
+  }
+
+  /** Closes every connection, and forwards later ones. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#losesAnswers = false;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
@@ -64,6 +76,6 @@ export class StallingProxy implements AsyncDisposable {
 }
 
 /** Not a pipe, which would resume a socket that is to stand still. */
-function carry(from: Socket, to: Socket): void {
-  from.on('data', (chunk) => to.write(chunk)).once('close', () => to.destroy());
+function carry(from: Socket, to: Socket, isLost = () => false): void {
+  from.on('data', (chunk) => isLost() || to.write(chunk)).once('close', () => to.destroy());
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
-import type { Migration } from 'kysely/migration';
+import { type Migration, Migrator } from 'kysely/migration';
 import { DATABASE_KIND, openBeside, openEmptyDatabase } from '../../testing/test-database.ts';
 import type { Database } from './database.ts';
 import { MIGRATIONS, migrate, SCHEMA_VERSION } from './migrate.ts';
@@ -78,6 +78,14 @@ describe('an expanded database', () => {
     assert.deepEqual(await migrate(db), { applied: [], waiting: [], newer: ['900-nicknames-expand'] });
     await addOrg(db, 'org_old');
     assert.equal((await orgsOf(db)).length, 1);
+  });
+
+  it('is refused by a migrator that takes no other schema than its own: the control', async () => {
+    await using db = await openEmptyDatabase();
+    await upgradeSchema(db, LATER);
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
+    const { error } = await migrator.migrateToLatest();
+    assert.match(String(error), /900-nicknames-expand is missing/);
   });
 
   it('is contracted at once if no server lives, and then refused by older servers', async () => {

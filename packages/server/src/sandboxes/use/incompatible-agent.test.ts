@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openSandboxes } from '../../../testing/sandboxes.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 
 describe('a sandbox whose agent speaks a protocol that the server does not', () => {
   it('refuses work with a documented error, and lives on', async () => {
@@ -24,6 +25,18 @@ describe('a sandbox whose agent speaks a protocol that the server does not', () 
     world.driver.incompatible.add(id);
     await assert.rejects(world.run(id, 'cut'), { code: 'unavailable' });
     assert.equal((await world.get(id)).status, 'idle');
+  });
+
+  it('ends if its agent counts as one that misbehaves: the control', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.connect = async () => {
+      throw new AgentError('misbehaved', 'the agent speaks another protocol');
+    };
+    await world.crash();
+    await assert.rejects(world.run(id, 'print x'));
+    await world.until(async () => (await world.get(id)).status === 'failed');
+    assert.equal(world.driver.instances().length, 0);
   });
 
   it('is deleted as any other', async () => {
