@@ -73,7 +73,7 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });
   const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
   const wake = () => buildQueue.wake();
-  const buildService = new BuildService({ ...deps, builds, buildLog, endBuild, findTemplates, changes, wake });
+  const buildService = new BuildService({ ...parts, buildLog, wake });
   const { catalogue } = findTemplates;
   const service = new TemplateService({ ...deps, catalogue, templates, builds, buildService });
   const removeVersions = new RemoveVersions(deps);

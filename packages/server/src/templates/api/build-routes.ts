@@ -5,9 +5,9 @@ import { lastSeen } from '../../http/last-seen.ts';
 import { type Route, route, streamRoute } from '../../http/route.ts';
 import type { BuildLog } from '../builds/build-log.ts';
 import { type BuildRecord, toBuild } from '../builds/template-build.ts';
-import type { CustomTemplateRecord } from '../custom/custom-template.ts';
+import { type CustomTemplateRecord, deleted } from '../custom/custom-template.ts';
 import type { BuildService } from './build-service.ts';
-import { deleted, type TemplateService } from './template-service.ts';
+import type { TemplateService } from './template-service.ts';
 
 const PAGE_ENTRIES = 100;
 

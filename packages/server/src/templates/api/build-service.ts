@@ -15,7 +15,8 @@ import type { BuildLog } from '../builds/build-log.ts';
 import type { BuildRepository } from '../builds/build-repository.ts';
 import type { EndBuild } from '../builds/end-build.ts';
 import { type BuildRecord, isFinished, type StepState } from '../builds/template-build.ts';
-import type { CustomTemplateRecord } from '../custom/custom-template.ts';
+import { type CustomTemplateRecord, deleted } from '../custom/custom-template.ts';
+import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
 import type { FindTemplates } from '../custom/find-templates.ts';
 import { describeStep } from '../recipe/describe-step.ts';
 import type { Plan } from '../recipe/plan.ts';
@@ -27,6 +28,7 @@ const LANGUAGES_OF_IMAGES = ['javascript', 'typescript'];
 
 export interface BuildServiceDeps {
   readonly findTemplates: FindTemplates;
+  readonly templates: CustomTemplateRepository;
   readonly builds: BuildRepository;
   readonly buildLog: BuildLog;
   readonly endBuild: EndBuild;
@@ -81,7 +83,8 @@ export class BuildService {
   /**
    * Inserts a build. The caller has checked that the key may build the template.
    *
-   * @throws AppError `quota_exceeded` when too many builds of the organization have not ended
+   * @throws AppError `quota_exceeded` when too many builds of the organization have not ended, `not_found` when the
+   * template was deleted meanwhile
    */
   async insert(
     template: CustomTemplateRecord,
@@ -89,9 +92,11 @@ export class BuildService {
     idempotencyRecordId: string | undefined,
     tx: Transaction,
   ): Promise<BuildRecord> {
-    const { builds, buildLog, clock, ids, wake } = this.#deps;
+    const { templates, builds, buildLog, clock, ids, wake } = this.#deps;
     const { orgId } = template;
     await lockOrganization(tx, orgId);
+    // The lock excludes a deletion, which may have come since the caller read the template.
+    if ((await templates.find(orgId, template.id, tx))?.deletedAt !== undefined) throw deleted(template);
     const unfinished = await builds.countUnfinished(tx, orgId);
     if (unfinished >= LIMITS.templateBuildsQueued) throw tooMany(unfinished);
     const steps = plan.steps.map((step): StepState => ({ description: describeStep(step), status: 'pending' }));

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type TemplateRecipe } from '@cloche/contract';
-import { credentialOf, DEFAULT_PROJECT, ORG, openSandboxes } from '../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG, openSandboxes, SILENT } from '../../../testing/sandboxes.ts';
+import { standStill } from '../../../testing/stand-still.ts';
 import { built, containing, createTemplate, rebuilt, recipe } from '../../../testing/templates.ts';
+import { RemoveVersions } from '../builds/remove-versions.ts';
 
 const foreign = { credential: credentialOf('org_2' as OrgId) };
 
@@ -135,5 +137,41 @@ describe('a template of an organization', () => {
       await assert.rejects(createTemplate(world, body), { code: 'invalid_request', message });
     }
     await assert.rejects(createTemplate(world, { slug: 'a', from: 'none' }), { code: 'not_found' });
+  });
+});
+
+describe('a server that goes on late', () => {
+  it('does not make the default of a version that another server has removed meanwhile', async () => {
+    await using world = await openSandboxes();
+    await using late = await world.beside('srv_2');
+    const { build: first } = await built(world, { slug: 'a', ...containing('one') });
+    const second = await rebuilt(world, 'a', containing('two'));
+    const { reached, goOn } = standStill('after', late.server.core.customTemplates, 'findVersion');
+    const body = { defaultVersionId: first.templateVersionId, description: 'back to one' };
+    const changing = late.call(operations.updateTemplate, { params: { template: 'a' }, body });
+    const refused = assert.rejects(changing, { code: 'invalid_request', message: /body\.defaultVersionId/ });
+    await reached;
+    world.clock.advance(1);
+    assert.equal(await new RemoveVersions({ ...world, log: SILENT }).sweep(world.clock.now()), 1);
+    goOn();
+    await refused;
+    const { template } = await world.call(operations.getTemplate, { params: { template: 'a' } });
+    assert.deepEqual([template.defaultVersionId, template.description], [second.templateVersionId, '']);
+    await world.createReady({ template: 'a' });
+  });
+
+  it('creates no build of a template that another server has deleted meanwhile', async () => {
+    await using world = await openSandboxes();
+    await using late = await world.beside('srv_2');
+    const { template } = await built(world, { slug: 'a', from: 'node' });
+    const { reached, goOn } = standStill('after', late.server.core.customTemplates, 'find');
+    const params = { template: template.id };
+    const building = late.call(operations.createTemplateBuild, { params, body: recipe('print x') });
+    const refused = assert.rejects(building, { code: 'not_found', message: /"a" is deleted/ });
+    await reached;
+    await world.call(operations.deleteTemplate, { params });
+    goOn();
+    await refused;
+    assert.equal((await world.call(operations.listTemplateBuilds, { params })).data.length, 1);
   });
 });

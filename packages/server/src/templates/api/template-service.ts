@@ -17,7 +17,7 @@ import { lockOrganization } from '../../projects/lock-organization.ts';
 import { insertLimited } from '../../quotas/limited-insert.ts';
 import type { BuildRepository } from '../builds/build-repository.ts';
 import type { BuildRecord } from '../builds/template-build.ts';
-import { type CustomTemplateRecord, toOwnTemplate, toOwnVersion } from '../custom/custom-template.ts';
+import { type CustomTemplateRecord, deleted, toOwnTemplate, toOwnVersion } from '../custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
 import { toTemplate, toTemplateVersion } from '../template.ts';
 import type { CatalogueEntry, TemplateCatalogue } from '../template-catalogue.ts';
@@ -144,11 +144,9 @@ export class TemplateService {
     const template = await this.getOwn(credential, slugOrId);
     const defaultVersion =
       defaultVersionId === undefined ? undefined : await templates.findVersion(orgId, defaultVersionId, template.id);
-    if (defaultVersionId !== undefined && !defaultVersion) {
-      const message = `must be the id of a version of "${template.slug}" that exists`;
-      throw invalidRequest({ path: 'body.defaultVersionId', message });
-    }
+    if (defaultVersionId !== undefined && !defaultVersion) throw noSuchVersion(template);
     const updated = await templates.update(template.id, { description, defaultVersion }, audit);
+    if (updated === 'version_removed') throw noSuchVersion(template);
     if (!updated) throw deleted(template);
     return this.#toTemplate(updated);
   }
@@ -221,8 +219,9 @@ export function requireWholeOrganization({ projectIds }: Credential): void {
   throw new AppError('forbidden', message);
 }
 
-export function deleted({ slug }: CustomTemplateRecord): AppError {
-  return new AppError('not_found', `The template "${slug}" is deleted; create another one.`);
+function noSuchVersion({ slug }: CustomTemplateRecord): AppError {
+  const message = `must be the id of a version of "${slug}" that exists`;
+  return invalidRequest({ path: 'body.defaultVersionId', message });
 }
 
 function slugTaken(slug: string, why: string): AppError {

@@ -4,10 +4,10 @@ import type { ExpressionBuilder } from 'kysely';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
 import type { Database, Tables } from '../../db/database.ts';
-import { locksRows } from '../../db/row-locks.ts';
 import type { Transactions } from '../../db/transactions.ts';
 import { CaptureError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
+import { lockTemplate } from '../custom/custom-template-repository.ts';
 import { UNFINISHED } from './template-build.ts';
 
 /** Most versions that one sweep marks as removed, and most that it removes from the host. */
@@ -59,10 +59,10 @@ export class RemoveVersions {
   /** Marks a version unless something has begun to need it. */
   async #mark(id: string, templateId: string, before: number): Promise<void> {
     const { transactions, clock } = this.#deps;
-    await transactions.run(async ({ db }) => {
-      // A build that adds the version changes its template first, so a lock on the template excludes it.
-      const template = db.selectFrom('custom_templates').select('id').where('id', '=', templateId);
-      if (locksRows(db)) await template.forNoKeyUpdate().execute();
+    await transactions.run(async (tx) => {
+      const { db } = tx;
+      // A build that adds the version, and a client that makes it the default, lock the template first.
+      await lockTemplate(tx, templateId);
       const same = unneeded(db, before).where('version.id', '=', id).where('template.id', '=', templateId);
       if (!(await same.executeTakeFirst())) return;
       const update = db.updateTable('custom_template_versions').set({ removed_at: clock.now() });

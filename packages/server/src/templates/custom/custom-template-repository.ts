@@ -1,6 +1,7 @@
 import type { OrgId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Database } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
 import type { CustomTemplateTable } from '../../db/tables/template-tables.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import {
@@ -84,7 +85,7 @@ export class CustomTemplateRepository {
     return row && toCustomVersion(row);
   }
 
-  /** Sets the given fields. Returns undefined for a deleted template. */
+  /** Sets the given fields. Returns undefined for a deleted template. Changes nothing if `defaultVersion` is removed. */
   update(
     id: TemplateId,
     {
@@ -92,8 +93,10 @@ export class CustomTemplateRepository {
       defaultVersion,
     }: { description?: string | undefined; defaultVersion?: CustomVersionRecord | undefined },
     audit?: RequestAudit,
-  ): Promise<CustomTemplateRecord | undefined> {
+  ): Promise<CustomTemplateRecord | 'version_removed' | undefined> {
     return this.#transactions.run(async (tx) => {
+      await lockTemplate(tx, id);
+      if (defaultVersion && !(await isUsable(tx, defaultVersion))) return 'version_removed';
       const updated = await this.#set(tx, id, {
         ...(description === undefined ? {} : { description }),
         ...(defaultVersion && defaultOf(defaultVersion)),
@@ -172,6 +175,18 @@ export class CustomTemplateRepository {
     const row = await query.executeTakeFirst();
     return row && toCustomTemplate(row);
   }
+}
+
+/** Waits for a removal of versions of the template, and keeps others waiting until the end of the transaction. */
+export async function lockTemplate({ db }: Pick<Transaction, 'db'>, id: string): Promise<void> {
+  const template = db.selectFrom('custom_templates').select('id').where('id', '=', id);
+  if (locksRows(db)) await template.forNoKeyUpdate().execute();
+}
+
+async function isUsable({ db }: Transaction, { id, templateId }: CustomVersionRecord): Promise<boolean> {
+  const version = db.selectFrom('custom_template_versions').select('id').where('id', '=', id);
+  const usable = version.where('template_id', '=', templateId).where('removed_at', 'is', null);
+  return (await usable.executeTakeFirst()) !== undefined;
 }
 
 function defaultOf(version: CustomVersionRecord): { default_version_id: TemplateVersionId; languages: string } {

@@ -9,6 +9,7 @@ import type {
 } from '@cloche/contract';
 import type { CapturedManifest } from '@cloche/protocol';
 import type { Selectable } from 'kysely';
+import { AppError } from '../../base/app-error.ts';
 import { timestamp } from '../../base/clock.ts';
 import type { CustomTemplateTable, CustomTemplateVersionTable } from '../../db/tables/template-tables.ts';
 import type { TemplateVersionRecord } from '../template.ts';
@@ -100,4 +101,8 @@ export function toOwnVersion(template: CustomTemplateRecord, version: CustomVers
     ...(version.resources && Object.keys(version.resources).length > 0 ? { resources: version.resources } : {}),
     createdAt: timestamp(version.builtAt),
   };
+}
+
+export function deleted({ slug }: CustomTemplateRecord): AppError {
+  return new AppError('not_found', `The template "${slug}" is deleted; create another one.`);
 }
