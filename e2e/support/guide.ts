@@ -9,7 +9,11 @@ import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
 /** Guides whose commands stop services and change their settings. */
-export const OPERATORS_GUIDES: readonly string[] = ['docs/guides/backup.md', 'docs/guides/scale.md'];
+export const OPERATORS_GUIDES: readonly string[] = [
+  'docs/guides/backup.md',
+  'docs/guides/scale.md',
+  'docs/guides/tls.md',
+];
 
 export interface Step {
   /** Line of the file where the block begins, from 1. */
