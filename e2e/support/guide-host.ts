@@ -19,13 +19,16 @@ import type { GuideService } from './guide.ts';
 import { type TestPostgres, testPostgres } from './postgres.ts';
 
 const HOST = '127.0.0.1';
+/** Programs that guides use, by their package. */
+const PROGRAMS = { sqlite3: '/usr/bin/sqlite3', haproxy: '/usr/sbin/haproxy', openssl: '/usr/bin/openssl' };
 
 /** Starts a service with SQLite, beside a PostgreSQL server that has no database yet. */
 export async function openGuideHost(): Promise<GuideHost> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-host-'));
   // The users of the services must be able to traverse the folder to reach their own.
   chmodSync(folder, 0o711);
-  if (!existsSync('/usr/bin/sqlite3')) await installAptPackages(['sqlite3'], join(folder, 'apt.log'));
+  for (const [name, program] of Object.entries(PROGRAMS))
+    if (!existsSync(program)) await installAptPackages([name], join(folder, 'apt.log'));
   const host = new GuideHost(folder, await testPostgres());
   try {
     await host.open();
@@ -48,6 +51,7 @@ export class GuideHost implements GuideService {
   #control: Server | undefined;
   /** Units that `cloche.target` starts beside its own. */
   readonly #wanted = new Set<string>();
+  readonly #masked = new Set<string>();
 
   constructor(folder: string, postgres: TestPostgres) {
     this.#folder = folder;
@@ -101,13 +105,16 @@ export class GuideHost implements GuideService {
     const units = rest.filter((word) => word !== '--now');
     for (const unit of units) assertIsUnit(unit);
     for (const unit of units) {
-      if (verb === 'stop' || verb === 'mask') await this.#stop(unit);
+      if (verb === 'stop' || verb === 'mask' || verb === 'disable') await this.#stop(unit);
+      if (verb === 'mask') this.#masked.add(unit);
+      else if (verb === 'unmask') this.#masked.delete(unit);
+      else if (verb === 'disable') this.#wanted.delete(unit);
       else if (verb === 'start') await this.#start(unit);
       else if (verb === 'restart') {
         await this.#stop(unit);
         await this.#start(unit);
       } else if (verb === 'add-wants') this.#wanted.add(unit);
-      else throw new Error(`systemctl ${verb} is not known here`);
+      else if (verb !== 'stop') throw new Error(`systemctl ${verb} is not known here`);
     }
   }
 
@@ -134,6 +141,8 @@ export class GuideHost implements GuideService {
     const servers = Number(settings.find(({ name }) => name === 'CLOCHE_SERVERS')?.value);
     const wanted = [...this.#wanted].filter((unit) => unit.startsWith('cloche-server@'));
     if (servers > 1 && wanted.length !== servers) throw new Error(`${servers} servers are set, but wanted: ${wanted}`);
+    const isAlone = wanted.length === 0 && !this.#masked.has('cloche-server.service');
+    if (servers === 1 && !isAlone) throw new Error(`one server is set, but it is masked, or wanted: ${wanted}`);
     const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '2', ...compileCache() };
     const { CLOCHE_DATA_DIR: dataDir = '' } = this.env;
     const at = { dataDir, runDir: this.runDir, host: HOST, port: this.#port };
