@@ -17,7 +17,8 @@ const REFUSED =
   'An archive is refused as a whole, with the name of the entry, if a path or link leads out of the workspace, if it contains ' +
   `a device, a pipe or a set-user-id or set-group-id bit, if it has more than ${LIMITS.workspaceArchiveEntries} entries, or ` +
   "if its files are larger than the run's disk. A refused archive leaves an earlier one in place; an accepted one replaces it. " +
-  'After the start of the run the error is `conflict`.';
+  'After the start of the run the error is `conflict`, and so it is if another archive was uploaded to the run since the ' +
+  'request came: of two uploads at a time the run keeps the one that is stored first.';
 
 export const uploadWorkspaceArchive = {
   ...common,

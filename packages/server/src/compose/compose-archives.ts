@@ -80,7 +80,7 @@ export async function composeArchives({ archiveStore: store, metrics, ...deps }:
   const links = new SignedLinks({ key, purpose: SECRET_NAME, path: UPLOAD_PATH }, clock);
   const shared = { archives, storeArchive, removeArchives, store, staging, clock };
   const transferArchive = new TransferArchive({ ...shared, links, publicUrl });
-  const receiveArchive = new ReceiveArchive(runAccess, staging);
+  const receiveArchive = new ReceiveArchive(runAccess, archives, staging);
   const loops: Loop[] = [];
   return {
     routes: archiveRoutes({ runAccess, receiveArchive, storeArchive, transferArchive }),

@@ -20,6 +20,12 @@ export interface ArchiveRecord {
   readonly expiresAt: number;
 }
 
+/**
+ * `overtaken` means that the run got an archive with other bytes after the request came; `given_up` that the upload was
+ * discarded.
+ */
+export type Attachment = 'current' | 'overtaken' | 'given_up';
+
 export type Reservation = { readonly status: 'reserved' } | { readonly status: 'full'; readonly used: number };
 
 /**
@@ -71,30 +77,45 @@ export class ArchiveRepository {
   }
 
   /** Returns the archive that a run has. */
-  async findCurrent(runId: WorkspaceRunId): Promise<ArchiveRecord | undefined> {
-    const query = this.#db.selectFrom('workspace_archives').selectAll().where('run_id', '=', runId);
+  async findCurrent(runId: WorkspaceRunId, tx?: Transaction): Promise<ArchiveRecord | undefined> {
+    const db = tx?.db ?? this.#db;
+    const query = db.selectFrom('workspace_archives').selectAll().where('run_id', '=', runId);
     const row = await query.where('state', '=', 'current').executeTakeFirst();
     return row && toRecord(row);
   }
 
   /**
-   * Makes an uploaded archive the current one of its run, and discards the previous one. Returns false if the upload
-   * was discarded.
+   * Makes an uploaded archive the current one of its run, and discards the previous one. The caller has locked the run
+   * in the transaction, and rolls it back unless this returns `current`.
+   *
+   * @param replaced id of the archive that the run had when the request came, so that a request that was slow does not
+   * replace the archive of a later one
    */
-  async makeCurrent({ id, runId }: ArchiveRecord, { db }: Transaction): Promise<boolean> {
-    const archives = db.updateTable('workspace_archives');
+  async makeCurrent(
+    { id, runId, sha256 }: ArchiveRecord,
+    replaced: string | undefined,
+    tx: Transaction,
+  ): Promise<Attachment> {
+    const previous = await this.findCurrent(runId, tx);
+    if (previous && previous.id !== replaced && previous.sha256 !== sha256) return 'overtaken';
+    const archives = tx.db.updateTable('workspace_archives');
     await archives.set({ state: 'discarded' }).where('run_id', '=', runId).where('state', '=', 'current').execute();
     const { numUpdatedRows } = await archives
       .set({ state: 'current' })
       .where('id', '=', id)
       .where('state', '=', 'receiving')
       .executeTakeFirst();
-    return numUpdatedRows > 0n;
+    return numUpdatedRows > 0n ? 'current' : 'given_up';
   }
 
-  /** Discards an upload that failed. */
-  async discard(id: string): Promise<void> {
+  /**
+   * Discards an upload that failed. Returns false if a run has the archive: then the upload has succeeded, and only the
+   * answer of the database was lost.
+   */
+  async discard(id: string): Promise<boolean> {
     await discardReceiving(this.#db, { id });
+    const current = this.#db.selectFrom('workspace_archives').select('id').where('id', '=', id);
+    return (await current.where('state', '=', 'current').executeTakeFirst()) === undefined;
   }
 
   /**

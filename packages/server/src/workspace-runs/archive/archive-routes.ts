@@ -24,7 +24,8 @@ export function archiveRoutes({
     receivedUploadRoute(
       operations.uploadWorkspaceArchive,
       (request) => receiveArchive.receive(request),
-      async (request, { run, archive }) => answer(await storeArchive.store(run, archive, request)),
+      async ({ signal, audit }, { run, archive, replaced }) =>
+        answer(await storeArchive.store(run, archive, { signal, audit, replaced })),
     ),
     route(operations.createArchiveTransfer, async ({ credential, params, body, audit }) => {
       const run = await runAccess.get(credential, params.workspaceRunId);

@@ -75,12 +75,14 @@ describe('an uploaded archive', () => {
     const id = await uploads.createRun();
     const before = uploads.stored().archives.length;
     const answers = await Promise.all([uploads.upload(id, GOOD), uploads.upload(id, EMPTY_TAR)]);
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 200],
+    const { archive } = await uploads.run(id);
+    const [accepted, refused] = Array.from(answers).sort((one, other) => one.status - other.status);
+    assert.equal(accepted?.status, 200, JSON.stringify(accepted));
+    // An upload that begins when the other one is stored replaces it.
+    if (refused?.status !== 200) assert.deepEqual([refused?.status, refused?.body.error.code], [409, 'conflict']);
+    assert.ok(
+      answers.some(({ status, body }) => status === 200 && body.workspaceRun.archive.sha256 === archive.sha256),
     );
-    const { sha256 } = (await uploads.run(id)).archive;
-    assert.ok([GOOD, EMPTY_TAR].some((bytes) => digestOf(bytes).sha256 === sha256));
     assert.equal(uploads.stored().archives.length, before + 1);
   });
 
@@ -182,12 +184,12 @@ describe('an upload is refused, and its run keeps what it had,', () => {
 });
 
 describe('a body', () => {
-  const open = (id: string, headers: Record<string, string | number>) =>
-    request(`${tenants.server.url}/v1/workspace-runs/${id}/archive`, {
+  const open = (id: string, headers: Record<string, string | number>, { server, keys } = tenants) =>
+    request(`${server.url}/v1/workspace-runs/${id}/archive`, {
       method: 'PUT',
       agent: false,
       headers: {
-        authorization: `Bearer ${tenants.keys.whole}`,
+        authorization: `Bearer ${keys.whole}`,
         'content-type': 'application/x-tar',
         'idempotency-key': 'k',
         ...headers,
@@ -224,6 +226,27 @@ describe('a body', () => {
     await eventually(() => uploads.stored().arriving.length === 0, { because: 'the rest is removed' });
     assert.equal((await uploads.run(id)).status, 'awaiting_archive');
     assert.equal((await uploads.upload(id, GOOD, { idempotencyKey: 'k' })).status, 200);
+  });
+
+  it('that arrives slowly does not replace an archive that was uploaded meanwhile', async () => {
+    const patient = await openTenants();
+    try {
+      const server = new ArchiveUploads(patient);
+      const id = await server.createRun();
+      await server.upload(id, EMPTY_TAR);
+      const slow = open(id, { 'content-length': GOOD.length }, patient);
+      slow.write(GOOD.subarray(0, 600));
+      await eventually(() => server.stored().arriving.length === 1, { because: 'the body is arriving' });
+      const later = tarOf(fileAt('later'));
+      assert.equal((await server.upload(id, later)).status, 200);
+      slow.end(GOOD.subarray(600));
+      const [{ statusCode }] = await once(slow, 'response');
+      assert.equal(statusCode, 409);
+      assert.equal((await server.run(id)).archive.sha256, digestOf(later).sha256);
+      assert.equal(server.stored().archives.length, 1);
+    } finally {
+      await patient.close();
+    }
   });
 
   it('that stalls is given up', { timeout: 30 * STALL_MS }, async () => {

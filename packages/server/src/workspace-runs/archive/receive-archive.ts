@@ -5,6 +5,7 @@ import type { ReceivedBody, Upload, UploadRequest } from '../../http/route.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
 import { requireArchivable } from './archivable-run.ts';
+import type { ArchiveRepository } from './archive-repository.ts';
 import { readContentDigest, requireDigest } from './content-digest.ts';
 import type { ArchiveFile } from './store-archive.ts';
 
@@ -18,16 +19,20 @@ const FORMATS = new Map<string, WorkspaceArchiveFormat>([
 /** An archive that arrived in one request, in a temporary file. */
 export interface ReceivedArchive extends ReceivedBody {
   readonly run: WorkspaceRunRecord;
+  /** Id of the archive that the run had when the request came. */
+  readonly replaced: string | undefined;
   readonly archive: ArchiveFile;
 }
 
 /** Receives archives into temporary files. */
 export class ReceiveArchive {
   readonly #runAccess: WorkspaceRunAccess;
+  readonly #archives: ArchiveRepository;
   readonly #staging: Staging;
 
-  constructor(runAccess: WorkspaceRunAccess, staging: Staging) {
+  constructor(runAccess: WorkspaceRunAccess, archives: ArchiveRepository, staging: Staging) {
     this.#runAccess = runAccess;
+    this.#archives = archives;
     this.#staging = staging;
   }
 
@@ -41,6 +46,7 @@ export class ReceiveArchive {
   }: UploadRequest<typeof operations.uploadWorkspaceArchive>): Promise<ReceivedArchive> {
     const run = await this.#runAccess.get(credential, params.workspaceRunId);
     requireArchivable(run);
+    const replaced = (await this.#archives.findCurrent(run.id))?.id;
     const format = formatOf(upload.contentType);
     const stated = readContentDigest(headers['content-digest']);
     const staged = await this.#take(upload, signal);
@@ -53,6 +59,7 @@ export class ReceiveArchive {
     const { file, sizeBytes, sha256 } = staged;
     return {
       run,
+      replaced,
       archive: { file, format, sizeBytes, sha256 },
       fingerprint: { format, sha256 },
       [Symbol.asyncDispose]: () => staged[Symbol.asyncDispose](),

@@ -64,7 +64,8 @@ async function put({ record, content }: { record: ArchiveRecord; content: Buffer
 
 async function makeCurrent(reserved: Awaited<ReturnType<typeof reserve>>): Promise<ArchiveRecord> {
   await put(reserved);
-  assert.equal(await world.transactions.run((tx) => archives.makeCurrent(reserved.record, tx)), true);
+  const replaced = (await archives.findCurrent(reserved.record.runId))?.id;
+  assert.equal(await world.transactions.run((tx) => archives.makeCurrent(reserved.record, replaced, tx)), 'current');
   return reserved.record;
 }
 
@@ -118,7 +119,8 @@ describe('an upload whose server was killed', () => {
       clock.advance(1);
       await removing.removeEnded();
       assert.deepEqual([await store.has(reserved.record.id), await rows()], [false, 0]);
-      assert.equal(await world.transactions.run((tx) => archives.makeCurrent(reserved.record, tx)), false);
+      const late = world.transactions.run((tx) => archives.makeCurrent(reserved.record, undefined, tx));
+      assert.equal(await late, 'given_up');
       assert.deepEqual(contents(), []);
     });
   }

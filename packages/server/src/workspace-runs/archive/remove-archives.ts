@@ -31,11 +31,12 @@ export class RemoveArchives {
     await this.#removeAll();
   }
 
-  /** Removes the stored content of a failed upload. If this fails, `removeEnded` removes it later. */
+  /**
+   * Removes the stored content of a failed upload, unless a run has it. If this fails, `removeEnded` removes it later.
+   */
   async removeFailed(id: string): Promise<void> {
     await this.#quietly(async () => {
-      await this.#deps.archives.discard(id);
-      await this.#remove(id);
+      if (await this.#deps.archives.discard(id)) await this.#remove(id);
     });
   }
 

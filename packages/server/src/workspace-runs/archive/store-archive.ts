@@ -43,6 +43,8 @@ export interface ArchiveFile {
 export interface ArchiveRequest {
   readonly signal: AbortSignal;
   readonly audit: RequestAudit | undefined;
+  /** Id of the archive that the run had when the request came. */
+  readonly replaced: string | undefined;
 }
 
 /** Judges archives and attaches them to their runs. */
@@ -56,8 +58,8 @@ export class StoreArchive {
   /**
    * Judges an archive, stores it and attaches it to its run. The run's previous archive is removed.
    *
-   * @throws AppError `invalid_request` for a refused archive, `conflict` after the start; the run then keeps its
-   * archive
+   * @throws AppError `invalid_request` for a refused archive, `conflict` after the start, or if the run got another
+   * archive since the request came; the run then keeps its archive
    */
   async store(run: WorkspaceRunRecord, archive: ArchiveFile, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
     const { store, removeArchives } = this.#deps;
@@ -112,13 +114,16 @@ export class StoreArchive {
   }
 
   /**
-   * Attaches a stored archive to its run. @throws AppError `conflict` after the start, or if the upload was discarded
+   * Attaches a stored archive to its run.
+   *
+   * @throws AppError `conflict` after the start, if the upload was discarded, or if the run got another archive since
+   * the request came
    */
   async attach(
     run: WorkspaceRunRecord,
     archive: ArchiveRecord,
     { entries }: ArchiveMeasures,
-    { audit }: ArchiveRequest,
+    { audit, replaced }: ArchiveRequest,
   ): Promise<WorkspaceRunRecord> {
     const { runs, archives, transactions, removeArchives, clock } = this.#deps;
     const { format, sizeBytes, sha256 } = archive;
@@ -132,7 +137,8 @@ export class StoreArchive {
           options,
         );
         if (!archived) return undefined;
-        if (!(await archives.makeCurrent(archive, tx))) throw givenUp(current);
+        const attachment = await archives.makeCurrent(archive, replaced, tx);
+        if (attachment !== 'current') throw NOT_ATTACHED[attachment](current);
         if (!current.autoStart) return archived;
         return runs.transition(archived, 'queue', { queuedAt: clock.now() }, { tx, audit });
       });
@@ -151,10 +157,18 @@ export class StoreArchive {
   }
 }
 
-function givenUp({ status }: WorkspaceRunRecord): AppError {
-  const message = 'The upload was given up, because it took too long or another one took its place; upload it again.';
-  return new AppError('conflict', message, { details: { status } });
-}
+const NOT_ATTACHED = {
+  given_up: ({ status }: WorkspaceRunRecord) => {
+    const message = 'The upload was given up, because it took too long or another one took its place; upload it again.';
+    return new AppError('conflict', message, { details: { status } });
+  },
+  overtaken: ({ status }: WorkspaceRunRecord) => {
+    const message =
+      'Another archive was uploaded to the workspace run meanwhile, and the run keeps it; repeat the request with another ' +
+      'Idempotency-Key to replace it.';
+    return new AppError('conflict', message, { details: { status } });
+  },
+};
 
 /** Turns a failure of the store into the error for the client. */
 export function rejectUnavailable(error: unknown): never {

@@ -83,15 +83,16 @@ export class TransferArchive {
   }
 
   /** Attaches an uploaded archive to its run, as `StoreArchive.store` does. @throws AppError */
-  async finalize(run: WorkspaceRunRecord, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
+  async finalize(run: WorkspaceRunRecord, request: Omit<ArchiveRequest, 'replaced'>): Promise<WorkspaceRunRecord> {
     const { archives, storeArchive, removeArchives, clock } = this.#deps;
     requireArchivable(run);
+    const replaced = (await archives.findCurrent(run.id))?.id;
     const transfer = await archives.findTransferOf(run.id, clock.now());
     if (!transfer) throw missing(run, 'There is no archive transfer');
     await using uploaded = await this.#open(run, transfer, request.signal);
     try {
       const measures = await storeArchive.judge(run, { ...transfer, file: uploaded.file }, 'archive', request.signal);
-      return await storeArchive.attach(run, transfer, measures, request);
+      return await storeArchive.attach(run, transfer, measures, { ...request, replaced });
     } catch (error) {
       if (error instanceof AppError && error.is('invalid_request')) await removeArchives.removeFailed(transfer.id);
       throw error;
