@@ -25,6 +25,7 @@ import { SqlArtifactRepository } from '../src/artifacts/artifact-repository.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
+import type { RequestAudit } from '../src/audit/request-audit.ts';
 import { Changes } from '../src/base/changes.ts';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
 import { composeTemplates, type Templates } from '../src/compose/compose-templates.ts';
@@ -34,6 +35,7 @@ import { LiveServers } from '../src/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/db/notifications.ts';
 import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
+import { HeldClaims } from '../src/idempotency/held-claims.ts';
 import type { ClaimedRecord } from '../src/idempotency/idempotency-repository.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
@@ -79,6 +81,7 @@ export interface Call {
   claimedRecord?: ClaimedRecord;
   lastEventId?: string;
   signal?: AbortSignal;
+  audit?: Pick<RequestAudit, 'announce'>;
   reportRates?: ReportRates;
   /** How long ago the request came in. */
   waitedMs?: number;
@@ -151,13 +154,15 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly settings: SandboxSettings;
   readonly serverId: string;
   readonly liveServers: LiveServers;
-  /** Whether the server has lost its lease. */
+  /** Whether the server has lost its lease. When it looks, it then ends the requests that it works on. */
   isFenced = false;
   /** How often the server has looked whether it has. */
   fenceLooks = 0;
   readonly notifications: Notifications;
   #usage!: Usage;
   #templates!: Templates;
+  readonly #held = new HeldClaims();
+  #requests = 0;
   #sharesConnection = false;
   #server: ReturnType<typeof composeSandboxes>;
 
@@ -322,6 +327,7 @@ export class SandboxesWorld implements AsyncDisposable {
       servers: this.liveServers,
       isFenced: () => {
         this.fenceLooks += 1;
+        if (this.isFenced) this.#held.abandonAll();
         return this.isFenced;
       },
     });
@@ -335,6 +341,14 @@ export class SandboxesWorld implements AsyncDisposable {
       log: SILENT,
     });
     return server;
+  }
+
+  /** Returns the work of a request that has an Idempotency-Key. */
+  #claimedWork(): AbortController {
+    const [owner, work] = [String(this.#requests++), new AbortController()];
+    this.#held.add(owner);
+    this.#held.setWork(owner, work);
+    return work;
   }
 
   #contents(): ArtifactContents {
@@ -363,7 +377,8 @@ export class SandboxesWorld implements AsyncDisposable {
       query: call.query ?? {},
       body: call.body,
       receivedAt: this.clock.now() - (call.waitedMs ?? 0),
-      signal: call.signal ?? new AbortController().signal,
+      signal: call.signal ?? this.#claimedWork().signal,
+      audit: call.audit,
       idempotencyRecordId: call.idempotencyRecordId,
       claimedRecord: call.claimedRecord,
       lastEventId: call.lastEventId,

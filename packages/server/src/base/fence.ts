@@ -50,11 +50,14 @@ export class Fence {
     this.#timer = setTimeout(() => this.look(), leftMs + TIMER_MS).unref();
   }
 
-  /** Ends the work if the fence has closed. */
-  look(): void {
-    if (!this.isClosed || this.#wasTold) return;
-    this.#wasTold = true;
-    this.#onClosed();
+  /** Returns whether the fence is closed. If so, the work has ended when this returns, before the timer fires. */
+  look(): boolean {
+    const { isClosed } = this;
+    if (isClosed && !this.#wasTold) {
+      this.#wasTold = true;
+      this.#onClosed();
+    }
+    return isClosed;
   }
 
   stop(): void {

@@ -79,11 +79,9 @@ export class ChangeCommand {
     if (!isLive(sandbox)) return toCommand(asSeenIn(sandbox, record));
     if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
     executions.touch(sandbox.id);
-    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
-    const known = await readCommands.act(sandbox, bounds, async (agent, signal) => {
-      await request.audit?.announce({ id: record.id, projectId: sandbox.projectId });
-      return agent.kill(record.id, name, signal);
-    });
+    const announce = () => request.audit?.announce({ id: record.id, projectId: sandbox.projectId });
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs, announce };
+    const known = await readCommands.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
     if (!known) return toCommand(await readCommands.refresh({ sandbox, record }));
     return toCommand(await this.#finish(record, known));
   }

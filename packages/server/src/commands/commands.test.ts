@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
+import { loseLeaseConnecting } from '../../testing/late-server.ts';
 import { lostEnding } from './command.ts';
 import { SqlCommandRepository } from './command-repository.ts';
 
@@ -122,6 +123,51 @@ describe('a command in the background', () => {
     const { status, signal, finishedAt } = await world.getCommand(sandboxId, id);
     assert.deepEqual([status, signal], ['killed', 'SIGKILL']);
     assert.ok(finishedAt);
+  });
+});
+
+describe('a command that a server goes on late to change', () => {
+  let late: CommandsWorld;
+  let params: { readonly sandboxId: SandboxId; readonly commandId: string };
+  beforeEach(async () => {
+    late = await world.beside('srv_2');
+    const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true, stdinOpen: true });
+    params = { sandboxId, commandId: id };
+  });
+  // Runs before the hook above, which ends the world that made the database.
+  afterEach(() => late[Symbol.asyncDispose]());
+
+  it('gets its input once, if another server has written it meanwhile for the same request', async () => {
+    const agent = world.agent(sandboxId);
+    const inputs: string[] = [];
+    const write = agent.writeStdin.bind(agent);
+    agent.writeStdin = async (id, bytes, close) => {
+      inputs.push(bytes.toString());
+      await write(id, bytes, close);
+    };
+    const request = { params, body: { data: 'line\n' } };
+    loseLeaseConnecting(late, () => world.call(operations.writeCommandStdin, request));
+    await assert.rejects(late.call(operations.writeCommandStdin, request), { code: 'unavailable' });
+    assert.deepEqual(inputs, [request.body.data]);
+  });
+
+  it('gets its signal once, if another server has sent it while the first one wrote the audit event', async () => {
+    const agent = world.agent(sandboxId);
+    const signals: string[] = [];
+    const kill = agent.kill.bind(agent);
+    agent.kill = (id, name) => {
+      signals.push(name);
+      return kill(id, name);
+    };
+    const request = { params, body: { signal: 'SIGINT' } };
+    const announce = async () => {
+      late.isFenced = true;
+      await world.call(operations.killCommand, request);
+    };
+    await assert.rejects(late.call(operations.killCommand, { ...request, audit: { announce } }), {
+      code: 'unavailable',
+    });
+    assert.deepEqual(signals, [request.body.signal]);
   });
 });
 

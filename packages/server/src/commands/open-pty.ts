@@ -51,8 +51,9 @@ export class OpenPty {
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
     const target = { credential, sandboxId: params.sandboxId };
-    return sandboxUse.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
-      await audit?.announce(sandbox);
+    const announce = (sandbox: SandboxRecord) => audit?.announce(sandbox);
+    const bounds = { signal, actMs: AGENT_LIMITS.startMs, announce };
+    return sandboxUse.with(target, bounds, async ({ commands }, sandbox, limit) => {
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
         throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
       });

@@ -37,7 +37,10 @@ export interface IdempotencyDeps {
 export interface ComposedIdempotency {
   readonly idempotency: Idempotency;
   readonly lease: ServerLease;
-  /** Whether this server has lost its lease. It then refuses work. */
+  /**
+   * Whether this server has lost its lease. It then refuses work, and has ended the requests that other servers may take
+   * over.
+   */
   isFenced(): boolean;
   /** Counts the stored responses of earlier processes, and from then on those of other servers. Logs a failure. */
   learnQuota(isEnding: () => boolean): Promise<void>;
@@ -55,7 +58,7 @@ export async function composeIdempotency(deps: IdempotencyDeps): Promise<Compose
   const recount = kindOf(db) === 'sqlite' ? undefined : new ReplayRecount({ ...deps, quota });
   const fence = kindOf(db) === 'sqlite' ? undefined : new Fence(() => cutOffWork(), undefined, deps.leaseMs);
   const own = openOwnConnection(db, RENEWAL_MS);
-  const isFenced = () => fence?.isClosed ?? false;
+  const isFenced = () => fence?.look() ?? false;
   const held = new HeldClaims(isFenced);
   const cutOffWork = () => {
     log.error('the lease in the database was not renewed: the work on requests is ended');

@@ -75,7 +75,10 @@ export interface SandboxesDeps {
   readonly keepArtifact: KeepArtifact;
   readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
   readonly servers: LiveServers;
-  /** Whether this server has lost its lease. It then ends no sandbox that other servers may be working with. */
+  /**
+   * Whether this server has lost its lease. It then ends no sandbox that other servers may be working with, and has ended
+   * the requests that they may take over.
+   */
   readonly isFenced: () => boolean;
 }
 
@@ -195,7 +198,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
-  const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
+  const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator, lookAtFence: isFenced });
   const core = {
     sandboxes,
     access,

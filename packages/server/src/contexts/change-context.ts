@@ -10,7 +10,7 @@ import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import type { ContextRecord } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
 import type { OpenContexts } from './open-contexts.ts';
@@ -29,6 +29,7 @@ export interface ChangeContextDeps {
 export interface ContextRequest {
   readonly credential: Credential;
   readonly params: { readonly sandboxId: SandboxId; readonly contextId: ContextId };
+  readonly signal: AbortSignal;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }
@@ -104,29 +105,34 @@ export class ChangeContext {
       this.#deps.openContexts.forget(agent, id);
       await agent.closeContext(id, signal);
     };
-    await this.#act(sandbox, close).catch((error) => {
+    // Has no signal: the context is deleted, so it must be closed although the request may have ended.
+    await this.#act(sandbox, {}, close).catch((error) => {
       this.#deps.log.warn({ err: error, sandboxId: sandbox.id, contextId: id }, 'an agent could not close a context');
     });
   }
 
   async #change(
-    { credential, params, audit }: ContextRequest,
+    { credential, params, signal: caller, audit }: ContextRequest,
     act: (agent: AgentClient, id: ContextId, signal: AbortSignal) => Promise<void>,
   ): Promise<ContextRecord> {
     const { access } = this.#deps;
     const sandbox = requireLive(await access.get(credential, params.sandboxId));
     const record = await this.#getActive(sandbox, params.contextId);
-    await this.#act(sandbox, async (agent, signal) => {
-      await audit?.announce({ id: record.id, projectId: sandbox.projectId });
-      await act(agent, record.id, signal).catch(unlessUnknown);
-    });
+    const announce = () => audit?.announce({ id: record.id, projectId: sandbox.projectId });
+    await this.#act(sandbox, { signal: caller, announce }, (agent, signal) =>
+      act(agent, record.id, signal).catch(unlessUnknown),
+    );
     return record;
   }
 
   /** Runs `act`. Does nothing if the sandbox is not ready yet, because no kernel runs in it. */
-  async #act(sandbox: SandboxRecord, act: (agent: AgentClient, signal: AbortSignal) => Promise<void>): Promise<void> {
+  async #act(
+    sandbox: SandboxRecord,
+    bounds: Omit<ActBounds, 'actMs'>,
+    act: (agent: AgentClient, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
     const { sandboxUse, executions } = this.#deps;
-    await sandboxUse.ifReady(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
+    await sandboxUse.ifReady(sandbox, { ...bounds, actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
       executions.touch(sandbox.id);
       return act(agent, signal);
     });

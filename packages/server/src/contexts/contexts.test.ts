@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type CodeContext, type ContextId, type OrgId, operations, type SandboxId } from '@cloche/contract';
+import {
+  answerKernelMessage,
+  type CodeContext,
+  type CodeRun,
+  type ContextId,
+  type OrgId,
+  operations,
+  type SandboxId,
+} from '@cloche/contract';
 import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import type { AppError } from '../base/app-error.ts';
 
@@ -235,6 +243,30 @@ describe('the life of a context', () => {
     assert.equal((await act(world, 'interruptContext', id, contextId)).id, contextId);
     release();
     assert.equal((await run).stdout, 'x\n');
+  });
+
+  it('is not changed by a server that stood still until another one had answered the request', async () => {
+    await using world = await openSandboxes();
+    await using late = await world.beside('srv_2');
+    const sandboxId = await world.createReady();
+    const { contextId } = await world.run(sandboxId, 'set x 1');
+    const request = { params: { sandboxId, contextId }, body: { message: 'an answer' } };
+    for (const operation of [operations.interruptContext, operations.restartContext, answerKernelMessage]) {
+      let later: Promise<CodeRun> | undefined;
+      const announce = async () => {
+        late.isFenced = true;
+        await world.call(operation, request);
+        await world.run(sandboxId, 'set x later');
+        later = world.run(sandboxId, 'hang');
+        await world.waitFor(sandboxId, 'running');
+      };
+      await assert.rejects(late.call(operation, { ...request, audit: { announce } }), { code: 'unavailable' });
+      assert.equal((await world.get(sandboxId)).status, 'running');
+      await act(world, 'interruptContext', sandboxId, contextId);
+      await later;
+      assert.equal((await world.run(sandboxId, 'get x')).stdout, 'later\n');
+      late.isFenced = false;
+    }
   });
 
   it('outlives the server with its variables', async () => {

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { loseLeaseConnecting } from '../../testing/late-server.ts';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import { AgentError, FileError } from '../driver/runtime-driver.ts';
 
@@ -48,6 +49,23 @@ describe('the files of a sandbox', () => {
     );
     const { body } = await agentFiles().read('c', {});
     assert.equal(await text(body), 'text');
+  });
+
+  it('are not moved again by a server that stood still until another one had moved them', async () => {
+    await using late = await world.beside('srv_2');
+    await put('a', 'first');
+    const request = { params: params(), body: { from: 'a', to: 'b', overwrite: true } };
+    loseLeaseConnecting(late, async () => {
+      await world.call(operations.moveFile, request);
+      await put('a', 'second');
+    });
+    await assert.rejects(late.call(operations.moveFile, request), { code: 'unavailable' });
+    for (const [path, content] of [
+      ['a', 'second'],
+      ['b', 'first'],
+    ] as const) {
+      assert.equal(await text((await agentFiles().read(path, {})).body), content);
+    }
   });
 
   it('are visible to their own organization alone', async () => {

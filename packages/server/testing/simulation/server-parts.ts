@@ -88,7 +88,7 @@ export async function composeServer(
   const servers = new LiveServers(db, serverId, clock);
   const repository = new IdempotencyRepository(db);
   const fence = without.has('fence') ? undefined : new Fence(() => held.abandonAll(), elapsed);
-  const isFenced = () => fence?.isClosed ?? false;
+  const isFenced = () => fence?.look() ?? false;
   const held = new HeldClaims(isFenced);
   const idempotency = new Idempotency(repository, serverId, clock, ids, {}, held);
   const files = { removeExpired: async () => undefined };

@@ -4,6 +4,7 @@ import type { OrgId, SandboxId } from '@cloche/contract';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { AppError } from '../../base/app-error.ts';
 import { type AgentClient, AgentError } from '../../driver/runtime-driver.ts';
+import { CutOffError } from '../../idempotency/held-claims.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxUse } from './sandbox-use.ts';
 
@@ -84,6 +85,21 @@ describe('SandboxUse', () => {
     const reason = new Error('the client left');
     leaving.abort(reason);
     await assert.rejects(used, reason);
+  });
+
+  it('does not act for a request whose server has lost its lease while it announced the act', async () => {
+    const target = ofKey(await world.createReady());
+    const { signal } = world.context({});
+    const announce = async () => {
+      world.isFenced = true;
+    };
+    const act = async () => assert.fail('acted');
+    await assert.rejects(use.with(target, { signal, announce }, act), CutOffError);
+    world.isFenced = false;
+    assert.equal(
+      await use.with(target, { signal: never, announce: async () => undefined }, async () => 'acted'),
+      'acted',
+    );
   });
 
   it("translates the agent's faults and leaves an AppError as it is", async () => {

@@ -16,6 +16,8 @@ export interface SandboxUseDeps {
   readonly awaitSandbox: Pick<AwaitSandbox, 'settled'>;
   readonly connections: Pick<AgentConnections, 'get'>;
   readonly errorTranslator: Pick<ErrorTranslator, 'translate'>;
+  /** Ends the requests that other servers may take over, if this server has lost its lease. */
+  readonly lookAtFence: () => void;
 }
 
 /** A sandbox id and the key that must be allowed to access it. */
@@ -25,9 +27,13 @@ export interface SandboxTarget {
 }
 
 /** Bounds of an act: the caller's signal, a time limit, or both. `signal` also aborts the wait before the act. */
-export type ActBounds =
+export type ActBounds = (
   | { readonly signal: AbortSignal; readonly actMs?: number }
-  | { readonly signal?: AbortSignal; readonly actMs: number };
+  | { readonly signal?: AbortSignal; readonly actMs: number }
+) & {
+  /** Called when the agent is connected, before the act. Writes the audit event, for example. */
+  readonly announce?: (sandbox: SandboxRecord) => Promise<void> | undefined;
+};
 
 export interface ReadyBounds {
   readonly signal: AbortSignal;
@@ -81,12 +87,15 @@ export class SandboxUse {
   }
 
   /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
-  async act<T>(sandbox: SandboxRecord, { signal: caller, actMs }: ActBounds, act: Act<T>): Promise<T> {
+  async act<T>(sandbox: SandboxRecord, { signal: caller, actMs, announce }: ActBounds, act: Act<T>): Promise<T> {
     using limit = actMs === undefined ? undefined : new Deadline(actMs, caller);
     // `ActBounds` guarantees that one of the two exists.
     const signal = (limit?.signal ?? caller) as AbortSignal;
     try {
       const agent = await (limit ? this.connect(sandbox, signal) : this.#connectInTime(sandbox, signal));
+      if (announce) await announce(sandbox);
+      // If the process stood still meanwhile, the timer of the fence may not have fired yet.
+      this.#deps.lookAtFence();
       signal.throwIfAborted();
       return await act(agent, sandbox, signal);
     } catch (error) {

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { it } from 'node:test';
+import { SILENT } from '../../testing/sandboxes.ts';
+import { NEEDS_POSTGRES } from '../../testing/servers.ts';
+import { openTestDatabase } from '../../testing/test-database.ts';
+import { LEASE_MS } from '../base/fence.ts';
+import { randomIds } from '../base/id-source.ts';
+import { CutOffError } from '../idempotency/held-claims.ts';
+import type { IdempotencyScope } from '../idempotency/idempotency-repository.ts';
+import { composeIdempotency } from './compose-idempotency.ts';
+
+const SCOPE: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
+
+it('a server that stood still has ended its requests as soon as it looks at its lease, before any timer fires', {
+  skip: NEEDS_POSTGRES,
+}, async ({ mock }) => {
+  await using opened = new AsyncDisposableStack();
+  const serverDir = mkdtempSync(join(tmpdir(), 'cloche-idempotency-'));
+  opened.defer(() => rmSync(serverDir, { recursive: true }));
+  const db = await openTestDatabase();
+  opened.defer(() => db.destroy());
+  const deps = { db, clock: Date, ids: randomIds, log: SILENT, serverId: 'srv_1', leaseMs: LEASE_MS };
+  const composed = await composeIdempotency({ ...deps, version: '1', serverDir, replayMaxBytes: 1 });
+  opened.defer(() => composed.close());
+  await composed.lease.beat();
+  opened.defer(() => composed.lease.stop());
+  const claimed = await composed.idempotency.open(SCOPE, {});
+  assert.ok(claimed.status === 'claimed');
+  const work = new AbortController();
+  claimed.claim.setWork(work);
+  assert.equal(composed.isFenced(), false);
+  assert.equal(work.signal.aborted, false);
+
+  const now = performance.now.bind(performance);
+  mock.method(performance, 'now', () => now() + LEASE_MS);
+  assert.equal(composed.isFenced(), true);
+  assert.ok(work.signal.reason instanceof CutOffError);
+});
