@@ -114,6 +114,21 @@ describe('a key', () => {
     await refused(authenticator.authenticate(secret), /revoked/);
   });
 
+  it('is refused if it was revoked on another server, and the server that had read it stood still until then', async () => {
+    const { apiKey, secret } = await make();
+    const keys = new SqlApiKeyRepository(db);
+    const late = new Authenticator(keys, clock);
+    const find = keys.findByPublicPart.bind(keys);
+    keys.findByPublicPart = async (publicPart) => {
+      keys.findByPublicPart = find;
+      const found = await find(publicPart);
+      await service.revoke(apiKey.id);
+      now += 60_000;
+      return found;
+    };
+    await refused(late.authenticate(secret), /revoked/);
+  });
+
   it('expires at its moment, remembered or not', async () => {
     const { secret } = await make({ expiresInMs: 1000 });
     now += 999;

@@ -12,6 +12,8 @@ import { KeyUses } from './key-uses.ts';
 const CREDENTIALS_KEPT = 10_000;
 /** Longest time for which a cached credential is used before the key is read from the database again. */
 const KEPT_MS = 30_000;
+/** Longest time for reading a key. After it, the key may have been revoked since, and is read again. */
+const READ_MS = 10_000;
 
 interface Remembered {
   readonly credential: Credential;
@@ -61,9 +63,10 @@ export class Authenticator {
    */
   async authenticate(key: string): Promise<Credential> {
     const secretHash = hashApiKey(key);
-    const now = this.#clock.now();
     const known = this.#remembered.get(secretHash);
-    const remembered = known && now < known.usableUntil ? known : await this.#read(key, secretHash);
+    const isUsable = known && this.#clock.now() < known.usableUntil;
+    const remembered = isUsable ? known : await this.#read(key, secretHash);
+    const now = this.#clock.now();
     if (remembered.expiresAt !== undefined && remembered.expiresAt <= now) throw expired();
     this.uses.note(remembered.credential.apiKeyId, now);
     return remembered.credential;
@@ -98,10 +101,12 @@ export class Authenticator {
 
   async #read(key: string, secretHash: string): Promise<Remembered> {
     const before = this.#changes;
+    const sentAt = this.#clock.now();
     // Computed before the key is read, so that the time does not exceed what was allowed when the key had this state.
-    const usableUntil = Math.min(this.#clock.now() + KEPT_MS, this.#others?.usableUntil ?? Number.POSITIVE_INFINITY);
+    const usableUntil = Math.min(sentAt + KEPT_MS, this.#others?.usableUntil ?? Number.POSITIVE_INFINITY);
     this.#remembered.delete(secretHash);
     const found = await this.#find(key, secretHash);
+    if (this.#clock.now() - sentAt >= READ_MS) return this.#read(key, secretHash);
     if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
     const remembered = { credential: toCredential(found), expiresAt: found.expiresAt, usableUntil };
     // A key read before a change may be outdated.
