@@ -10,7 +10,6 @@ import { testDatabaseSettings } from '../../testing/test-database.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
 import { randomIds } from '../base/id-source.ts';
 import { ServerLease } from '../cluster/server-lease.ts';
-import { openClock } from '../db/database-clock.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { HeldClaims } from '../idempotency/held-claims.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
@@ -40,11 +39,12 @@ async function urlWithClock(url: string, skewMs: number): Promise<string> {
   return `${url}&options=${encodeURIComponent(`-c search_path=public,${schema},pg_catalog`)}`;
 }
 
-/** Opens a server's part in claims, behind connections of its own. */
+/** Opens a server's part in claims, with connections and a clock of its own. */
 async function openClaims(url: string, index: number, opened: AsyncDisposableStack) {
   const db = opened.use(await openDatabase(url));
   const [records, held, serverId] = [new IdempotencyRepository(db), new HeldClaims(), `srv_clock_${index}`];
-  const [clock, files] = [await openClock(db), { removeExpired: async () => undefined }];
+  const clock = { now: () => Date.now() + (SKEWS[index] ?? 0) };
+  const files = { removeExpired: async () => undefined };
   const lease = new ServerLease({ db, records, held, files, serverId, version: '1', clock, log: SILENT });
   await lease.beat();
   const idempotency = new Idempotency(records, serverId, clock, randomIds, {}, held);
@@ -52,7 +52,7 @@ async function openClaims(url: string, index: number, opened: AsyncDisposableSta
   return (key: string) => idempotency.open({ ...scope, key }, {});
 }
 
-/** Lets each of three servers claim a key that another one has claimed, and returns the servers that lose theirs. */
+/** Lets each of three servers claim keys that the others then claim too. Returns the servers that lose theirs. */
 async function losersOf(urls: readonly string[]): Promise<number[]> {
   await using opened = new AsyncDisposableStack();
   const servers = await Promise.all(urls.map((url, index) => openClaims(url, index, opened)));
