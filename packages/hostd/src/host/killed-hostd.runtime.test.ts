@@ -46,6 +46,28 @@ describe('hostd, killed', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
+  test('by SIGTERM during launches, tells their callers that it stops, and leaves nothing of these launches', async () => {
+    using installation = makeInstallation();
+    const { config } = installation;
+    const spec = await makeSpec(config, { mode: 'unrestricted' });
+    await using before = await HostdProcess.start(installation);
+    // More than are launched in parallel, so that some have not ended when the first answer comes.
+    const ids = Array.from({ length: 12 }, (_, index) => `sbx_${index}`);
+    const launches = ids.map(async (id) => ({ id, ...(await before.launch(id, spec)) }));
+    await Promise.race(launches);
+    await before.close();
+    const answers = await Promise.all(launches);
+    const refused = answers.filter(({ status }) => status !== 200);
+    assert.deepEqual([...new Set(refused.map(({ status, body }) => `${status} ${body.error.code}`))], ['503 stopping']);
+
+    await using after = await HostdProcess.start(installation);
+    const launched = answers.filter(({ status }) => status === 200).map(({ id }) => id);
+    assert.deepEqual((await after.list()).map(({ sandboxId }) => sandboxId).sort(), launched.sort());
+    for (const id of launched) await after.stop(id);
+    await after.close();
+    assert.deepEqual(hostLeftovers(config), []);
+  });
+
   test('with the machine, lists nothing that ran before the boot', async () => {
     using installation = makeInstallation();
     const { config } = installation;

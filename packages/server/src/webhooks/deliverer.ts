@@ -109,7 +109,7 @@ export class Deliverer {
     const { progress, sending, claims, log } = this.#deps;
     const { signal } = this.#stop;
     try {
-      const webhook = await progress.find(id);
+      const webhook = await progress.findClaimed(id, claim);
       if (webhook) await sending.run(webhook, claim, signal);
       await claims.release(id, claim);
     } catch (error) {

@@ -248,7 +248,7 @@ describe('several servers', () => {
 
   it('try again soon after an error of the database, not only when the claim has expired', async ({ mock }) => {
     const { webhook } = await world.create(receiver.url);
-    const find = mock.method(world.progress, 'find');
+    const find = mock.method(world.progress, 'findClaimed');
     find.mock.mockImplementationOnce(() => Promise.reject(new Error('the connection broke')));
     await world.append(3);
     await world.start();

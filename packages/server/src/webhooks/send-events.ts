@@ -98,12 +98,13 @@ class Turn {
   /** Sends the event that follows the cursor. */
   async #sendNext(claimed: Claimed, event: ResourceEvent, next?: ResourceEvent): Promise<WebhookRecord | undefined> {
     const { progress } = this.#deps;
-    const attempted = await this.#attempt(claimed.webhook, event);
+    const attempted = await this.#attempt(claimed, event);
+    if (!attempted) return undefined;
     if (isAccepted(attempted.result)) return progress.delivered(claimed, attempted);
     const failing = await progress.failed(claimed, attempted);
     if (!failing?.enabled || !next || failing.attempts < PROBE_FROM) return failing;
-    const probe = await this.#attempt(failing, next);
-    if (!isAccepted(probe.result)) return failing;
+    const probe = await this.#attempt(claimed, next);
+    if (!probe || !isAccepted(probe.result)) return failing;
     return progress.overtook({ webhook: failing, claim: claimed.claim }, attempted, probe);
   }
 
@@ -115,13 +116,17 @@ class Turn {
       await deliveries.giveUp(delivery.id as never, 'the event is no longer kept');
       return webhook;
     }
-    const attempted = await this.#attempt(webhook, event);
+    const attempted = await this.#attempt(claimed, event);
+    if (!attempted) return undefined;
     const { retry_attempts: attempts, retry_since } = delivery;
     const since = retry_since ?? this.#deps.clock.now();
     return progress.retried(claimed, attempted, { accepted: isAccepted(attempted.result), attempts, since });
   }
 
-  async #attempt(webhook: WebhookRecord, event: ResourceEvent): Promise<Attempted> {
+  /** Sends an event once. Sends nothing and returns undefined if the claim is gone. */
+  async #attempt({ webhook: { id }, claim }: Claimed, event: ResourceEvent): Promise<Attempted | undefined> {
+    const webhook = await this.#deps.progress.findClaimed(id, claim);
+    if (!webhook) return undefined;
     const sent = { id: event.id, type: event.type, seq: event.seq };
     const result = await send(this.#deps, this.#receiver, webhook, { event, signal: this.#signal });
     this.#deps.metrics.count(result);

@@ -87,8 +87,13 @@ export class WebhookProgress {
     return rows.map((row) => ({ id: row.id as WebhookId, orgId: row.org_id as OrgId }));
   }
 
-  async find(id: WebhookId): Promise<WebhookRecord | undefined> {
-    const row = await this.#deps.db.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirst();
+  /**
+   * Returns a webhook while `claim` holds it. A change by a client ends the claim, so nothing is sent with values from
+   * before the change if this is called before each attempt.
+   */
+  async findClaimed(id: WebhookId, claim: string): Promise<WebhookRecord | undefined> {
+    const query = this.#deps.db.selectFrom('webhooks').selectAll().where('id', '=', id);
+    const row = await query.where('claimed_by', '=', claim).where('enabled', '=', 1).executeTakeFirst();
     return row && toRecord(row);
   }
 

@@ -1,8 +1,11 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
+import { sql, type UpdateObject } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
-import type { Database } from '../db/database.ts';
+import type { Database, Tables } from '../db/database.ts';
 import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
+import { requireClaim } from '../idempotency/require-claim.ts';
 import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
 import { toRecord, type WebhookRecord } from './webhook.ts';
 
@@ -116,17 +119,19 @@ export class WebhookRepository {
   }
 
   /**
-   * Replaces the secret. The previous secret is also used for signing until `until`. Returns undefined for a deleted
-   * webhook.
+   * Replaces the secret. The secret that the row had is also used for signing until `until`. Returns undefined for a
+   * deleted webhook. @throws AppError `unavailable` if another attempt has `claimed` the request
    */
   rotate(
-    webhook: WebhookRecord,
+    id: WebhookId,
     secret: string,
     until: number,
     audit?: RequestAudit,
+    claimed?: ClaimedRecord,
   ): Promise<WebhookRecord | undefined> {
-    const change = { secret, previous_secret: webhook.secret, previous_secret_until: until };
-    return this.#set(webhook.id, change, audit);
+    // Read in the statement: another rotation may have replaced the secret since the caller read it.
+    const change = { secret, previous_secret: sql.ref<string>('secret'), previous_secret_until: until };
+    return this.#set(id, change, audit, claimed);
   }
 
   /** Deletes a webhook, its secrets and its deliveries. Idempotent. */
@@ -143,8 +148,14 @@ export class WebhookRepository {
     });
   }
 
-  #set(id: WebhookId, change: Partial<WebhookTable>, audit?: RequestAudit): Promise<WebhookRecord | undefined> {
+  #set(
+    id: WebhookId,
+    change: UpdateObject<Tables, 'webhooks'>,
+    audit?: RequestAudit,
+    claimed?: ClaimedRecord,
+  ): Promise<WebhookRecord | undefined> {
     return this.#transactions.run(async (tx) => {
+      await requireClaim(tx, claimed);
       const query = tx.db.updateTable('webhooks').set(change).where('id', '=', id).where('deleted_at', 'is', null);
       const row = await query.returningAll().executeTakeFirst();
       if (!row) return undefined;

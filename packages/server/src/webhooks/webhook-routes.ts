@@ -25,8 +25,8 @@ export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
     route(operations.deleteWebhook, async ({ credential, params, audit }) =>
       answer(await service.delete(credential, params.webhookId, audit)),
     ),
-    route(operations.rotateWebhookSecret, async ({ credential, params, audit }) =>
-      withSecret(await service.rotateSecret(credential, params.webhookId, audit)),
+    route(operations.rotateWebhookSecret, async ({ credential, params, audit, claimedRecord }) =>
+      withSecret(await service.rotateSecret(credential, params.webhookId, audit, claimedRecord)),
     ),
     route(operations.testWebhook, async ({ credential, params, signal, audit }) => ({
       delivery: await service.test(credential, params.webhookId, signal, audit),

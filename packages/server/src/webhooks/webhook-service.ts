@@ -13,6 +13,7 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
@@ -139,13 +140,21 @@ export class WebhookService {
     return this.get(credential, id);
   }
 
-  /** Replaces the secret. The one before still signs for a day. @throws AppError `not_found`, `forbidden` */
-  async rotateSecret(credential: Credential, id: string, audit?: RequestAudit): Promise<WebhookWithSecret> {
+  /**
+   * Replaces the secret. The one before still signs for a day. @throws AppError `not_found`, `forbidden`; `unavailable`
+   * if another attempt has `claimed` the request
+   */
+  async rotateSecret(
+    credential: Credential,
+    id: string,
+    audit?: RequestAudit,
+    claimed?: ClaimedRecord,
+  ): Promise<WebhookWithSecret> {
     const { webhooks, secrets, clock } = this.#deps;
     const webhook = await this.#getLive(credential, id);
     const secret = secrets.make();
     const until = clock.now() + LIMITS.webhookSecretGraceMs;
-    const rotated = await webhooks.rotate(webhook, secrets.seal(secret, webhook.id), until, audit);
+    const rotated = await webhooks.rotate(webhook.id, secrets.seal(secret, webhook.id), until, audit, claimed);
     if (!rotated) throw deleted(id);
     return { webhook: rotated, secret };
   }

@@ -101,6 +101,8 @@ export class DestroySandbox {
       destroyedAt: clock.now(),
       use,
     });
+    // Another server has recorded the end meanwhile. It did not get the use, which the host reports once.
+    if (!destroyed && use) await this.#deps.usages.end(expiring, use);
     return destroyed ?? (await sandboxes.find(expiring.id)) ?? expiring;
   }
 }

@@ -76,3 +76,29 @@ describe('a server whose connection to an agent broke', () => {
     assert.equal(await ends(gone, false), true);
   });
 });
+
+describe('a server that stood still', () => {
+  it('counts what a sandbox used when another one has recorded its end', async () => {
+    await using world = await openSandboxes();
+    await using other = await world.beside('srv_2');
+    const id = await world.createReady();
+    const used = { cpuMs: 5_000, egressBytes: 1_000_000 };
+    const [stopped, goesOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const stop = world.driver.stop.bind(world.driver);
+    world.driver.stop = async (sandboxId, generation) => {
+      world.driver.stop = stop;
+      const use = await stop(sandboxId, generation);
+      stopped.resolve();
+      await goesOn.promise;
+      return use && { ...use, ...used };
+    };
+    const killing = world.kill(id);
+    await stopped.promise;
+    await other.kill(id);
+    goesOn.resolve();
+    await killing;
+    const query = world.db.selectFrom('sandbox_usage').select(['cpu_ms', 'egress_bytes']).where('sandbox_id', '=', id);
+    const counted = await query.executeTakeFirst();
+    assert.deepEqual([counted?.cpu_ms, counted?.egress_bytes], [used.cpuMs, used.egressBytes]);
+  });
+});
