@@ -71,7 +71,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   let open: TestServers;
   let sandboxId: ArtifactRecord['sandboxId'];
   const clock = new FakeClock(Date.now());
-  const signal = AbortSignal.timeout(60_000);
+  const { signal } = new AbortController();
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'cloche-contents-'));
