@@ -95,7 +95,10 @@ export class GuideHost implements GuideService {
   async close(): Promise<void> {
     this.#control?.close();
     // Sandboxes end by way of a server.
-    if (this.#installation?.pid('server') === undefined) await this.#start('cloche.target').catch(() => undefined);
+    if (this.#installation?.pid('server') === undefined) {
+      await this.#stop('cloche.target').catch(() => undefined);
+      await this.#start('cloche.target').catch(() => undefined);
+    }
     await this.#installation?.stop({ destroyAll: true });
     await this.#postgres.close();
     rmSync(this.#folder, { recursive: true, force: true });
@@ -105,6 +108,7 @@ export class GuideHost implements GuideService {
     const units = rest.filter((word) => word !== '--now');
     for (const unit of units) assertIsUnit(unit);
     for (const unit of units) {
+      if (unit === 'cloche.target' && verb === 'restart') this.#assertServersAreWanted();
       if (verb === 'stop' || verb === 'mask' || verb === 'disable') await this.#stop(unit);
       if (verb === 'mask') this.#masked.add(unit);
       else if (verb === 'unmask') this.#masked.delete(unit);
@@ -138,11 +142,7 @@ export class GuideHost implements GuideService {
 
   async #startAll(): Promise<Installation> {
     const settings = effectiveSettings(this.env);
-    const servers = Number(settings.find(({ name }) => name === 'CLOCHE_SERVERS')?.value);
-    const wanted = [...this.#wanted].filter((unit) => unit.startsWith('cloche-server@'));
-    if (servers > 1 && wanted.length !== servers) throw new Error(`${servers} servers are set, but wanted: ${wanted}`);
-    const isAlone = wanted.length === 0 && !this.#masked.has('cloche-server.service');
-    if (servers === 1 && !isAlone) throw new Error(`one server is set, but it is masked, or wanted: ${wanted}`);
+    const servers = serversOf(settings);
     const env = { CLOCHE_BOOTSTRAP_API_KEY: this.apiKey, CLOCHE_POOL_SIZE: '2', ...compileCache() };
     const { CLOCHE_DATA_DIR: dataDir = '' } = this.env;
     const at = { dataDir, runDir: this.runDir, host: HOST, port: this.#port };
@@ -151,10 +151,23 @@ export class GuideHost implements GuideService {
     return installation;
   }
 
+  /** Throws unless the units that systemd would start are those of the settings. */
+  #assertServersAreWanted(): void {
+    const servers = serversOf(effectiveSettings(this.env));
+    const wanted = [...this.#wanted].filter((unit) => unit.startsWith('cloche-server@'));
+    if (servers > 1 && wanted.length !== servers) throw new Error(`${servers} servers are set, but wanted: ${wanted}`);
+    const isAlone = wanted.length === 0 && !this.#masked.has('cloche-server.service');
+    if (servers === 1 && !isAlone) throw new Error(`one server is set, but it is masked, or wanted: ${wanted}`);
+  }
+
   #running(): Installation {
     if (this.#installation === undefined) throw new Error('cloche.target is stopped');
     return this.#installation;
   }
+}
+
+function serversOf(settings: ReturnType<typeof effectiveSettings>): number {
+  return Number(settings.find(({ name }) => name === 'CLOCHE_SERVERS')?.value);
 }
 
 function assertIsUnit(unit: string): void {
