@@ -145,6 +145,18 @@ export const SERVICE_SETTINGS = {
       'database need the same value. To replace a key, write the new one before it, separated by a comma, restart all ' +
       'servers, run `cloche admin secrets rotate`, and remove the old one. See [the key of secrets](#the-key-of-secrets).',
   },
+  CLOCHE_TRUSTED_PROXIES: {
+    value: text('', 'ranges of addresses, separated by commas'),
+    default: '',
+    defaultText: 'none',
+    readBy: ['server'],
+    summary:
+      'ranges with reverse proxies that append the address of the client to `X-Forwarded-For`, separated by commas',
+    more:
+      'The audit log then has the address of the client in place of the address of the proxy. Whoever can connect from ' +
+      'these ranges can claim any address. The load balancer of [several servers](#several-servers-on-one-host) is trusted ' +
+      'without this setting.',
+  },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),
     default: 'off',

@@ -10,6 +10,7 @@ import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { buildApp } from '../http/app.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
+import { trustedProxies } from '../http/trusted-proxies.ts';
 import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
 import { composeAccess } from './compose-access.ts';
@@ -53,7 +54,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const { signedUploads } = workspaceRuns.archives;
   const app = await buildApp({
     ...shared,
-    isBalanced: config.serverName !== undefined,
+    trustsProxy: trustedProxies(config.serverName !== undefined, config.trustedProxies),
     findHostRouter: (request) => hostRouters.find((router) => router.matches(request)),
     signedDownloads,
     signedUploads,

@@ -10,10 +10,11 @@ import type { RunApi } from '@cloche/run-apis';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
+import { parseRanges } from '../base/address-ranges.ts';
 import { keptSocketFd } from '../http/kept-socket.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { readTracingSettings, type TracingSettings } from '../tracing/tracing-settings.ts';
-import { parseRanges, type TargetOptions } from '../webhooks/target-guard.ts';
+import type { TargetOptions } from '../webhooks/target-guard.ts';
 
 const PREFIX = 'CLOCHE_';
 const MEBIBYTE = 1024 * 1024;
@@ -83,6 +84,8 @@ export interface Config {
   readonly artifacts: ArtifactSettings;
   /** Most bytes of archives of workspace runs of one organization. */
   readonly maxArchivesBytes: number;
+  /** Ranges of reverse proxies whose `X-Forwarded-For` is trusted. */
+  readonly trustedProxies: readonly string[];
   readonly webhookTargets: TargetOptions;
   /** Limits of every organization whose operator sets no others. */
   readonly quotas: ProjectQuotas;
@@ -133,6 +136,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,
+    trustedProxies: checked(() => parseRanges('CLOCHE_TRUSTED_PROXIES', settings.CLOCHE_TRUSTED_PROXIES)),
     webhookTargets: Object.freeze(checked(() => webhookTargets(settings))),
     tracing: checked(() => readTracingSettings(env)),
     quotas: Object.freeze({

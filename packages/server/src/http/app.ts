@@ -31,6 +31,7 @@ import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { addSignedUploads, type SignedUploads } from './signed-uploads.ts';
 import { endSpan, traceRequests } from './trace-requests.ts';
+import type { TrustsProxy } from './trusted-proxies.ts';
 import { holdContinue } from './uploads.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
@@ -38,7 +39,7 @@ import { WrongKeyDelay } from './wrong-key-delay.ts';
 const LATE_BODY_MS = 1_000;
 
 export interface AppDeps {
-  readonly isBalanced?: boolean;
+  readonly trustsProxy?: TrustsProxy;
   readonly findHostRouter?: FindHostRouter;
   readonly signedDownloads?: SignedDownloads;
   readonly signedUploads?: SignedUploads;
@@ -84,7 +85,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await addUploads(app, routeDeps);
   if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
   await registerServiceRoutes(app, deps);
-  limitConnections(app.server);
+  const { trustsProxy } = deps;
+  limitConnections(app.server, trustsProxy && { isProxy: (address) => trustsProxy(address, 0) });
   return app;
 }
 

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
+import { inRanges } from '../base/address-ranges.ts';
 import { type ConnectionLimits, limitConnections } from './connection-limits.ts';
 
 async function serve(limits: ConnectionLimits) {
@@ -34,7 +35,7 @@ async function serve(limits: ConnectionLimits) {
 
 describe('connections', () => {
   it('of one address are closed beyond its bound, and taken again when some have ended', async () => {
-    using server = await serve({ perAddress: 2, exempt: /^none$/ });
+    using server = await serve({ perAddress: 2, exemptsOwn: false });
     assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
     server.closeFirst();
     await eventually(() => server.open(), { because: 'the server has seen the end' });
@@ -42,6 +43,11 @@ describe('connections', () => {
 
   it('of this host, as of a proxy, are not counted by address', async () => {
     using server = await serve({ perAddress: 1 });
+    assert.deepEqual([await server.open(), await server.open()], [true, true]);
+  });
+
+  it('of a trusted proxy are not counted by address', async () => {
+    using server = await serve({ perAddress: 1, exemptsOwn: false, isProxy: inRanges(['127.0.0.0/8']) });
     assert.deepEqual([await server.open(), await server.open()], [true, true]);
   });
 

@@ -6,8 +6,8 @@ import type { Server, Socket } from 'node:net';
  */
 const CONNECTIONS = 8192;
 /**
- * Most connections from one address, so that none takes all. Local addresses and Unix sockets are exempt, because a
- * proxy on this host speaks for many clients.
+ * Most connections from one address, so that none takes all. Local addresses, Unix sockets and trusted proxies are
+ * exempt, because a proxy speaks for many clients.
  */
 const PER_ADDRESS = 2048;
 const OWN_ADDRESS = /^(::1|(::ffff:)?127\.|$)/;
@@ -15,18 +15,20 @@ const OWN_ADDRESS = /^(::1|(::ffff:)?127\.|$)/;
 export interface ConnectionLimits {
   readonly inAll?: number;
   readonly perAddress?: number;
-  /** Addresses without a limit of their own. */
-  readonly exempt?: RegExp;
+  /** Whether addresses of this host have no limit of their own. Default: true. */
+  readonly exemptsOwn?: boolean;
+  /** Whether another address has no limit of its own. Default: none. */
+  readonly isProxy?: (address: string) => boolean;
 }
 
 /** Closes connections beyond the limits when they arrive, before authentication. */
 export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
-  const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, exempt = OWN_ADDRESS } = limits;
+  const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, exemptsOwn = true, isProxy = () => false } = limits;
   const byAddress = new Map<string, number>();
   server.maxConnections = inAll;
   server.prependListener('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? '';
-    if (exempt.test(address)) return;
+    if ((exemptsOwn && OWN_ADDRESS.test(address)) || isProxy(address)) return;
     const count = byAddress.get(address) ?? 0;
     if (count >= perAddress) {
       socket.destroy();

@@ -26,6 +26,7 @@ import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
+import type { TrustsProxy } from './trusted-proxies.ts';
 import { answerUpgrade } from './upgrades.ts';
 import { isAwaitingContinue } from './uploads.ts';
 
@@ -46,11 +47,8 @@ export interface JsonAppDeps {
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
   readonly findHostRouter?: FindHostRouter;
-  /**
-   * Whether every request comes from the load balancer on this host. It appends the client's address to
-   * `X-Forwarded-For`.
-   */
-  readonly isBalanced?: boolean;
+  /** Default: no proxy is trusted. */
+  readonly trustsProxy?: TrustsProxy;
   /** Rejects a request that may not learn which methods a path has. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
@@ -73,13 +71,12 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids, findHostRouter, isBalanced = false }: JsonAppDeps): FastifyInstance {
+function createApp({ log, ids, findHostRouter, trustsProxy }: JsonAppDeps): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: (request) => requestIdOf(request.headers[REQUEST_ID_HEADER], ids),
-    // Trusts what the load balancer appended, and nothing that the client sent.
-    ...(isBalanced && { trustProxy: (_address: string, hop: number) => hop === 0 }),
+    ...(trustsProxy && { trustProxy: trustsProxy }),
     bodyLimit: LIMITS.bodyBytes,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,

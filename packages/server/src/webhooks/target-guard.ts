@@ -1,5 +1,6 @@
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import { CLOSED_RANGES } from '@cloche/protocol';
+import { inRanges } from '../base/address-ranges.ts';
 
 /** IPv6 has hosts of the internet only here, except for the closed parts below. */
 const GLOBAL_IPV6 = '2000::/3';
@@ -22,17 +23,17 @@ export interface TargetOptions {
  * the operator's networks and the metadata of clouds; "what a webhook may not reach" in webhook-sender.test.ts.
  */
 export class TargetGuard {
-  readonly #closed = blockList(CLOSED_RANGES);
-  readonly #closedIpv6 = blockList(CLOSED_IPV6);
-  readonly #globalIpv6 = blockList([GLOBAL_IPV6]);
-  readonly #allowed: BlockList;
-  readonly #denied: BlockList;
+  readonly #isClosed = inRanges(CLOSED_RANGES);
+  readonly #isClosedIpv6 = inRanges(CLOSED_IPV6);
+  readonly #isGlobalIpv6 = inRanges([GLOBAL_IPV6]);
+  readonly #isAllowed: (address: string) => boolean;
+  readonly #isDenied: (address: string) => boolean;
   readonly #allowHttp: boolean;
 
   constructor({ allowHttp, allowCidrs, denyCidrs }: TargetOptions) {
     this.#allowHttp = allowHttp;
-    this.#allowed = blockList(allowCidrs);
-    this.#denied = blockList(denyCidrs);
+    this.#isAllowed = inRanges(allowCidrs);
+    this.#isDenied = inRanges(denyCidrs);
   }
 
   /** Returns what is wrong with the URL of a webhook, or undefined. A host's addresses are checked at each delivery. */
@@ -50,38 +51,14 @@ export class TargetGuard {
 
   /** Returns whether webhooks may connect to an address. */
   permits(address: string): boolean {
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-    if (this.#denied.check(address, family)) return false;
-    if (this.#allowed.check(address, family)) return true;
-    if (family === 'ipv4') return isIP(address) === 4 && !this.#closed.check(address, family);
-    return this.#globalIpv6.check(address, family) && !this.#closedIpv6.check(address, family);
+    if (this.#isDenied(address)) return false;
+    if (this.#isAllowed(address)) return true;
+    if (isIP(address) === 4) return !this.#isClosed(address);
+    return this.#isGlobalIpv6(address) && !this.#isClosedIpv6(address);
   }
-}
-
-/** Parses ranges that are separated by commas. @throws Error that names the setting and what is no range. */
-export function parseRanges(setting: string, text: string): string[] {
-  const ranges = text.split(',').map((range) => range.trim());
-  return ranges.filter(Boolean).map((range) => {
-    const [address = '', length, ...rest] = range.split('/');
-    const longest = isIP(address) === 6 ? 128 : 32;
-    const isLength = length === undefined || (/^\d{1,3}$/.test(length) && Number(length) <= longest);
-    if (isIP(address) === 0 || !isLength || rest.length > 0)
-      throw new Error(`${setting}: not a range of addresses: ${range}`);
-    return range;
-  });
 }
 
 /** Returns the host name, or the address without the brackets of IPv6. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1');
-}
-
-function blockList(cidrs: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const cidr of cidrs) {
-    const [address = '', length] = cidr.split('/');
-    const isIpv6 = isIP(address) === 6;
-    list.addSubnet(address, Number(length ?? (isIpv6 ? 128 : 32)), isIpv6 ? 'ipv6' : 'ipv4');
-  }
-  return list;
 }

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { startReceiver } from '../../testing/webhooks.ts';
-import { parseRanges, TargetGuard, type TargetOptions } from './target-guard.ts';
+import { parseRanges } from '../base/address-ranges.ts';
+import { TargetGuard, type TargetOptions } from './target-guard.ts';
 import { type SenderOptions, WebhookSender } from './webhook-sender.ts';
 
 const LOOPBACK: TargetOptions = { allowHttp: true, allowCidrs: ['127.0.0.1/32'], denyCidrs: [] };
