@@ -129,6 +129,17 @@ describe('a key', () => {
     await refused(late.authenticate(secret), /revoked/);
   });
 
+  it('gets an answer when the database takes long at each read', async () => {
+    const { secret } = await make();
+    const keys = new SqlApiKeyRepository(db);
+    const find = keys.findByPublicPart.bind(keys);
+    keys.findByPublicPart = async (publicPart) => {
+      now += 60_000;
+      return find(publicPart);
+    };
+    await assert.rejects(new Authenticator(keys, clock).authenticate(secret), { code: 'unavailable' });
+  });
+
   it('expires at its moment, remembered or not', async () => {
     const { secret } = await make({ expiresInMs: 1000 });
     now += 999;

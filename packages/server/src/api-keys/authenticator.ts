@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { AppError } from '../base/app-error.ts';
+import { AppError, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ApiKeyRecord, grantedScopes } from './api-key.ts';
 import { hashApiKey, parseApiKey } from './api-key-format.ts';
@@ -59,7 +59,8 @@ export class Authenticator {
   /**
    * Returns the credential of a valid key.
    *
-   * @throws AppError `unauthorized` for a key that is malformed, unknown, revoked or expired.
+   * @throws AppError `unauthorized` for a key that is malformed, unknown, revoked or expired; `unavailable` if the
+   * database took too long twice.
    */
   async authenticate(key: string): Promise<Credential> {
     const secretHash = hashApiKey(key);
@@ -99,14 +100,17 @@ export class Authenticator {
     await this.#others?.outdate(signal);
   }
 
-  async #read(key: string, secretHash: string): Promise<Remembered> {
+  async #read(key: string, secretHash: string, isSecond = false): Promise<Remembered> {
     const before = this.#changes;
     const sentAt = this.#clock.now();
     // Computed before the key is read, so that the time does not exceed what was allowed when the key had this state.
     const usableUntil = Math.min(sentAt + KEPT_MS, this.#others?.usableUntil ?? Number.POSITIVE_INFINITY);
     this.#remembered.delete(secretHash);
     const found = await this.#find(key, secretHash);
-    if (this.#clock.now() - sentAt >= READ_MS) return this.#read(key, secretHash);
+    if (this.#clock.now() - sentAt >= READ_MS) {
+      if (isSecond) throw unavailable('The database answers too slowly to check the API key; try again.');
+      return this.#read(key, secretHash, true);
+    }
     if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
     const remembered = { credential: toCredential(found), expiresAt: found.expiresAt, usableUntil };
     // A key read before a change may be outdated.
