@@ -80,6 +80,7 @@ export function runRepositoryOf(world: SandboxesWorld): WorkspaceRunRepository {
 export class RunsWorld extends CommandsWorld {
   readonly serverIds: string[] = [];
   readonly servers: RunExecution[] = [];
+  exportArtifact!: ExportArtifact;
   unpack: UnpackArchive['unpack'] = async () => undefined;
   #folder: string | undefined;
 
@@ -105,6 +106,7 @@ export class RunsWorld extends CommandsWorld {
       staging: new Staging(join(this.#folder, 'staging'), this.ids),
       settings: { url: '', stagingDir: this.#folder, maxBytes: 2 ** 20, retentionMs: undefined, publicUrl: undefined },
     });
+    this.exportArtifact = new ExportArtifact(core.access, files, this.artifacts, keepArtifact);
     const server = composeRunExecution({
       ...this,
       ...composeRunRecords(this),
@@ -112,7 +114,7 @@ export class RunsWorld extends CommandsWorld {
       sandboxes: core,
       createCommand: this.createCommand,
       files,
-      exportArtifact: new ExportArtifact(core.access, files, this.artifacts, keepArtifact),
+      exportArtifact: this.exportArtifact,
       unpackArchive: { unpack: (...request) => this.unpack(...request) },
       settings: this.settings,
       serverId,

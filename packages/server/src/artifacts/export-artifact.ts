@@ -2,6 +2,7 @@ import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/cont
 import { fileError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
+import type { Transaction } from '../db/transactions.ts';
 import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -19,6 +20,8 @@ export interface ArtifactExport {
   readonly audit?: RequestAudit | undefined;
   /** The workspace run that exports it. */
   readonly workspaceRunId?: WorkspaceRunId | undefined;
+  /** Called in the transaction that inserts the artifact. If it rejects, there is no artifact. */
+  readonly guard?: (tx: Transaction) => Promise<void>;
 }
 
 /** Exports files and directories of sandboxes as artifacts. */
@@ -37,7 +40,7 @@ export class ExportArtifact {
 
   /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
   async export(request: ArtifactExport): Promise<ArtifactRecord> {
-    const { credential, params, body, signal, idempotencyRecordId, audit, workspaceRunId } = request;
+    const { credential, params, body, signal, idempotencyRecordId, audit, workspaceRunId, guard } = request;
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
@@ -55,7 +58,7 @@ export class ExportArtifact {
         metadata: body.metadata ?? {},
         idempotencyRecordId,
       };
-      return this.#keepArtifact.keep(artifact, content, { signal, audit });
+      return this.#keepArtifact.keep(artifact, content, { signal, audit, ...(guard && { guard }) });
     });
   }
 }

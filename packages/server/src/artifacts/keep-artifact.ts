@@ -31,6 +31,8 @@ export interface KeepOptions {
   readonly signal?: AbortSignal;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
+  /** Called in the transaction that inserts the artifact. If it rejects, there is no artifact. */
+  readonly guard?: (tx: Transaction) => Promise<void>;
 }
 
 export interface KeepArtifactDeps {
@@ -61,7 +63,7 @@ export class KeepArtifact {
   async keep(
     artifact: NewArtifact,
     source: Readable,
-    { signal = NEVER, audit }: KeepOptions = {},
+    { signal = NEVER, audit, guard }: KeepOptions = {},
   ): Promise<ArtifactRecord> {
     const { contents, artifacts, quotas, settings, clock, ids } = this.#deps;
     await using staged = await this.#take(source, signal);
@@ -83,6 +85,7 @@ export class KeepArtifact {
     // before its content is stored.
     await quotas.admit(record, admit);
     const insertIn = async (tx: Transaction, requireRoom: RequireRoom) => {
+      await guard?.(tx);
       await admit(tx, requireRoom);
       const isNew = await artifacts.insert(record, tx);
       if (isNew) await audit?.append(tx, record);

@@ -87,11 +87,12 @@ export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDe
   const shared = { ...core, ...deps };
   const own = openOwnConnection(db, RENEWAL_MS);
   const queue = new RunQueue({ ...shared, renewalDb: own.db });
+  const claiming = { ...shared, claims: queue.claims };
   const executeRun = new ExecuteRun({
     ...shared,
-    launchSandbox: new LaunchSandboxOfRun({ ...shared, claims: queue.claims }),
+    launchSandbox: new LaunchSandboxOfRun(claiming),
     runCommand: new RunCommand(shared),
-    exportArtifacts: new ExportArtifacts(shared),
+    exportArtifacts: new ExportArtifacts(claiming),
     endRun: new EndRun(shared),
   });
   const dispatchRuns = new DispatchRuns({ ...shared, queue, executeRun });

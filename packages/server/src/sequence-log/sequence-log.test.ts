@@ -67,6 +67,24 @@ describe('a log', () => {
     );
   });
 
+  it('that has ended gets no more entries, in a transaction or from its source either', async () => {
+    await using opened = await openLog();
+    const { log, world } = opened;
+    await log.append('a', [output('1')], { source: { after: 0, upTo: 1 } });
+    await world.transactions.run(async (tx) => {
+      await log.append('a', [{ type: 'state', data: 'succeeded' }], { tx });
+      await log.close('a', tx);
+    });
+    const late = [output('2')];
+    assert.equal(await log.append('a', late), false);
+    assert.equal(await log.append('a', late, { source: { after: 1, upTo: 2 } }), false);
+    assert.equal(await world.transactions.run((tx) => log.append('a', late, { tx })), false);
+    assert.deepEqual(
+      (await all(log, 'a')).map(({ data }) => data),
+      ['1', 'succeeded'],
+    );
+  });
+
   it('limits a page by bytes too, and continues it', async () => {
     await using opened = await openLog(Number.MAX_SAFE_INTEGER);
     const piece = 'x'.repeat(64 * 1024);

@@ -78,7 +78,8 @@ export class SequenceLog {
 
   /**
    * Appends entries, in `tx` if it is given. With `source`, appends them only if the log ends exactly at
-   * `source.after`: if two processes copy the same output, only one appends each part. Returns whether it appended.
+   * `source.after`: if two processes copy the same output, only one appends each part. A log that has ended gets no more
+   * entries, so that a process that goes on late writes none after the last. Returns whether it appended.
    */
   async append(
     id: string,
@@ -193,7 +194,8 @@ export class SequenceLog {
             output_bytes: log('sequence_logs.output_bytes', '+', output),
             ...(source && { source_seq: source.upTo }),
           }))
-          .where('sequence_logs.source_seq', source ? '=' : '>=', source?.after ?? 0),
+          .where('sequence_logs.source_seq', source ? '=' : '>=', source?.after ?? 0)
+          .where('sequence_logs.closed_at', 'is', null),
       )
       .returningAll()
       .executeTakeFirst();

@@ -1,6 +1,9 @@
 import type { WorkspaceRunId } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import type { Clock } from '../../base/clock.ts';
 import { Fence } from '../../base/fence.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
+import type { Transaction } from '../../db/transactions.ts';
 import type { RunTransitionName, WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import type { RunChange } from '../record/workspace-run-row.ts';
@@ -103,4 +106,17 @@ export class ClaimedRun implements Disposable {
     if (!record) throw new ClaimLostError(this.#record.id);
     this.#record = record;
   }
+}
+
+/**
+ * Returns a function that makes a transaction fail with `ClaimLostError` unless the claim still holds. It prevents late
+ * writes: a server that has taken the run over may have ended it, and would not look for what is written afterwards.
+ */
+export function claimGuard(
+  { record, claim }: Pick<ClaimedRun, 'record' | 'claim'>,
+  { claims, clock }: { readonly claims: ClaimedRows; readonly clock: Clock },
+): (tx: Transaction) => Promise<void> {
+  return async (tx) => {
+    if (!(await claims.renew(record.id, claim, clock.now(), tx))) throw new ClaimLostError(record.id);
+  };
 }

@@ -5,10 +5,13 @@ import { Deadline } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
 import type { ExportArtifact } from '../../artifacts/export-artifact.ts';
 import { AppError } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { ClaimedRows } from '../../db/claimed-rows.ts';
+import type { Transactions } from '../../db/transactions.ts';
 import type { AccessFiles } from '../../files/access-files.ts';
 import type { SequenceLog } from '../../sequence-log/sequence-log.ts';
 import { ArtifactPattern, type PatternState } from './artifact-patterns.ts';
-import type { ClaimedRun } from './claimed-run.ts';
+import { type ClaimedRun, claimGuard } from './claimed-run.ts';
 
 /** Longest time for exporting all artifacts of a run. */
 const EXPORT_MS = 900_000;
@@ -24,11 +27,14 @@ export interface ExportArtifactsDeps {
   readonly files: AccessFiles;
   readonly exportArtifact: ExportArtifact;
   readonly runLog: SequenceLog;
+  readonly claims: ClaimedRows;
+  readonly transactions: Transactions;
+  readonly clock: Clock;
 }
 
 /**
  * Exports the files that the patterns of a run select. Appends an event for each file, whether or not its export
- * succeeded.
+ * succeeded. Writes only while the claim holds: artifacts of an ended run would be in none of its events.
  */
 export class ExportArtifacts {
   readonly #deps: ExportArtifactsDeps;
@@ -74,6 +80,7 @@ export class ExportArtifacts {
         signal,
         idempotencyRecordId: `${id}:${createHash('sha256').update(path).digest('base64url')}`,
         workspaceRunId: id,
+        guard: claimGuard(run, this.#deps),
       });
       return await this.#report(run, { path, artifactId: artifact.id });
     } catch (error) {
@@ -84,7 +91,12 @@ export class ExportArtifacts {
   }
 
   async #report(run: ClaimedRun, data: Reported & { readonly error?: unknown }): Promise<Reported> {
-    await this.#deps.runLog.append(run.record.id, [{ type: 'artifact', data }]);
+    const { transactions, runLog } = this.#deps;
+    const requireClaim = claimGuard(run, this.#deps);
+    await transactions.run(async (tx) => {
+      await requireClaim(tx);
+      await runLog.append(run.record.id, [{ type: 'artifact', data }], { tx });
+    });
     return data;
   }
 

@@ -6,7 +6,7 @@ import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts'
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
-import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
+import { type ClaimedRun, claimGuard } from './claimed-run.ts';
 import { failed, findSandbox, lifetimeOf, lostWith, sandboxBody, sandboxRecordId } from './run-sandbox.ts';
 
 /**
@@ -63,8 +63,9 @@ export class LaunchSandboxOfRun {
     }
   }
 
-  async #create({ record, credential, claim }: ClaimedRun) {
-    const { createSandbox, claims, clock } = this.#deps;
+  async #create(run: ClaimedRun) {
+    const { record, credential } = run;
+    const { createSandbox } = this.#deps;
     try {
       return await createSandbox.create({
         credential,
@@ -73,11 +74,7 @@ export class LaunchSandboxOfRun {
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
         startsBusy: true,
-        // Prevents a late creation: a server that has taken the run over may have ended it, and would not look for this
-        // sandbox any more.
-        guard: async (tx) => {
-          if (!(await claims.renew(record.id, claim, clock.now(), tx))) throw new ClaimLostError(record.id);
-        },
+        guard: claimGuard(run, this.#deps),
       });
     } catch (error) {
       // If a quota is unused and still has no room, the run can never start, so it fails.
