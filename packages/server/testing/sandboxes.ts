@@ -154,14 +154,14 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly settings: SandboxSettings;
   readonly serverId: string;
   readonly liveServers: LiveServers;
-  /** Whether the server has lost its lease. When it looks, it then ends the requests that it works on. */
-  isFenced = false;
   /** How often the server has looked whether it has. */
   fenceLooks = 0;
   readonly notifications: Notifications;
   #usage!: Usage;
   #templates!: Templates;
-  readonly #held = new HeldClaims();
+  #held = new HeldClaims();
+  /** The requests that were under way when the server lost its lease. */
+  #lost: HeldClaims | undefined;
   #requests = 0;
   #sharesConnection = false;
   #server: ReturnType<typeof composeSandboxes>;
@@ -189,6 +189,19 @@ export class SandboxesWorld implements AsyncDisposable {
     this.liveServers = new LiveServers(db, serverId, clock);
     this.notifications = notifications;
     this.#server = this.#compose();
+  }
+
+  /** Whether the server has lost its lease. When it looks, it ends the requests that were under way at the loss. */
+  get isFenced(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  set isFenced(isFenced: boolean) {
+    if (isFenced === this.isFenced) return;
+    // A renewal of the lease looks too.
+    this.#lost?.abandonAll();
+    this.#lost = isFenced ? this.#held : undefined;
+    if (isFenced) this.#held = new HeldClaims();
   }
 
   get server() {
@@ -327,7 +340,7 @@ export class SandboxesWorld implements AsyncDisposable {
       servers: this.liveServers,
       isFenced: () => {
         this.fenceLooks += 1;
-        if (this.isFenced) this.#held.abandonAll();
+        this.#lost?.abandonAll();
         return this.isFenced;
       },
     });
