@@ -45,9 +45,16 @@ export interface ApiKeyRepository {
   listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
   /** Returns live keys whose ids start with `prefix`. */
   listLive(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]>;
-  /** Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before. */
-  revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
-  restore(id: ApiKeyId, joined?: Transaction): Promise<void>;
+  /**
+   * Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before.
+   *
+   * @param createdAt revokes the key only if it has this time of creation
+   */
+  revoke(id: ApiKeyId, at: number, joined?: Transaction, createdAt?: number): Promise<ApiKeyRecord | undefined>;
+  /** Gives a key another time of creation. Returns false if it is revoked. */
+  renew(id: ApiKeyId, createdAt: number, tx: Transaction): Promise<boolean>;
+  /** Makes a revoked key valid again, with another time of creation. */
+  restore(id: ApiKeyId, createdAt: number, tx: Transaction): Promise<void>;
   /** Records that keys were used at `at`. */
   markUsed(ids: readonly ApiKeyId[], at: number): Promise<void>;
   /** Removes the hashes of revoked free-form keys. */
@@ -151,19 +158,27 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return rows.filter(({ id }) => id.startsWith(prefix)).map(toRecord);
   }
 
-  async revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined> {
+  async revoke(id: ApiKeyId, at: number, joined?: Transaction, createdAt?: number): Promise<ApiKeyRecord | undefined> {
     const row = await (joined?.db ?? this.#db)
       .updateTable('api_keys')
       .set({ revoked_at: at })
       .where('id', '=', id)
       .where('revoked_at', 'is', null)
+      .$if(createdAt !== undefined, (query) => query.where('created_at', '=', createdAt ?? 0))
       .returningAll()
       .executeTakeFirst();
     return row && toRecord(row);
   }
 
-  async restore(id: ApiKeyId, joined?: Transaction): Promise<void> {
-    await (joined?.db ?? this.#db).updateTable('api_keys').set({ revoked_at: null }).where('id', '=', id).execute();
+  async renew(id: ApiKeyId, createdAt: number, { db }: Transaction): Promise<boolean> {
+    const update = db.updateTable('api_keys').set({ created_at: createdAt }).where('id', '=', id);
+    const { numUpdatedRows } = await update.where('revoked_at', 'is', null).executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async restore(id: ApiKeyId, createdAt: number, { db }: Transaction): Promise<void> {
+    const valid = { revoked_at: null, created_at: createdAt };
+    await db.updateTable('api_keys').set(valid).where('id', '=', id).execute();
   }
 
   async markUsed(ids: readonly ApiKeyId[], at: number): Promise<void> {

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../testing/sandboxes.ts';
+import { standStill } from '../../testing/stand-still.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { bootstrapApiKey } from './bootstrap-api-key.ts';
@@ -20,8 +21,9 @@ function keysOf({ db, clock, liveServers }: SandboxesWorld) {
       () => true,
       () => false,
     );
-  return { authenticator, bootstrap, accepts };
+  return { apiKeys, authenticator, bootstrap, accepts };
 }
+type Keys = ReturnType<typeof keysOf>;
 
 const liveKeys = async ({ db }: SandboxesWorld) =>
   (await db.selectFrom('api_keys').select('id').where('revoked_at', 'is', null).execute()).length;
@@ -57,5 +59,46 @@ describe('the bootstrap key, with several servers', () => {
     after.authenticator.forget();
     assert.deepEqual([await before.accepts(FIRST), await after.accepts(SECOND)], [false, true]);
     await retirement.stop();
+  });
+
+  it('that a server is started with again stays, though another server was to revoke it', {
+    timeout: 60_000,
+  }, async () => {
+    await using a = await openSandboxes();
+    await using b = await a.beside('srv_2');
+    await using c = await a.beside('srv_3');
+    await c.loseLease();
+    const [before, after, back] = [a, b, c].map(keysOf) as [Keys, Keys, Keys];
+    await before.bootstrap(FIRST);
+    const retirement = await after.bootstrap(SECOND);
+    // The change is taken back: a server starts with the old key, and only then the one before the change ends.
+    await c.renewLease();
+    const retirementBack = await back.bootstrap(FIRST);
+    await a.loseLease();
+    for (let look = 1; look <= 3; look += 1) {
+      const { reached, goOn } = standStill('after', after.apiKeys, 'listBootstrap');
+      await reached;
+      goOn();
+    }
+    for (const { authenticator } of [after, back]) authenticator.forget();
+    assert.deepEqual([await back.accepts(FIRST), await after.accepts(SECOND)], [true, true]);
+    await retirementBack?.stop();
+    // It is revoked when that server ends, which has the old key alone.
+    await c.loseLease();
+    await eventually(async () => (await liveKeys(b)) === 1, { because: 'the old key is revoked' });
+    after.authenticator.forget();
+    assert.deepEqual([await after.accepts(FIRST), await after.accepts(SECOND)], [false, true]);
+    await retirement?.stop();
+  });
+
+  it('that is the only one has the same time of creation after a restart', async () => {
+    await using world = await openSandboxes();
+    const { bootstrap } = keysOf(world);
+    const created = () => world.db.selectFrom('api_keys').select(['id', 'created_at']).execute();
+    await bootstrap(FIRST);
+    const first = await created();
+    world.clock.advance(1000);
+    await bootstrap(FIRST);
+    assert.deepEqual(await created(), first);
   });
 });

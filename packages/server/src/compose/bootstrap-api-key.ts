@@ -11,8 +11,12 @@ const DONE_MS = 3_600_000;
 
 /**
  * Makes `key` the bootstrap key. Earlier bootstrap keys stay valid until every server that is running now has ended:
- * while servers are restarted one after another with a new key, clients of the others still use the old one. Returns
- * the job that then revokes the earlier keys, or undefined if nothing is left to revoke. The caller stops the job.
+ * while servers are restarted one after another with a new key, clients of the others still use the old one. If a server
+ * is then started with an earlier key again, as in a rollback, the earlier keys stay until those have ended that run at
+ * that time. Returns the job that then revokes the earlier keys, or undefined if nothing is left to revoke. The caller
+ * stops the job.
+ *
+ * Call it when this server has its lease: others wait only for servers that have one.
  */
 export async function bootstrapApiKey(
   { apiKeys, servers, log }: { apiKeys: ApiKeyService; servers: LiveServers; log: Logger },
@@ -20,17 +24,23 @@ export async function bootstrapApiKey(
   key: string | undefined,
   lookMs = LOOK_MS,
 ): Promise<Loop | undefined> {
-  const earlierKeys = await apiKeys.addBootstrap(orgId, key);
-  const earlierServers = await servers.others();
+  let earlierKeys = await apiKeys.addBootstrap(orgId, key);
+  let earlierServers = await servers.others();
   if (earlierKeys.length === 0 || earlierServers.size === 0) {
     await apiKeys.revokeBootstrap(earlierKeys);
     return undefined;
   }
   const retire = async () => {
+    // Read before the servers: a server has its lease before it makes a key its own.
+    const left = await apiKeys.listBootstrap(earlierKeys);
     const others = await servers.others();
-    if ([...earlierServers].some((id) => others.has(id))) return lookMs;
-    await apiKeys.revokeBootstrap(earlierKeys);
-    return DONE_MS;
+    if (left.length === 0) return DONE_MS;
+    const isSame = left.every(({ id, createdAt }) =>
+      earlierKeys.some((key) => key.id === id && key.createdAt === createdAt),
+    );
+    if (!isSame) [earlierKeys, earlierServers] = [left, others];
+    if (![...earlierServers].some((id) => others.has(id))) await apiKeys.revokeBootstrap(earlierKeys);
+    return lookMs;
   };
   return new Loop('retire bootstrap keys', retire, lookMs, log);
 }

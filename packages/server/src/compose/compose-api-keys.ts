@@ -48,11 +48,15 @@ export interface ComposedApiKeys {
   /** The operations of the operator. */
   readonly service: ApiKeyService;
   /** Composes the parts that use the open work of keys in this server. Call it once. */
-  over(open: readonly OpenWork[]): { readonly routes: readonly Route[]; start(): void };
+  over(open: readonly OpenWork[]): {
+    readonly routes: readonly Route[];
+    /** Makes the bootstrap key of the configuration valid, and starts the jobs. Call it when this server has its lease. */
+    start(): Promise<void>;
+  };
   stop(): Promise<void>;
 }
 
-/** Composes the keys, and makes the bootstrap key of the configuration valid. */
+/** Composes the keys. */
 export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys> {
   const { db, clock, ids, log, orgs, servers, notifications } = deps;
   const keys = new SqlApiKeyRepository(db);
@@ -62,7 +66,7 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
   const authenticator = new Authenticator(keys, clock, keyCaches);
   const service = new ApiKeyService({ ...deps, keys, authenticator });
   const { id: firstOrgId } = await orgs.ensureFirst();
-  const retirement = await bootstrapApiKey({ apiKeys: service, servers, log }, firstOrgId, deps.bootstrapKey);
+  let retirement: Loop | undefined;
   let loops: readonly Loop[] = [];
   return {
     authenticator,
@@ -71,7 +75,8 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
       const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open });
       return {
         routes: apiKeyRoutes(new ManageApiKeys({ ...deps, keys, authenticator, endKeyWork })),
-        start() {
+        async start() {
+          retirement = await bootstrapApiKey({ apiKeys: service, servers, log }, firstOrgId, deps.bootstrapKey);
           loops = startLoops({ ...deps, authenticator, endKeyWork, keyCaches });
         },
       };

@@ -95,7 +95,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   // Checked again: before this server had a lease, a newer version may have removed tables or columns that this version
   // uses.
   if (kindOf(db) === 'postgresql') await migrate(db);
-  keyWork.start();
+  await keyWork.start();
   const auditUpkeep = audit.start();
   void claims.learnQuota(() => inFlight.isDraining);
   await artifacts.start();

@@ -32,6 +32,9 @@ export interface NewApiKey {
   readonly expiresInMs?: number | undefined;
 }
 
+/** A bootstrap key as a server found it. */
+export type BootstrapKey = Pick<ApiKeyRecord, 'id' | 'createdAt'>;
+
 export interface ApiKeyServiceDeps {
   readonly keys: ApiKeyRepository;
   readonly projects: ProjectRepository;
@@ -102,10 +105,10 @@ export class ApiKeyService {
 
   /**
    * Makes `key` a bootstrap key with every scope, unless it is one already. Several servers that call this at the same
-   * time create one key. Returns the ids of the other bootstrap keys, which other running servers may have in their
-   * settings.
+   * time create one key. Returns the other bootstrap keys, which other running servers may have in their settings. If
+   * there are others, `key` counts as created now, so that a server that found it among the others does not revoke it.
    */
-  async addBootstrap(orgId: OrgId, key: string | undefined): Promise<ApiKeyId[]> {
+  async addBootstrap(orgId: OrgId, key: string | undefined): Promise<BootstrapKey[]> {
     const { keys, transactions, authenticator } = this.#deps;
     const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
     for (;;) {
@@ -117,24 +120,36 @@ export class ApiKeyService {
       const isMade = await transactions.run(async (tx) => {
         await lockOrganization(tx, orgId);
         // Another server has changed the keys since they were read.
-        if (idsOf(await keys.listLive(BOOTSTRAP_PREFIX, tx)) !== seen) return false;
-        if (hash && known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
-        else if (!hash && key !== undefined) await this.#ensureGenerated(orgId, key, tx);
+        const now = await keys.listLive(BOOTSTRAP_PREFIX, tx);
+        if (idsOf(now) !== seen) return false;
+        const own = now.find(({ secretHash }) => secretHash === kept);
+        if (own) return now.length === 1 || keys.renew(own.id, this.#laterThan(own), tx);
+        if (hash) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
+        else if (key !== undefined) await this.#ensureGenerated(orgId, key, tx);
         return true;
       });
       if (!isMade) continue;
       authenticator.acceptChosen(chosen !== undefined && hash ? { key: chosen, hash } : undefined);
       authenticator.forget();
-      return live.filter(({ secretHash }) => secretHash !== kept).map(({ id }) => id);
+      return live.filter(({ secretHash }) => secretHash !== kept);
     }
   }
 
-  /** Revokes bootstrap keys that no server uses any more. Idempotent. */
-  async revokeBootstrap(ids: readonly ApiKeyId[]): Promise<void> {
+  /** Returns those of the bootstrap keys that are valid, as they are now. */
+  async listBootstrap(keys: readonly BootstrapKey[]): Promise<BootstrapKey[]> {
+    const live = await this.#deps.keys.listLive(BOOTSTRAP_PREFIX);
+    return live.filter(({ id }) => keys.some((key) => key.id === id));
+  }
+
+  /**
+   * Revokes bootstrap keys that no server uses any more, but none that a server was started with since `addBootstrap`
+   * returned it. Idempotent.
+   */
+  async revokeBootstrap(earlier: readonly BootstrapKey[]): Promise<void> {
     const { keys, authenticator } = this.#deps;
-    for (const id of ids) await this.#revoke(id);
+    for (const { id, createdAt } of earlier) await this.#revoke(id, { createdAt });
     await keys.forgetChosenKeys();
-    if (ids.length > 0) await authenticator.forgetEverywhere();
+    if (earlier.length > 0) await authenticator.forgetEverywhere();
   }
 
   /**
@@ -145,17 +160,20 @@ export class ApiKeyService {
    */
   async revoke(id: ApiKeyId, requestId?: string): Promise<void> {
     const { keys, clock, authenticator } = this.#deps;
-    const revokedNow = await this.#revoke(id, requestId);
+    const revokedNow = await this.#revoke(id, { requestId });
     await authenticator.forgetEverywhere();
     if (revokedNow || (await keys.listEnded([id], clock.now())).length > 0) return;
     throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }
 
   /** Returns whether this call revoked the key, as opposed to an earlier one. */
-  #revoke(id: ApiKeyId, requestId?: string): Promise<boolean> {
+  #revoke(
+    id: ApiKeyId,
+    { requestId, createdAt }: { readonly requestId?: string | undefined; readonly createdAt?: number },
+  ): Promise<boolean> {
     const { keys, clock } = this.#deps;
     return this.#deps.transactions.run(async (tx) => {
-      const revoked = await keys.revoke(id, clock.now(), tx);
+      const revoked = await keys.revoke(id, clock.now(), tx, createdAt);
       if (revoked) await this.#append(tx, 'api_key.revoked', revoked, requestId);
       return revoked !== undefined;
     });
@@ -176,8 +194,14 @@ export class ApiKeyService {
 
   /** Makes a revoked key valid again. For clients it is a new key. */
   async #restore(key: ApiKeyRecord, tx: Transaction): Promise<void> {
-    await this.#deps.keys.restore(key.id, tx);
-    await this.#append(tx, 'api_key.created', { ...key, revokedAt: undefined });
+    const createdAt = this.#laterThan(key);
+    await this.#deps.keys.restore(key.id, createdAt, tx);
+    await this.#append(tx, 'api_key.created', { ...key, createdAt, revokedAt: undefined });
+  }
+
+  /** Returns the time of creation of a bootstrap key that is to count as a new one. */
+  #laterThan({ createdAt }: ApiKeyRecord): number {
+    return Math.max(this.#deps.clock.now(), createdAt + 1);
   }
 
   async #insertBootstrap(
