@@ -1,30 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import { standStill } from '../../testing/stand-still.ts';
 import { DATABASE_KIND } from '../../testing/test-database.ts';
 import { openWebhookWorld, startReceiver, type WebhookWorld } from '../../testing/webhooks.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
 
 const DAY_MS = 86_400_000;
-
-/**
- * Holds the next call of a method until `release`, before or after its work, as if its server stood still. `reached`
- * resolves with the arguments of the call.
- */
-function hold<T extends object, M extends keyof T & string>(target: T, method: M, when: 'before' | 'after') {
-  type Args = T[M] extends (...args: infer A) => unknown ? A : never;
-  const [reached, released] = [Promise.withResolvers<Args>(), Promise.withResolvers<void>()];
-  const original = (target[method] as (...args: Args) => Promise<unknown>).bind(target);
-  const held = async (...args: Args) => {
-    Object.assign(target, { [method]: original });
-    const result = when === 'after' ? await original(...args) : undefined;
-    reached.resolve(args);
-    await released.promise;
-    return when === 'after' ? result : original(...args);
-  };
-  Object.assign(target, { [method]: held });
-  return { reached: reached.promise, release: () => released.resolve() };
-}
 
 /** Resolves when a deliverer has ended its work under a claim. */
 function endOf({ claims }: WebhookWorld, claim: string): Promise<void> {
@@ -43,12 +25,12 @@ describe('a server that stood still', () => {
     await using receiver = await startReceiver();
     const { webhook } = await world.create(receiver.url);
     await world.append(1);
-    const stall = hold(world.progress, 'findClaimed', 'before');
+    const stall = standStill('before', world.progress, 'findClaimed');
     await world.start();
     const [, claim] = await stall.reached;
     const ended = endOf(world, claim);
     await world.service.update(world.credential, webhook.id, { enabled: false });
-    stall.release();
+    stall.goOn();
     await ended;
     assert.deepEqual(receiver.seqs(), []);
   });
@@ -59,12 +41,12 @@ describe('a server that stood still', () => {
     await using current = await startReceiver();
     const { webhook } = await world.create(old.url);
     await world.append(2);
-    const stall = hold(world.progress, 'delivered', 'after');
+    const stall = standStill('after', world.progress, 'delivered');
     await world.start();
     const [{ claim }] = await stall.reached;
     const ended = endOf(world, claim);
     await world.service.update(world.credential, webhook.id, { url: current.url });
-    stall.release();
+    stall.goOn();
     await ended;
     assert.equal(old.received.length, 1);
   });
@@ -73,11 +55,11 @@ describe('a server that stood still', () => {
     await using world = await openWebhookWorld();
     await using receiver = await startReceiver();
     const { webhook } = await world.create(receiver.url);
-    const stall = hold(world.webhooks, 'find', 'after');
+    const stall = standStill('after', world.webhooks, 'find');
     const late = world.service.rotateSecret(world.credential, webhook.id);
     await stall.reached;
     const given = await world.service.rotateSecret(world.credential, webhook.id);
-    stall.release();
+    stall.goOn();
     await late;
     const arrived = new Promise<void>((resolve) => {
       receiver.answerWith((response) => {
