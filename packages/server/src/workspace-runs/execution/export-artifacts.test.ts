@@ -19,6 +19,8 @@ let runLog: SequenceLog;
 let exportArtifacts: ExportArtifacts;
 beforeEach(async () => {
   world = await openRuns();
+  // Their own work would claim the run.
+  for (const server of world.servers) await server.stop();
   claims = new ClaimedRows(world.db, 'workspace_runs', CLAIM_MS);
   runLog = new SequenceLog(world, { keptBytes: 1_000_000 });
   const files = new AccessFiles(world.server.core);
