@@ -150,12 +150,12 @@ export const SERVICE_SETTINGS = {
     default: '',
     defaultText: 'none',
     readBy: ['server'],
-    summary:
-      'ranges with reverse proxies that append the address of the client to `X-Forwarded-For`, separated by commas',
+    summary: 'addresses of the reverse proxies in front of the service, as ranges separated by commas',
     more:
-      'The audit log then has the address of the client in place of the address of the proxy. Whoever can connect from ' +
-      'these ranges can claim any address. The load balancer of [several servers](#several-servers-on-one-host) is trusted ' +
-      'without this setting.',
+      'The service takes the address of a client from the field `X-Forwarded-For`, to which each of these proxies must ' +
+      'append the address of its own client. Without this setting, the audit log shows the address of the proxy for every ' +
+      'client. A program that connects from one of these addresses can make the audit log show any address. The load ' +
+      'balancer of [several servers](#several-servers-on-one-host) is trusted without this setting.',
   },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),

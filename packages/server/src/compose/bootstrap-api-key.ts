@@ -12,9 +12,9 @@ const DONE_MS = 3_600_000;
 /**
  * Makes `key` the bootstrap key. Earlier bootstrap keys stay valid until every server that is running now has ended:
  * while servers are restarted one after another with a new key, clients of the others still use the old one. If a server
- * is then started with an earlier key again, as in a rollback, the earlier keys stay until those have ended that run at
- * that time. Returns the job that then revokes the earlier keys, or undefined if nothing is left to revoke. The caller
- * stops the job.
+ * is started with an earlier key again, as in a rollback, the earlier keys stay valid until every server that runs at
+ * that time has ended. Returns the job that then revokes the earlier keys, or undefined if nothing is left to revoke.
+ * The caller stops the job.
  *
  * Call it when this server has its lease: others wait only for servers that have one.
  */

@@ -16,7 +16,7 @@ import type { Tracing } from '../tracing/tracing.ts';
 import { auditRefusal } from './audited-route.ts';
 import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
-import { limitConnections } from './connection-limits.ts';
+import { isOwnAddress, limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
 import type { FindHostRouter } from './host-router.ts';
@@ -86,7 +86,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
   await registerServiceRoutes(app, deps);
   const { trustsProxy } = deps;
-  limitConnections(app.server, trustsProxy && { isProxy: (address) => trustsProxy(address, 0) });
+  limitConnections(app.server, { isExempt: (address) => isOwnAddress(address) || !!trustsProxy?.(address, 0) });
   return app;
 }
 

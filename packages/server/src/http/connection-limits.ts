@@ -15,20 +15,23 @@ const OWN_ADDRESS = /^(::1|(::ffff:)?127\.|$)/;
 export interface ConnectionLimits {
   readonly inAll?: number;
   readonly perAddress?: number;
-  /** Whether addresses of this host have no limit of their own. Default: true. */
-  readonly exemptsOwn?: boolean;
-  /** Whether another address has no limit of its own. Default: none. */
-  readonly isProxy?: (address: string) => boolean;
+  /** Whether an address has no limit of its own. Default: an address of this host. */
+  readonly isExempt?: (address: string) => boolean;
+}
+
+/** Returns whether an address is one of this host, or that of a Unix socket. */
+export function isOwnAddress(address: string): boolean {
+  return OWN_ADDRESS.test(address);
 }
 
 /** Closes connections beyond the limits when they arrive, before authentication. */
 export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
-  const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, exemptsOwn = true, isProxy = () => false } = limits;
+  const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, isExempt = isOwnAddress } = limits;
   const byAddress = new Map<string, number>();
   server.maxConnections = inAll;
   server.prependListener('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? '';
-    if ((exemptsOwn && OWN_ADDRESS.test(address)) || isProxy(address)) return;
+    if (isExempt(address)) return;
     const count = byAddress.get(address) ?? 0;
     if (count >= perAddress) {
       socket.destroy();

@@ -120,10 +120,10 @@ export class ApiKeyService {
       const isMade = await transactions.run(async (tx) => {
         await lockOrganization(tx, orgId);
         // Another server has changed the keys since they were read.
-        const now = await keys.listLive(BOOTSTRAP_PREFIX, tx);
-        if (idsOf(now) !== seen) return false;
-        const own = now.find(({ secretHash }) => secretHash === kept);
-        if (own) return now.length === 1 || keys.renew(own.id, this.#laterThan(own), tx);
+        const valid = await keys.listLive(BOOTSTRAP_PREFIX, tx);
+        if (idsOf(valid) !== seen) return false;
+        const own = valid.find(({ secretHash }) => secretHash === kept);
+        if (own) return valid.length === 1 || keys.renew(own.id, this.#laterThan(own), tx);
         if (hash) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
         else if (key !== undefined) await this.#ensureGenerated(orgId, key, tx);
         return true;

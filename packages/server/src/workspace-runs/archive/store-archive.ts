@@ -138,7 +138,9 @@ export class StoreArchive {
         );
         if (!archived) return undefined;
         const attachment = await archives.makeCurrent(archive, replaced, tx);
-        if (attachment !== 'current') throw NOT_ATTACHED[attachment](current);
+        if (attachment !== 'current') {
+          throw new AppError('conflict', NOT_ATTACHED[attachment], { details: { status: current.status } });
+        }
         if (!current.autoStart) return archived;
         return runs.transition(archived, 'queue', { queuedAt: clock.now() }, { tx, audit });
       });
@@ -158,16 +160,10 @@ export class StoreArchive {
 }
 
 const NOT_ATTACHED = {
-  given_up: ({ status }: WorkspaceRunRecord) => {
-    const message = 'The upload was given up, because it took too long or another one took its place; upload it again.';
-    return new AppError('conflict', message, { details: { status } });
-  },
-  overtaken: ({ status }: WorkspaceRunRecord) => {
-    const message =
-      'Another archive was uploaded to the workspace run meanwhile, and the run keeps it; repeat the request with another ' +
-      'Idempotency-Key to replace it.';
-    return new AppError('conflict', message, { details: { status } });
-  },
+  given_up: 'The upload was given up, because it took too long or another one took its place; upload it again.',
+  overtaken:
+    'Another archive was uploaded to the workspace run meanwhile, and the run keeps it; repeat the request with another ' +
+    'Idempotency-Key to replace it.',
 };
 
 /** Turns a failure of the store into the error for the client. */
