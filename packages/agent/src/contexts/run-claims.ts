@@ -1,14 +1,18 @@
 import type { RunOperation } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 
+/** The lowest claim of a record. */
+const FIRST_CLAIM = 1;
 /**
- * Number of idempotency records whose claims are remembered. A server that was cut off for long may still send a run
- * with an old claim.
+ * Number of idempotency records whose claims are remembered after their runs. A server that was cut off for long may
+ * still send a run with an old claim.
  */
 const REMEMBERED = 1000;
 
 /** A run that a later claim of the same record ends. */
 export interface ClaimedRun {
+  /** Undefined for a run without an idempotency record. */
+  readonly operation: RunOperation | undefined;
   abandon(): void;
 }
 
@@ -20,7 +24,8 @@ export class RunClaims {
   readonly #latest = new Map<string, { readonly claim: number; readonly run: ClaimedRun }>();
 
   /** Ends the run of a lower claim. Throws `conflict` if a higher claim is known. */
-  enter(operation: RunOperation | undefined, run: ClaimedRun): void {
+  enter(run: ClaimedRun): void {
+    const { operation } = run;
     if (!operation) return;
     this.require(operation);
     const { recordId, claim } = operation;
@@ -28,10 +33,18 @@ export class RunClaims {
     this.#latest.delete(recordId);
     this.#latest.set(recordId, { claim, run });
     if (earlier && earlier.claim < claim) earlier.run.abandon();
+    if (this.#latest.size <= REMEMBERED) return;
     for (const oldest of this.#latest.keys()) {
-      if (this.#latest.size <= REMEMBERED) break;
       this.#latest.delete(oldest);
+      return;
     }
+  }
+
+  /** Forgets a run that has ended, if its claim was the first: no lower one can follow, so it has nothing to refuse. */
+  leave(run: ClaimedRun): void {
+    const { operation } = run;
+    if (operation?.claim !== FIRST_CLAIM) return;
+    if (this.#latest.get(operation.recordId)?.run === run) this.#latest.delete(operation.recordId);
   }
 
   /** Throws `conflict` if a higher claim is known. */

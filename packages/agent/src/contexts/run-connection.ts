@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { ActivitySink } from '@cloche/node-support';
-import { RUNS_KEEP_ALIVE, RUNS_UPGRADE, type RunOperation } from '@cloche/protocol';
+import { RUNS_KEEP_ALIVE, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
 import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
@@ -73,6 +73,7 @@ class RunConnection {
 
   /** Releases the connection for the next run, after all events of `run` have been written. */
   end(run: Run): void {
+    this.#claims.leave(run);
     if (this.#run === run) this.#run = undefined;
   }
 
@@ -96,7 +97,7 @@ class RunConnection {
     try {
       const start = readStartRun(parseJson(String(line)));
       const run = new Run(start, this, arrivedAt);
-      this.#claims.enter(start.operation, run);
+      this.#claims.enter(run);
       this.#run = run;
       this.#silence?.begin();
       const context = start.open
@@ -104,17 +105,17 @@ class RunConnection {
         : this.#contexts.get(start.contextId);
       run.opened();
       // Deferred, so that output that the kernel has printed so far is read first. It does not belong to this run.
-      setImmediate(() => this.#submit(run, context, start.operation));
+      setImmediate(() => this.#submit(run, context));
     } catch (error) {
       this.#refuse(error);
     }
   }
 
-  #submit(run: Run, context: Context, operation: RunOperation | undefined): void {
+  #submit(run: Run, context: Context): void {
     // The server may have disconnected meanwhile.
-    if (this.#socket.destroyed) return;
+    if (this.#socket.destroyed) return void this.end(run);
     try {
-      this.#claims.require(operation);
+      this.#claims.require(run.operation);
       context.submit(run);
     } catch (error) {
       this.#refuse(error);
@@ -122,7 +123,7 @@ class RunConnection {
   }
 
   #refuse(error: unknown): void {
-    this.#run = undefined;
+    if (this.#run) this.end(this.#run);
     const code = error instanceof AgentError ? error.code : 'internal';
     this.write(`${JSON.stringify({ error: { code, message: (error as Error).message } })}\n`);
   }

@@ -1,4 +1,11 @@
-import { type FromKernel, type RunDone, type RunError, type StartRun, Stopwatch } from '@cloche/protocol';
+import {
+  type FromKernel,
+  type RunDone,
+  type RunError,
+  type RunOperation,
+  type StartRun,
+  Stopwatch,
+} from '@cloche/protocol';
 import { BoundedText } from '../base/bounded-text.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { EventWriter } from './event-writer.ts';
@@ -28,6 +35,7 @@ export interface RunListener {
 export class Run {
   readonly id: string;
   readonly code: string;
+  readonly operation: RunOperation | undefined;
   /** The message of a client that the run answers. */
   readonly message: string | undefined;
   readonly timeoutMs: number;
@@ -47,6 +55,7 @@ export class Run {
   constructor(start: StartRun, client: RunClient, arrivedAt: number) {
     this.id = start.runId;
     this.code = start.code;
+    this.operation = start.operation;
     this.message = start.message;
     this.timeoutMs = start.timeoutMs;
     this.#arrivedAt = arrivedAt;

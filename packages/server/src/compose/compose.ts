@@ -52,9 +52,10 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
+  const trustsProxy = trustedProxies(config.serverName !== undefined, config.trustedProxies);
   const app = await buildApp({
     ...shared,
-    trustsProxy: trustedProxies(config.serverName !== undefined, config.trustedProxies),
+    ...(trustsProxy && { trustsProxy }),
     findHostRouter: (request) => hostRouters.find((router) => router.matches(request)),
     signedDownloads,
     signedUploads,

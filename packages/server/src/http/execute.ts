@@ -165,12 +165,12 @@ async function openRecord(
 
 function auditOf(
   { operation }: Route,
-  { id: requestId, ip }: FastifyRequest,
+  request: FastifyRequest,
   credential: Credential,
   log: AuditLog | undefined,
 ): RequestAudit | undefined {
   const action = log && auditActionOf(operation);
-  return action && new RequestAudit(log, { credential, requestId, ip }, action);
+  return action && new RequestAudit(log, { credential, requestId: request.id, ip: request.ip }, action);
 }
 
 function requireCredential({ state: { credential } }: FastifyRequest): Credential {

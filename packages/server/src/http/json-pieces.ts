@@ -29,6 +29,14 @@ function charactersOf(value: unknown, limit: number): number {
   if (typeof value === 'string') return value.length + VALUE_CHARACTERS;
   let characters = VALUE_CHARACTERS;
   if (typeof value !== 'object' || value === null) return characters;
+  // `for…in` takes five times as long for an array.
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      characters += charactersOf(item, limit - characters);
+      if (characters > limit) return characters;
+    }
+    return characters;
+  }
   for (const key in value) {
     characters += charactersOf((value as Record<string, unknown>)[key], limit - characters);
     if (characters > limit) return characters;
