@@ -4,12 +4,14 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from './http-client.ts';
 
 /** Time without growth after which the pool counts as full. */
 const FILLING_MS = 3000;
+const OWN_CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Service that was started for a benchmark. */
 export interface Service {
@@ -47,19 +49,24 @@ export class Subject {
     this.#owner = owner;
   }
 
-  /** Returns the service that `CLOCHE_URL` and `CLOCHE_API_KEY` name, or starts one on a data folder of its own. */
-  static async open(settings: Record<string, string> = {}): Promise<Subject> {
+  /**
+   * Returns the service that `CLOCHE_URL` and `CLOCHE_API_KEY` name, or starts one on a data folder of its own.
+   *
+   * @param checkout folder of the version to start, with its packages; by default this one
+   */
+  static async open(settings: Record<string, string> = {}, checkout?: string): Promise<Subject> {
     const { CLOCHE_URL: url, CLOCHE_API_KEY: key } = process.env;
-    if (url && key && Object.keys(settings).length === 0) return new Subject(url, key);
+    if (url && key && Object.keys(settings).length === 0 && !checkout) return new Subject(url, key);
     const apiKey = `bench-${randomBytes(16).toString('hex')}`;
     const { CLOCHE_OCI_RUNTIME, CLOCHE_POOL_SIZE } = process.env;
-    const { service, owner } = await startService({
+    const environment = {
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
       CLOCHE_MAX_SANDBOXES: '2000',
       ...(CLOCHE_OCI_RUNTIME && { CLOCHE_OCI_RUNTIME }),
       ...(CLOCHE_POOL_SIZE && { CLOCHE_POOL_SIZE }),
       ...settings,
-    });
+    };
+    const { service, owner } = await startService(environment, checkout ?? OWN_CHECKOUT);
     return new Subject(service.url, apiKey, service, owner);
   }
 
@@ -170,9 +177,12 @@ function key(): Record<string, string> {
  * Starts the service in a session of its own: signals to the benchmark's process group do not reach it, so it can clean
  * up.
  */
-async function startService(settings: Record<string, string>): Promise<{ service: Service; owner: ServiceOwner }> {
-  const program = new URL('subject-service.ts', import.meta.url).pathname;
-  const owner = spawn(process.execPath, [program, JSON.stringify(settings)], {
+async function startService(
+  settings: Record<string, string>,
+  checkout: string,
+): Promise<{ service: Service; owner: ServiceOwner }> {
+  const owner = spawn('node_modules/.bin/node', ['bench/src/subject-service.ts', JSON.stringify(settings)], {
+    cwd: checkout,
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],
   });
