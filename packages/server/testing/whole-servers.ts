@@ -17,6 +17,7 @@ export class WholeServers implements AsyncDisposable {
   readonly #servers: Server[] = [];
   readonly #databaseUrl: string;
   readonly #settings: Readonly<Record<string, string>>;
+  #stopped: Promise<unknown> | undefined;
 
   private constructor(databaseUrl: string, settings: Readonly<Record<string, string>>) {
     this.#databaseUrl = databaseUrl;
@@ -81,8 +82,15 @@ export class WholeServers implements AsyncDisposable {
     return body.sandbox.id;
   }
 
+  /** Stops the servers; their URLs are refused from then on. */
+  async stop(): Promise<void> {
+    const stopped = this.#stopped ?? Promise.all(this.#servers.map((server) => server.stop()));
+    this.#stopped = stopped;
+    await stopped;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#servers.map((server) => server.stop()));
+    await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

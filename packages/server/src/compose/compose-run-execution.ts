@@ -116,8 +116,11 @@ export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDe
       await dispatchRuns.start();
     },
     async stop() {
-      await Promise.all([dispatchRuns.stop(), upkeepLoop?.stop()]);
-      await own.close();
+      try {
+        await Promise.all([dispatchRuns.stop(), upkeepLoop?.stop()]);
+      } finally {
+        await own.close();
+      }
     },
   };
 }

@@ -56,6 +56,7 @@ import type { StartedWork } from '../usage/started-work.ts';
 import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
 import { startSandboxJobs } from './sandbox-jobs.ts';
+import { stopInOrder } from './stop-in-order.ts';
 
 export interface SandboxesDeps {
   readonly db: Database;
@@ -253,10 +254,15 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       });
     },
     async stop() {
-      await Promise.all(loops.splice(0).map((loop) => loop.stop()));
-      await launchSandbox.handOver();
-      if (isShared) await activityRows.stop();
-      await connections.closeAll();
+      await stopInOrder(
+        [
+          () => Promise.all(loops.splice(0).map((loop) => loop.stop())),
+          () => launchSandbox.handOver(),
+          () => isShared && activityRows.stop(),
+          () => connections.closeAll(),
+        ],
+        log,
+      );
     },
     reconcile,
     async destroyAll(announce) {

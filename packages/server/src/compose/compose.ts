@@ -19,6 +19,7 @@ import { composeProtocols } from './compose-protocols.ts';
 import type { Config } from './config.ts';
 import { listenForClients } from './listen-for-clients.ts';
 import { openFoundation } from './open-foundation.ts';
+import { stopInOrder } from './stop-in-order.ts';
 
 export interface Server {
   /** URL at which the server answers. */
@@ -120,26 +121,31 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     url,
     async stop() {
       using _ = await keptSocket?.leave();
-      await inFlight.drain(config.drainMs);
-      await previews.stop();
-      await workspaceRuns.execution.stop();
-      await commands.stop();
-      await Promise.all([app.close(), operator.close(), secrets.app.close(), protocols.close()]);
-      tidying.stop();
-      await templates.stop();
-      await sandboxes.stop();
-      await usage.stop();
-      await webhooks.stop();
-      await artifacts.stop();
-      await workspaceRuns.archives.stop();
-      await counts.stop();
-      await lease.release();
-      await apiKeys.stop();
-      await auditUpkeep.stop();
-      await claims.close();
-      await notifications.close();
-      await db.destroy();
-      await tracing?.close();
+      await stopInOrder(
+        [
+          () => inFlight.drain(config.drainMs),
+          () => previews.stop(),
+          () => workspaceRuns.execution.stop(),
+          () => commands.stop(),
+          () => Promise.all([app.close(), operator.close(), secrets.app.close(), protocols.close()]),
+          () => tidying.stop(),
+          () => templates.stop(),
+          () => sandboxes.stop(),
+          () => usage.stop(),
+          () => webhooks.stop(),
+          () => artifacts.stop(),
+          () => workspaceRuns.archives.stop(),
+          () => counts.stop(),
+          () => lease.release(),
+          () => apiKeys.stop(),
+          () => auditUpkeep.stop(),
+          () => claims.close(),
+          () => notifications.close(),
+          () => db.destroy(),
+          () => tracing?.close(),
+        ],
+        log,
+      );
     },
   };
 }

@@ -23,13 +23,16 @@ export const OWNER = 'cloche';
 /**
  * Ends the server and removes its folder when the standard input closes, which also happens when the test runner is
  * killed. Arguments: the folder, then the command of the server. Every process of the group gets the signal, also an
- * `initdb` that is under way.
+ * `initdb` that is under way. Each line of the standard input is a signal that stops the server, which then starts again.
  */
 const SUPERVISOR =
-  'folder=$1; shift; "$@" >"$folder/log" 2>&1 & cat >/dev/null; trap "" QUIT; kill -QUIT 0; wait; rm -rf "$folder"';
+  'folder=$1; shift; "$@" >"$folder/log" 2>&1 & ' +
+  'while read -r signal; do kill -s "$signal" $!; wait $!; "$@" >>"$folder/log" 2>&1 & done; ' +
+  'trap "" QUIT; kill -QUIT 0; wait; rm -rf "$folder"';
 /** Arguments: the folder of the programs, the folder of the data, then the options of the server. */
 const SERVER =
-  'programs=$1; data=$2; shift 2; "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --no-sync ' +
+  'programs=$1; data=$2; shift 2; ' +
+  '[ -e "$data" ] || "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --no-sync ' +
   // Unlike a comparison of bytes, this order of texts ignores case and punctuation at first.
   '--encoding=UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en-US && exec "$programs/postgres" -D "$data" "$@"';
 
@@ -38,8 +41,9 @@ const SERVER =
  * server.
  */
 const STANDBY =
-  'programs=$1; data=$2; primary=$3; shift 3; "$programs/pg_basebackup" --pgdata="$data" --host="$primary" ' +
-  '--username=postgres --write-recovery-conf --wal-method=stream --checkpoint=fast --no-sync && ' +
+  'programs=$1; data=$2; primary=$3; shift 3; ' +
+  '[ -e "$data" ] || "$programs/pg_basebackup" --pgdata="$data" --host="$primary" --username=postgres ' +
+  '--write-recovery-conf --wal-method=stream --checkpoint=fast --no-sync && ' +
   'exec "$programs/postgres" -D "$data" "$@"';
 
 const OPTIONS: Readonly<Record<string, string>> = {
@@ -68,9 +72,15 @@ const REPLICATED: Readonly<Record<string, string>> = {
 
 type Options = Readonly<Record<string, string>>;
 
+/** `fast` finishes with a checkpoint; after `immediate` the server recovers as after a crash. Both cut connections. */
+export type Shutdown = 'fast' | 'immediate';
+const SIGNALS: Readonly<Record<Shutdown, string>> = { fast: 'INT', immediate: 'QUIT' };
+
 export interface PostgresServer {
   /** Folder of the socket. */
   readonly sockets: string;
+  /** Stops the server, and starts it on the same data. Resolves when it accepts connections again. */
+  restart(shutdown: Shutdown): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -123,7 +133,11 @@ async function start(
     await end(supervisor);
     throw new Error(`PostgreSQL does not serve: ${log}`, { cause: error });
   }
-  return { sockets: folder, close: () => end(supervisor) };
+  return {
+    sockets: folder,
+    restart: (shutdown) => restart(supervisor, folder, shutdown),
+    close: () => end(supervisor),
+  };
 }
 
 /** Returns the URL of a database of the server. */
@@ -172,6 +186,16 @@ async function prepare(sockets: string): Promise<void> {
   const template = await openDatabase(urlOf(sockets, TEMPLATE));
   await migrate(template);
   await template.destroy();
+}
+
+async function restart(supervisor: ChildProcess, sockets: string, shutdown: Shutdown): Promise<void> {
+  const connected = await openSuperuser(sockets);
+  const cut = Promise.withResolvers<void>();
+  connected.on('error', () => undefined).on('end', cut.resolve);
+  supervisor.stdin?.write(`${SIGNALS[shutdown]}\n`);
+  // From then on the server that stops accepts no connection.
+  await cut.promise;
+  await (await openSuperuser(sockets)).end();
 }
 
 async function end(supervisor: ChildProcess): Promise<void> {

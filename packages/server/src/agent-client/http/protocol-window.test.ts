@@ -1,13 +1,15 @@
 /** Real agents that announce versions of the protocol around the server's own. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { AGENT_PROTOCOL_VERSION } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
+import type { UseOfAgent } from '../../../testing/use-live-agent.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { dialer } from '../agent-endpoint.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
@@ -15,6 +17,8 @@ import { AgentHttpClient } from './agent-http-client.ts';
 /** Starts an agent without kernels that announces the version. */
 function openAgent(version: number) {
   const folder = mkdtempSync(join(tmpdir(), 'window-'));
+  // The user of the sandbox reads the folder.
+  chmodSync(folder, 0o755);
   const versions = join(folder, 'versions.json');
   writeFileSync(versions, JSON.stringify({ AGENT_PROTOCOL_VERSION: version }));
   const socketPath = join(folder, 'agent.sock');
@@ -33,6 +37,7 @@ function openAgent(version: number) {
   const client = new AgentHttpClient(dialer({ unix: socketPath }));
   return {
     client,
+    socketPath,
     async [Symbol.asyncDispose]() {
       await client.close();
       const exit = once(child, 'exit');
@@ -57,6 +62,13 @@ async function faultOf(client: AgentHttpClient): Promise<AgentError['kind'] | un
   return kind;
 }
 
+/** Lets a server that was started beside a live sandbox use the agent of this. */
+async function useLive(socketPath: string, ...versions: 'equal'[]): Promise<UseOfAgent> {
+  const program = new URL('../../../testing/use-live-agent.ts', import.meta.url).pathname;
+  const { stdout } = await promisify(execFile)(process.execPath, [program, socketPath, ...versions]);
+  return JSON.parse(stdout);
+}
+
 describe('an agent that announces', () => {
   const rows = [
     ['the version of the server', 0, undefined],
@@ -70,4 +82,21 @@ describe('an agent that announces', () => {
       assert.equal(await faultOf(agent.client), kind);
     });
   }
+});
+
+describe('a live sandbox whose agent has the version before', () => {
+  it('is used by a server of the next version, and refused by one that accepts only equal versions: the control', async () => {
+    await using agent = openAgent(AGENT_PROTOCOL_VERSION - 1);
+    assert.equal(await faultOf(agent.client), undefined);
+    const { files, refused, status } = await useLive(agent.socketPath);
+    assert.deepEqual([files?.includes('versions.json'), refused, status], [true, undefined, 'ready']);
+    const byEqual = await useLive(agent.socketPath, 'equal');
+    assert.deepEqual(byEqual, { refused: 'sandbox_incompatible', status: 'ready' });
+  });
+
+  it('is used by a server that accepts only equal versions when they are equal', async () => {
+    await using agent = openAgent(AGENT_PROTOCOL_VERSION);
+    assert.equal(await faultOf(agent.client), undefined);
+    assert.equal((await useLive(agent.socketPath, 'equal')).refused, undefined);
+  });
 });
