@@ -4,10 +4,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { sql } from 'kysely';
-import { Pool } from 'pg';
 import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
-import { replace } from '../../testing/simulation/replace.ts';
 import { testDatabaseSettings } from '../../testing/test-database.ts';
 import type { Database } from '../db/database.ts';
 import { openDatabase } from '../db/open-database.ts';
@@ -18,26 +16,26 @@ const CUTS = 10;
 const BETWEEN_CUTS_MS = 100;
 const UNAVAILABLE = '503 unavailable';
 
-/** Ends what every other connection is doing, wherever it is: in a statement, between two, or in a commit. */
-const cut = (db: Database) =>
-  sql`
-    select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = current_database() and pid <> pg_backend_pid()`.execute(db);
-
 describe('servers whose connections are lost', { skip: NEEDS_POSTGRES }, () => {
   let db: Database;
   let servers: [PreviewWorld, PreviewWorld];
 
   beforeEach(async () => {
-    const settings = await testDatabaseSettings();
-    const one = await openPreviewWorld(settings);
-    servers = [one, await openPreviewWorld(settings, one.driver)];
-    db = await openDatabase(settings.CLOCHE_DATABASE_URL ?? '');
+    const database = await testDatabaseSettings();
+    const one = await openPreviewWorld(database);
+    servers = [one, await openPreviewWorld(database, one.driver)];
+    db = await openDatabase(database.CLOCHE_DATABASE_URL ?? '');
   });
   afterEach(async () => {
     await db.destroy();
     for (const server of servers.toReversed()) await server.close();
   });
+
+  /** Ends what every server is doing, wherever it is: in a statement, between two, or in a commit. */
+  const cut = () =>
+    sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`.execute(db);
 
   /** Repeats a creation with its key, as a client does, until it succeeds. Notes every answer. */
   async function create(index: number, answers: Set<string>): Promise<string> {
@@ -58,7 +56,7 @@ describe('servers whose connections are lost', { skip: NEEDS_POSTGRES }, () => {
     const cutting = (async () => {
       for (let count = 0; !isOver && (count < CUTS || !answers.has(UNAVAILABLE)); count += 1) {
         await delay(BETWEEN_CUTS_MS);
-        await cut(db);
+        await cut();
       }
     })();
     // More rounds if no cut has met a request.
@@ -85,29 +83,5 @@ describe('servers whose connections are lost', { skip: NEEDS_POSTGRES }, () => {
       // None is lost, and none was created twice.
       assert.deepEqual(listed.toSorted(), [...before, ...ids].toSorted());
     }
-  });
-});
-
-describe('connections that are lost', { skip: NEEDS_POSTGRES }, () => {
-  it('end the process if nobody listens for their loss: the control', async () => {
-    const { CLOCHE_DATABASE_URL: url = '' } = await testDatabaseSettings();
-    await using db = await openDatabase(url);
-    await using opened = new AsyncDisposableStack();
-    const { on } = Pool.prototype;
-    const restore = replace(Pool.prototype, {
-      on(this: Pool, ...[event, listener]: Parameters<typeof on>) {
-        return event === 'error' || event === 'connect' ? this : on.call(this, event, listener);
-      },
-    });
-    opened.defer(restore);
-    const uncaught: unknown[] = [];
-    process.setUncaughtExceptionCaptureCallback((error) => uncaught.push(error));
-    opened.defer(() => process.setUncaughtExceptionCaptureCallback(null));
-    const unheard = await openDatabase(url);
-    // Ended before the errors are let through again: a connection may report a second one.
-    opened.defer(() => unheard.destroy());
-    await cut(db);
-    await eventually(() => uncaught.length > 0, { because: 'an error ends the process' });
-    for (const error of uncaught) assert.match(String(error), /terminating connection|Connection terminated/);
   });
 });
