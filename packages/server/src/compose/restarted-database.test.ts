@@ -1,7 +1,6 @@
 /** Requests without pause while PostgreSQL restarts. It is a server of this file's own, as others use that of all tests. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import type { PostgresPoolClient } from 'kysely';
 import {
@@ -77,7 +76,8 @@ class Load {
   async #run(client: number): Promise<void> {
     const server = client % SERVERS;
     for (let count = 0; !this.#isOver; count += 1) {
-      while (!(await this.#create(server, `client ${client}, sandbox ${count}`))) await delay(20);
+      const key = `client ${client}, sandbox ${count}`;
+      await eventually(() => this.#create(server, key), { because: 'a repeated request succeeds' });
     }
   }
 
