@@ -32,12 +32,12 @@ const versions: readonly Version[] = [
 
 const ratios: number[] = [];
 for (let round = 0; round < ROUNDS; round++) {
-  const p50s = await measure(round % 2 === 0 ? versions : versions.toReversed());
+  const order = round % 2 === 0 ? versions : versions.toReversed();
+  const p50s = await measure(order);
   const [mine = 0, theirs = 0] = versions.map(({ name }) => p50s.get(name));
   ratios.push(mine / theirs);
-  const second = versions[round % 2 === 0 ? 1 : 0]?.name;
   const shown = [...p50s].map(([name, ms]) => `${name} ${ms.toFixed(3)} ms`).join(', ');
-  console.log(`p50: ${shown}; ratio ${(mine / theirs).toFixed(3)}, ${second} opened second`);
+  console.log(`p50: ${shown}; ratio ${(mine / theirs).toFixed(3)}, ${order[1]?.name} opened second`);
 }
 // Two rounds, one in each order, give one estimate. Their spread shows how far to trust the mean.
 const pairs = ratios.flatMap((ratio, index) =>

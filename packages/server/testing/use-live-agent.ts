@@ -1,7 +1,7 @@
 /**
  * A program: a server that was started again beside a live sandbox, whose agent is a real one that listens at the path
- * given. Lists the files beside that path through the API, and prints what came of it. With `equal` as the second argument, the server
- * accepts only agents of its own version of the protocol.
+ * given. Lists the files beside that path through the API, and prints what came of it. With `equal` as the second
+ * argument, the server accepts only agents of its own version of the protocol.
  */
 import assert from 'node:assert/strict';
 import { registerHooks } from 'node:module';

@@ -34,10 +34,8 @@ export class RunClaims {
     this.#latest.set(recordId, { claim, run });
     if (earlier && earlier.claim < claim) earlier.run.abandon();
     if (this.#latest.size <= REMEMBERED) return;
-    for (const oldest of this.#latest.keys()) {
-      this.#latest.delete(oldest);
-      return;
-    }
+    const [oldest = ''] = this.#latest.keys();
+    this.#latest.delete(oldest);
   }
 
   /** Forgets a run that has ended, if its claim was the first: no lower one can follow, so it has nothing to refuse. */

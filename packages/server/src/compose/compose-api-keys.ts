@@ -21,6 +21,7 @@ import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { OrgRepository } from '../projects/org-repository.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
 import { bootstrapApiKey } from './bootstrap-api-key.ts';
+import { stopInOrder } from './stop-in-order.ts';
 
 /** Interval of the deletion of ended keys. */
 const FORGET_MS = 3_600_000;
@@ -82,10 +83,15 @@ export async function composeApiKeys(deps: ApiKeysDeps): Promise<ComposedApiKeys
       };
     },
     async stop() {
-      await Promise.all(loops.map((loop) => loop.stop()));
-      await retirement?.stop();
-      await keyCaches?.stop();
-      await authenticator.uses.write();
+      await stopInOrder(
+        [
+          () => Promise.all(loops.map((loop) => loop.stop())),
+          () => retirement?.stop(),
+          () => keyCaches?.stop(),
+          () => authenticator.uses.write(),
+        ],
+        log,
+      );
     },
   };
 }

@@ -33,6 +33,7 @@ import { RunUpkeep } from '../workspace-runs/execution/run-upkeep.ts';
 import { WorkspaceRunAccess } from '../workspace-runs/record/workspace-run-access.ts';
 import { WorkspaceRunRepository } from '../workspace-runs/record/workspace-run-repository.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
+import { stopInOrder } from './stop-in-order.ts';
 
 const UPKEEP_MS = 3_600_000;
 const RETRY_MS = 10_000;
@@ -116,11 +117,7 @@ export function composeRunExecution({ sandboxes: core, ...deps }: RunExecutionDe
       await dispatchRuns.start();
     },
     async stop() {
-      try {
-        await Promise.all([dispatchRuns.stop(), upkeepLoop?.stop()]);
-      } finally {
-        await own.close();
-      }
+      await stopInOrder([() => dispatchRuns.stop(), () => upkeepLoop?.stop(), () => own.close()], log);
     },
   };
 }

@@ -29,16 +29,9 @@ function charactersOf(value: unknown, limit: number): number {
   if (typeof value === 'string') return value.length + VALUE_CHARACTERS;
   let characters = VALUE_CHARACTERS;
   if (typeof value !== 'object' || value === null) return characters;
-  // `for…in` takes five times as long for an array.
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      characters += charactersOf(item, limit - characters);
-      if (characters > limit) return characters;
-    }
-    return characters;
-  }
-  for (const key in value) {
-    characters += charactersOf((value as Record<string, unknown>)[key], limit - characters);
+  // `for…in` over both takes four times as long.
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) {
+    characters += charactersOf(inner, limit - characters);
     if (characters > limit) return characters;
   }
   return characters;
