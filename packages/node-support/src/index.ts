@@ -9,3 +9,4 @@ export * from './keyed-queue.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
 export * from './semaphore.ts';
+export * from './time-slice.ts';

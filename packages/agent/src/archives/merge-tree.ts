@@ -1,9 +1,9 @@
+import { TimeSlice } from '@cloche/node-support';
 import { AgentError } from '../base/agent-error.ts';
 import { shown } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { allNamesIn } from '../files/list-files.ts';
-import { TimeSlice } from '../files/time-slice.ts';
 
 /** Entries that are looked at or moved with one switch of rights. */
 const AT_ONCE = 64;

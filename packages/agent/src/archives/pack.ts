@@ -1,12 +1,12 @@
 import { closeSync, constants } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
+import { TimeSlice } from '@cloche/node-support';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
 import { onFile } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { namesIn } from '../files/list-files.ts';
-import { TimeSlice } from '../files/time-slice.ts';
 import { contentOf, ifPresent, type PackedFile } from './packed-file.ts';
 import { zipOf } from './write-zip.ts';
 

@@ -3,6 +3,7 @@
  * moved into place only after the whole archive has passed all checks.
  */
 import { constants, writeSync } from 'node:fs';
+import { TimeSlice } from '@cloche/node-support';
 import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
@@ -10,7 +11,6 @@ import { below, type FilePath, joined } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
 import { removeOwnTree } from '../files/remove-tree.ts';
 import { temporaryIn } from '../files/temporary.ts';
-import { TimeSlice } from '../files/time-slice.ts';
 import { mergeTree } from './merge-tree.ts';
 
 export interface UnpackLimits {

@@ -1,11 +1,11 @@
 import { type BigIntStats, constants, copyFile } from 'node:fs';
 import { promisify } from 'node:util';
+import { TimeSlice } from '@cloche/node-support';
 import { AgentError } from '../base/agent-error.ts';
 import { shown } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
-import { TimeSlice } from './time-slice.ts';
 
 const copyByThread = promisify(copyFile);
 

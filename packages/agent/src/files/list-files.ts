@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { TimeSlice } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { codeOf } from '../base/error-code.ts';
@@ -7,7 +8,6 @@ import { PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { isTemporary } from './temporary.ts';
-import { TimeSlice } from './time-slice.ts';
 
 /** Entries that are read with one switch of rights. */
 const AT_ONCE = 64;

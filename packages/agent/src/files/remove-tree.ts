@@ -1,10 +1,10 @@
+import { TimeSlice } from '@cloche/node-support';
 import { codeOf } from '../base/error-code.ts';
 import { PermissionDeniedError } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { allNamesIn } from './list-files.ts';
 import { temporaryIn } from './temporary.ts';
-import { TimeSlice } from './time-slice.ts';
 
 /** Deletes a file, or a folder with its content. Idempotent. */
 export async function removeTree(path: FilePath, system: FileSystem, timeSlice = new TimeSlice()): Promise<void> {
