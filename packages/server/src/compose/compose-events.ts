@@ -16,5 +16,5 @@ export interface EventsDeps {
 
 export function composeEvents({ db, outbox, projects, notifications }: EventsDeps): { routes: Route[] } {
   const appended = sharedChanges<OrgId>('event', notifications);
-  return { routes: eventRoutes(new EventFeed(db, outbox, { appended }), projects) };
+  return { routes: eventRoutes(new EventFeed(db, outbox, appended), projects) };
 }

@@ -4,7 +4,10 @@ import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { SequentialIds } from '@cloche/testkit';
+import { settled } from '@cloche/testkit/eventually';
+import type { KyselyPlugin, PluginTransformQueryArgs, PluginTransformResultArgs } from 'kysely';
 import { openTestDatabase } from '../../testing/test-database.ts';
+import { Changes } from '../base/changes.ts';
 import { systemClock } from '../base/clock.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox, type NewEvent } from '../outbox/event-outbox.ts';
@@ -12,26 +15,43 @@ import { EventFeed, type EventFilter } from './event-feed.ts';
 
 const ORG = 'org_1' as OrgId;
 const ALL: EventFilter = { orgId: ORG, projectIds: undefined, types: undefined };
-/** A wait so long that a test that depends on it fails by its own time limit. */
-const NEVER_MS = 600_000;
 
 function event(type: 'preview.created' | 'preview.deleted' = 'preview.created', project = 'prj_1'): NewEvent {
   const preview = { id: 'prv_1' as PreviewId } as Preview;
   return { type, orgId: ORG, projectId: project as ProjectId, data: { preview } };
 }
 
-async function openFeed(lookAgainMs = NEVER_MS) {
+class CountedStatements implements KyselyPlugin {
+  count = 0;
+  failure: Error | undefined;
+
+  transformQuery({ node }: PluginTransformQueryArgs) {
+    this.count += 1;
+    if (this.failure) throw this.failure;
+    return node;
+  }
+
+  transformResult({ result }: PluginTransformResultArgs) {
+    return Promise.resolve(result);
+  }
+}
+
+/** @param lookAgainMs how often streams look for events of other servers, of which they hear nothing; never by default */
+async function openFeed(lookAgainMs?: number) {
   const db = await openTestDatabase();
   const transactions = new Transactions(db);
   const own = new EventOutbox(db, systemClock, new SequentialIds());
   const others = new EventOutbox(db, systemClock, new SequentialIds());
+  const peers = lookAgainMs === undefined ? undefined : { tell: () => undefined, lookAgainMs };
+  const statements = new CountedStatements();
   const append = (...events: NewEvent[]) =>
     transactions.run(async (tx) => {
       for (const each of events) await own.append(tx, each);
     });
   return {
     db,
-    feed: new EventFeed(db, own, { lookAgainMs }),
+    feed: new EventFeed(db.withPlugin(statements), own, new Changes(peers)),
+    statements,
     append,
     outbox: own,
     appendElsewhere: (each: NewEvent) => transactions.run((tx) => others.append(tx, each)),
@@ -162,5 +182,77 @@ describe('a stream of events', () => {
     await world.append(event('preview.created', 'prj_2'));
     assert.deepEqual(await first, [1201]);
     await events.return(undefined as never);
+  });
+});
+
+describe('the streams of an organization', () => {
+  /** Appends `events` events one by one, each when all of `streams` streams have the one before. */
+  async function cost(world: Awaited<ReturnType<typeof openFeed>>, streams: number, events: number) {
+    const abort = new AbortController();
+    const following = Array.from({ length: streams }, () => world.feed.follow(ALL, 0, abort.signal));
+    const next = () => Promise.all(following.map((stream) => stream.next()));
+    for (let warming = 0; warming < 5; warming += 1) await Promise.all([next(), world.append(event())]);
+    const before = { ...process.cpuUsage(), statements: world.statements.count };
+    for (let appended = 0; appended < events; appended += 1) await Promise.all([next(), world.append(event())]);
+    const { user, system } = process.cpuUsage(before);
+    const taken = { microseconds: user + system, statements: world.statements.count - before.statements };
+    abort.abort();
+    await Promise.allSettled(following.map((stream) => stream.next()));
+    return taken;
+  }
+
+  it('read each event once, so that two hundred cost a small multiple of one', async () => {
+    await using alone = await openFeed();
+    await using many = await openFeed();
+    const one = await cost(alone, 1, 50);
+    const all = await cost(many, 200, 50);
+    assert.ok(all.statements <= one.statements + 1, `${all.statements} statements instead of ${one.statements}`);
+    const ratio = all.microseconds / one.microseconds;
+    assert.ok(ratio < 20, `${ratio.toFixed(1)} times the processor time of one`);
+  });
+
+  it('read nothing while nothing is appended, without other servers', async () => {
+    await using world = await openFeed();
+    const abort = new AbortController();
+    const following = Array.from({ length: 200 }, () => world.feed.follow(ALL, 0, abort.signal));
+    const waiting = Promise.allSettled(following.map((stream) => stream.next()));
+    // Longer than the second after which a stream looks again if there may be other servers.
+    await settled(() => world.statements.count, { forMs: 1_300, within: 30_000 });
+    abort.abort();
+    await waiting;
+  });
+
+  it('each get every event, although some take none for a long time', async () => {
+    await using world = await openFeed();
+    const signal = AbortSignal.timeout(60_000);
+    const [quick, slow] = [world.feed.follow(ALL, 0, signal), world.feed.follow(ALL, 0, signal)];
+    const first = Promise.all([take(quick, 1), take(slow, 1)]);
+    await world.append(event());
+    assert.deepEqual(await first, [[1], [1]]);
+    for (let round = 0; round < 10; round += 1) {
+      await world.append(...Array.from({ length: 60 }, () => event()));
+      assert.equal((await take(quick, 60)).at(-1), 61 + 60 * round);
+    }
+    assert.deepEqual(await take(slow, 600), upTo(601, 2));
+    await Promise.all([quick, slow].map((stream) => stream.return(undefined as never)));
+  });
+
+  it('end with the error when events cannot be read, and later ones read again', async () => {
+    await using world = await openFeed();
+    const streams = [1, 2].map(() => world.feed.follow(ALL, 0, AbortSignal.timeout(60_000)));
+    const first = Promise.all(streams.map((stream) => stream.next()));
+    await world.append(event());
+    await first;
+    const ends = Promise.allSettled(streams.map((stream) => stream.next()));
+    world.statements.failure = new Error('the database is away');
+    await world.append(event());
+    assert.deepEqual(
+      (await ends).map((end) => end.status === 'rejected' && end.reason),
+      [world.statements.failure, world.statements.failure],
+    );
+    world.statements.failure = undefined;
+    const later = world.feed.follow(ALL, 1, AbortSignal.timeout(60_000));
+    assert.deepEqual(await take(later, 1), [2]);
+    await later.return(undefined as never);
   });
 });

@@ -1,20 +1,12 @@
 import type { EventPage, EventType, OrgId, ProjectId, ResourceEvent } from '@cloche/contract';
-import { Deadline } from '@cloche/node-support';
 import { Changes } from '../base/changes.ts';
 import type { Database } from '../db/database.ts';
 import { lookThrough } from '../db/look-through.ts';
 import { type EventOutbox, toEvent } from '../outbox/event-outbox.ts';
+import { EventTail } from './event-tail.ts';
 
-/** Events that a stream reads at once. */
+/** Events that a stream reads at once while it reads earlier events. */
 const STREAM_PAGE = 100;
-/** Longest time until a stream finds an event that another server appended. */
-const LOOK_AGAIN_MS = 1000;
-
-export interface EventFeedOptions {
-  readonly lookAgainMs?: number;
-  /** Changes by organization; those of this server alone by default. */
-  readonly appended?: Changes<OrgId>;
-}
 
 export interface EventFilter {
   readonly orgId: OrgId;
@@ -28,13 +20,13 @@ export interface EventFilter {
 export class EventFeed {
   readonly #db: Database;
   readonly #appended: Changes<OrgId>;
-  readonly #lookAgainMs: number;
+  /** What the streams of each organization share. */
+  readonly #tails = new Map<OrgId, { readonly tail: EventTail; streams: number }>();
 
-  constructor(db: Database, outbox: EventOutbox, options: EventFeedOptions = {}) {
-    const { lookAgainMs = LOOK_AGAIN_MS, appended = new Changes<OrgId>() } = options;
+  /** @param appended changes by organization; those of this server alone by default */
+  constructor(db: Database, outbox: EventOutbox, appended: Changes<OrgId> = new Changes()) {
     this.#db = db;
     this.#appended = appended;
-    this.#lookAgainMs = lookAgainMs;
     outbox.onCommitted(({ orgId }) => this.#appended.notify(orgId));
   }
 
@@ -49,24 +41,57 @@ export class EventFeed {
     return { data, nextSeq, hasMore: nextSeq < head };
   }
 
-  /** Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. */
+  /**
+   * Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. The streams
+   * of an organization read new events together.
+   */
   async *follow(filter: EventFilter, afterSeq: number, signal: AbortSignal): AsyncGenerator<ResourceEvent, never> {
+    using shared = this.#share(filter.orgId);
+    const matches = matcherOf(filter);
     for (let next = afterSeq; ; ) {
-      // A new watch for each page: waits for one shared promise would accumulate while no event is appended.
-      using watch = this.#appended.watch(filter.orgId);
-      const appended = watch.next();
-      const { data, nextSeq, hasMore } = await this.read(filter, next, STREAM_PAGE);
+      const kept = shared.tail.after(next);
+      const page = kept
+        ? { data: kept.filter(matches), nextSeq: kept.at(-1)?.seq ?? next, hasMore: false }
+        : await this.read(filter, next, STREAM_PAGE);
       signal.throwIfAborted();
-      yield* data;
-      next = nextSeq;
-      if (!hasMore) await this.#untilAppended(appended, signal);
+      yield* page.data;
+      next = page.nextSeq;
+      if (!page.hasMore) await shared.tail.beyond(next, signal);
     }
   }
 
-  /** Resolves when an event was appended, or when it is time to look again. */
-  async #untilAppended(appended: Promise<void>, signal: AbortSignal): Promise<void> {
-    using limit = new Deadline(this.#lookAgainMs, signal);
-    await limit.race(appended).catch(() => signal.throwIfAborted());
+  /** Returns the organization's tail, which ends with the last of its streams. */
+  #share(orgId: OrgId): Disposable & { readonly tail: EventTail } {
+    const shared = this.#tails.get(orgId) ?? { tail: this.#openTail(orgId), streams: 0 };
+    this.#tails.set(orgId, shared);
+    shared.streams += 1;
+    return {
+      tail: shared.tail,
+      [Symbol.dispose]: () => {
+        shared.streams -= 1;
+        if (shared.streams > 0) return;
+        shared.tail.end();
+        if (this.#tails.get(orgId) === shared) this.#tails.delete(orgId);
+      },
+    };
+  }
+
+  #openTail(orgId: OrgId): EventTail {
+    const deps = {
+      orgId,
+      appended: this.#appended,
+      lastSeq: () => this.#lastSeq(orgId),
+      read: (afterSeq: number, limit: number) => this.#after(orgId, afterSeq, limit),
+    };
+    const tail = new EventTail(deps, () => {
+      if (this.#tails.get(orgId)?.tail === tail) this.#tails.delete(orgId);
+    });
+    return tail;
+  }
+
+  async #after(orgId: OrgId, afterSeq: number, limit: number): Promise<ResourceEvent[]> {
+    const query = this.#db.selectFrom('events').selectAll().where('org_id', '=', orgId).where('seq', '>', afterSeq);
+    return (await query.orderBy('seq').limit(limit).execute()).map(toEvent);
   }
 
   async #lastSeq(orgId: OrgId): Promise<number> {
@@ -84,4 +109,10 @@ export class EventFeed {
     if (types) query = query.where('type', 'in', types);
     return (await query.orderBy('seq').limit(limit).execute()).map(toEvent);
   }
+}
+
+function matcherOf({ projectIds, types }: EventFilter): (event: ResourceEvent) => boolean {
+  const projects = projectIds && new Set<ProjectId | undefined>(projectIds);
+  const wanted = types && new Set(types);
+  return ({ projectId, type }) => (projects?.has(projectId) ?? true) && (wanted?.has(type) ?? true);
 }

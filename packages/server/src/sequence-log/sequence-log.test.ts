@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openSandboxes } from '../../testing/sandboxes.ts';
+import { Changes } from '../base/changes.ts';
 import { type LogEntry, SequenceLog } from './sequence-log.ts';
 
 const output = (data: string, type = 'stdout') => ({ type, data, outputBytes: Buffer.byteLength(data) });
 
+/** Returns changes of which other servers tell nothing, so that a reader looks again by itself. */
+const lookingAgain = () => new Changes<string>({ tell: () => undefined, lookAgainMs: 20 });
+
 async function openLog(keptBytes = 1000) {
   const world = await openSandboxes();
-  const log = new SequenceLog(world, { keptBytes, lookAgainMs: 20 });
+  const log = new SequenceLog(world, { keptBytes, appended: lookingAgain() });
   return { world, log, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
 
@@ -133,7 +137,7 @@ describe('following a log', () => {
   it('gives every entry once in order while they are written, also to a reader that resumes, and ends with the log', async () => {
     await using opened = await openLog(Number.MAX_SAFE_INTEGER);
     const { log, world } = opened;
-    const other = new SequenceLog(world, { keptBytes: Number.MAX_SAFE_INTEGER, lookAgainMs: 20 });
+    const other = new SequenceLog(world, { keptBytes: Number.MAX_SAFE_INTEGER, appended: lookingAgain() });
     await log.append('a', [output('0')]);
     const readers = [all(log, 'a'), all(other, 'a'), all(log, 'a', 100)];
     for (let index = 1; index < 300; index += 1) await (index % 2 ? log : other).append('a', [output(String(index))]);

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { Deadline } from '@cloche/node-support';
+import { orAbort } from '@cloche/node-support';
 import type { Selectable } from 'kysely';
 import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
@@ -8,8 +8,6 @@ import type { SequenceLogEntryTable } from '../db/tables/sequence-log-tables.ts'
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { dropOldest } from './drop-oldest.ts';
 
-/** Longest time until a reader that follows a log finds what another server appended. */
-const LOOK_AGAIN_MS = 1000;
 /** Entries read by one query. */
 const READ_AT_ONCE = 64;
 /** Output in one page, in bytes. A page exceeds it by less than the entries of one query. */
@@ -55,7 +53,6 @@ export interface SequenceLogDeps {
 export interface SequenceLogOptions {
   /** Output kept in one log; the oldest is dropped first. */
   readonly keptBytes: number;
-  readonly lookAgainMs?: number;
   /** Changes by the id of the log; those of this server alone by default. */
   readonly appended?: Changes<string>;
 }
@@ -152,8 +149,7 @@ export class SequenceLog {
       next = nextSeq;
       if (hasMore) continue;
       if (!log || log.closed_at !== null) return;
-      using limit = new Deadline(this.#options.lookAgainMs ?? LOOK_AGAIN_MS, signal);
-      await limit.race(appended).catch(() => signal.throwIfAborted());
+      await orAbort(appended, signal);
     }
   }
 

@@ -7,7 +7,7 @@ import {
   type QueryOf,
   type WorkspaceRunId,
 } from '@cloche/contract';
-import { Deadline, orAbort } from '@cloche/node-support';
+import { Deadline } from '@cloche/node-support';
 import type { Credential } from '../../api-keys/credential.ts';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError } from '../../base/app-error.ts';
@@ -24,8 +24,6 @@ import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import { checkRun } from './create-run-request.ts';
 
-/** Longest time until a wait finds a change that another server made. */
-const LOOK_AGAIN_MS = 1000;
 const LABEL = 'metadata.';
 
 export interface WorkspaceRunServiceDeps {
@@ -128,8 +126,7 @@ export class WorkspaceRunService {
       const changed = watch.next();
       record = (await this.#deps.runs.find(run.id)) ?? record;
       if (isFinished(record) || limit.signal.aborted) return record;
-      using look = new Deadline(LOOK_AGAIN_MS, limit.signal);
-      await orAbort(changed, look.signal).catch(() => undefined);
+      await limit.race(changed).catch(() => undefined);
     }
   }
 
