@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parsePlainJson, TooManyValuesError } from './plain-json.ts';
+import { parsePlainJson, TooDeepError, TooManyValuesError } from './plain-json.ts';
 
 const MANY = 1 << 20;
 
@@ -19,7 +19,7 @@ describe('reading plain JSON', () => {
   }
 
   const floods = {
-    'of arrays in arrays': '['.repeat(MANY),
+    'of arrays in arrays': `[${'[[]],'.repeat(MANY)}`,
     'of empty objects': `[${'{},'.repeat(MANY)}{}]`,
     'of numbers': `[${'1,'.repeat(MANY)}1]`,
     'behind a string': `["${'\\"'.repeat(MANY)}",${'[],'.repeat(MANY)}1]`,
@@ -31,8 +31,16 @@ describe('reading plain JSON', () => {
     });
   }
 
-  it('leaves what is short, or no JSON, to the parser', () => {
-    assert.deepEqual(parsePlainJson('[[],[],{}]', 1), [[], [], {}]);
+  it('refuses more levels than asked for, however few values they are, and takes as many', () => {
+    const nested = (levels: number) => `${'{"a":['.repeat(levels / 2)}${']}'.repeat(levels / 2)}`;
+    assert.throws(() => parsePlainJson(nested(20_000), 1_000_000), TooDeepError);
+    assert.throws(() => parsePlainJson(nested(12), 100, 11), TooDeepError);
+    assert.deepEqual(parsePlainJson(nested(12), 100, 12), JSON.parse(nested(12)));
+    const besides = `[${Array(50).fill(nested(4))}]`;
+    assert.deepEqual(parsePlainJson(besides, 1000, 5), JSON.parse(besides));
+  });
+
+  it('leaves what is no JSON to the parser', () => {
     for (const text of ['', '{oops', `"${'x'.repeat(MANY)}`, `"${'\\'.repeat(MANY)}`]) {
       assert.throws(() => parsePlainJson(text, 1000), SyntaxError);
     }

@@ -1,5 +1,5 @@
-/** Length up to which a text is parsed without a check: it cannot produce many values. */
-const SHORT_CHARACTERS = 64 * 1024;
+/** Levels of arrays and objects that a text may have. `JSON.stringify` fails from some 3,000, `JSON.parse` never. */
+export const MAX_JSON_DEPTH = 256;
 
 const QUOTE = '"';
 const BACKSLASH = 0x5c;
@@ -9,20 +9,27 @@ export class TooManyValuesError extends Error {
   override readonly name = 'TooManyValuesError';
 }
 
+/** Text with more levels than allowed: what serializes the value again, or walks it, could exceed the stack. */
+export class TooDeepError extends Error {
+  override readonly name = 'TooDeepError';
+}
+
 /**
  * Parses JSON from an untrusted source. Megabytes of nothing but brackets would take gigabytes of memory; a long
  * legitimate text consists mostly of strings.
  *
- * @param shortCharacters length up to which a text is parsed without a check.
- * @throws TooManyValuesError before it creates more than about `maxValues`, and SyntaxError.
+ * @throws TooManyValuesError or TooDeepError before it creates more than `maxValues` or `maxDepth` levels, and
+ * SyntaxError.
  */
-export function parsePlainJson(text: string, maxValues: number, shortCharacters = SHORT_CHARACTERS): unknown {
-  if (text.length > shortCharacters) boundValues(text, maxValues);
+export function parsePlainJson(text: string, maxValues: number, maxDepth = MAX_JSON_DEPTH): unknown {
+  // A shorter text cannot have as many: a value takes a character at least, and a level two.
+  if (text.length > Math.min(maxValues, 2 * maxDepth)) checkBounds(text, maxValues, maxDepth);
   return JSON.parse(text);
 }
 
-function boundValues(text: string, maxValues: number): void {
+function checkBounds(text: string, maxValues: number, maxDepth: number): void {
   let values = 0;
+  let depth = 0;
   let at = 0;
   while (at < text.length) {
     const quote = text.indexOf(QUOTE, at);
@@ -30,9 +37,11 @@ function boundValues(text: string, maxValues: number): void {
     for (; at < end; at += 1) {
       const code = text.charCodeAt(at);
       // Characters that start or separate values: `[`, `{` and `,`.
-      if ((code === 0x5b || code === 0x7b || code === 0x2c) && ++values > maxValues) {
-        throw new TooManyValuesError(`more than ${maxValues} values`);
-      }
+      const opens = code === 0x5b || code === 0x7b;
+      if (opens || code === 0x2c) {
+        if (++values > maxValues) throw new TooManyValuesError(`more than ${maxValues} values`);
+        if (opens && ++depth > maxDepth) throw new TooDeepError(`more than ${maxDepth} levels`);
+      } else if (code === 0x5d || code === 0x7d) depth -= 1;
     }
     if (quote === -1) return;
     at = endOfString(text, quote + 1);

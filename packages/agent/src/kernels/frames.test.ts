@@ -31,9 +31,16 @@ test('a frame that announces too much is refused before its body comes', () => {
 
 test('a frame of nothing but brackets is refused before they become values', () => {
   const decoder = new FrameDecoder();
-  const body = Buffer.alloc(2 << 20, '[');
+  const body = Buffer.alloc(2 << 20, '[]');
   decoder.push(Buffer.concat([Buffer.from([0, 0x20, 0, 0]), body]));
   assert.throws(() => decoder.take(), /values/);
+});
+
+test('a frame with more levels than can be written as JSON again is refused', () => {
+  const decoder = new FrameDecoder();
+  const body = Buffer.from('['.repeat(2 ** 15) + ']'.repeat(2 ** 15));
+  decoder.push(Buffer.concat([Buffer.from([0, 1, 0, 0]), body]));
+  assert.throws(() => decoder.take(), /levels/);
 });
 
 test('what is no JSON is refused', () => {

@@ -4,6 +4,8 @@ import { MAX_KERNEL_FRAME_BYTES } from '@cloche/protocol';
 const LENGTH_BYTES = 4;
 /** Most values in one message. An output of JSON can have many; these fit into the agent's share of the memory. */
 const MAX_VALUES = 1_000_000;
+/** Most levels of a message. Values are written as JSON again, which fails from some 3,000. */
+const MAX_DEPTH = 1_000;
 
 /** Returns a message as a frame: its length in 4 big-endian bytes, then its JSON. */
 export function encodeFrame(message: unknown): Buffer {
@@ -38,7 +40,7 @@ export class FrameDecoder {
     if (this.#bytes < this.#bodyBytes) return undefined;
     const body = this.#cut(this.#bodyBytes);
     this.#bodyBytes = undefined;
-    return { message: parsePlainJson(body.toString(), MAX_VALUES) };
+    return { message: parsePlainJson(body.toString(), MAX_VALUES, MAX_DEPTH) };
   }
 
   #cut(length: number): Buffer {

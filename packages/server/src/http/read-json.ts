@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
-import { parsePlainJson, TooManyValuesError } from '@cloche/node-support';
+import { MAX_JSON_DEPTH, parsePlainJson, TooDeepError, TooManyValuesError } from '@cloche/node-support';
 import { invalidRequest } from '../base/app-error.ts';
 
 /** Fields that may contain NUL: programs and their input. Paths, environments and databases cannot store it. */
@@ -27,13 +27,16 @@ export function readJson(bytes: Buffer, maxValues: number): unknown {
 
 function parse(text: string, maxValues: number): unknown {
   try {
-    return parsePlainJson(text, maxValues, maxValues);
+    return parsePlainJson(text, maxValues);
   } catch (error) {
     if (error instanceof TooManyValuesError) {
       throw invalidRequest({
         path: 'body',
         message: `has more than ${maxValues} values; send fewer values in one request`,
       });
+    }
+    if (error instanceof TooDeepError) {
+      throw invalidRequest({ path: 'body', message: `has more than ${MAX_JSON_DEPTH} levels of arrays and objects` });
     }
     throw invalidRequest({ path: 'body', message: 'is not valid JSON; check quotes, commas and brackets' });
   }

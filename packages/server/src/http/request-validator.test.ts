@@ -30,6 +30,12 @@ const badRequests: [title: string, request: [string, string, ApiCall], code: Err
     'a field of deep nesting',
     post(`{"template":${'['.repeat(1_999)}${']'.repeat(1_999)}}`),
     'invalid_request',
+    /body has more than 256 levels/,
+  ],
+  [
+    'a field of some nesting',
+    post(`{"template":${'['.repeat(255)}${']'.repeat(255)}}`),
+    'invalid_request',
     /body.template must be a string/,
   ],
   [
