@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
+import { bearerKey } from './authorize.ts';
 
 let service: EchoService;
 
@@ -30,6 +31,26 @@ describe('a key', () => {
     assert.equal(answer.body.error.details.requiredScope, 'sandbox:create');
   });
 
+  it('may hold spaces, and none at its ends', () => {
+    for (const header of ['Bearer a key of words', 'bearer   a key of words  ']) {
+      assert.equal(bearerKey(header), 'a key of words');
+    }
+    assert.equal(bearerKey('Bearer    '), undefined);
+  });
+
+  it('is looked for in linear time, whatever the header holds', () => {
+    const spaces = 500;
+    const honest = `Bearer ${'k'.repeat(spaces)}`;
+    const hostile = [
+      `Bearer${' '.repeat(14_000)}${'x'.repeat(1100)}`,
+      `bearer${' '.repeat(15_500)}\xff`,
+      `Bearer${' '.repeat(spaces)}${'x'.repeat(spaces)}\xff`,
+      `Bearer ${'x '.repeat(spaces)}\xff`,
+    ];
+    const longest = Math.max(...hostile.map(timeOf));
+    assert.ok(longest < 50 * timeOf(honest), `${longest} and ${timeOf(honest)} ms`);
+  });
+
   it('needs artifact:create to promote', async () => {
     const key = await service.key(['code:run']);
     const [method, path, options] = runs(pythonCode({ artifactPolicy: 'promote' }));
@@ -39,3 +60,13 @@ describe('a key', () => {
     assert.equal((await service.call(method, path, { ...plain, key })).status, 200);
   });
 });
+
+/** Returns the milliseconds of the quickest of several rounds, which no other work has disturbed. */
+function timeOf(header: string): number {
+  const rounds = Array.from({ length: 20 }, () => {
+    const before = performance.now();
+    for (let count = 0; count < 10; count += 1) bearerKey(header);
+    return performance.now() - before;
+  });
+  return Math.min(...rounds);
+}

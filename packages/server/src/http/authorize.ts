@@ -4,8 +4,12 @@ import { unauthorized } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 
-/** Limits the length of a key, so that hashing a stranger's header is cheap. No key is longer. */
-const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;
+/**
+ * Form of the header. Limits the length of a key, so that hashing a stranger's header is cheap. No key is longer. A key
+ * begins with no space: otherwise a header of spaces would be tried at each of them.
+ */
+const BEARER = /^bearer +([\x21-\x7e][\x20-\x7e]{0,1023})$/i;
+const HEADER_CHARACTERS = 1100;
 
 /** @throws AppError `unauthorized` without a valid key in `header`, the value of Authorization. */
 export function authenticateHeader(header: string | undefined, authenticator: Authenticator): Promise<Credential> {
@@ -17,7 +21,7 @@ export function authenticateHeader(header: string | undefined, authenticator: Au
 
 /** Returns the API key of `header`, the value of Authorization. */
 export function bearerKey(header = ''): string | undefined {
-  return BEARER.exec(header)?.[1]?.trimEnd();
+  return header.length > HEADER_CHARACTERS ? undefined : BEARER.exec(header)?.[1]?.trimEnd();
 }
 
 /** Whether `header` holds a key that is valid now. */
