@@ -10,6 +10,7 @@ import { E2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { NewerClients } from './newer-clients.ts';
 import { PortRouter } from './ports/port-router.ts';
+import { BODY_BYTES } from './read-json.ts';
 import { buildRoutes } from './templates/build-routes.ts';
 import { templateRoutes } from './templates/template-routes.ts';
 
@@ -22,7 +23,6 @@ const SIGNED_PATH = '/files';
 /** Ports of a sandbox at which E2B's clients expect these services. */
 const BOX_PORT = '49983';
 const INTERPRETER_PORT = '49999';
-const BODY_BYTES = 8 * 1024 * 1024;
 
 /**
  * Answers E2B's clients, whose requests begin with `/e2b` (`E2B_API_URL`) and `/e2b-box` (`E2B_SANDBOX_URL`), the URLs
@@ -116,6 +116,8 @@ async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Prom
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_BYTES,
+    // Otherwise HEAD runs the handler of GET, and reads a file to its end for nothing.
+    exposeHeadRoutes: false,
     // Checking the schemas themselves takes most of the time that their compilation takes at each start.
     ajv: { customOptions: { validateSchema: false } },
   });

@@ -76,9 +76,8 @@ export class JupyterRouter {
     const room = this.#state.rooms.open(kernelId);
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
-    const closeRoom = () => this.#state.rooms.remove(kernelId);
     const kernel = new KernelMessages(api, context);
-    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown, closeRoom });
+    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

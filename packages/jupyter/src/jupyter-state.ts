@@ -18,13 +18,12 @@ export interface JupyterDeps {
 /** The state that all routes share. */
 export class JupyterState {
   readonly prefix = '/jupyter';
-  readonly rooms: Rooms;
+  readonly rooms = new Rooms();
   readonly sessionNames = new SessionNames();
   readonly #deps: JupyterDeps;
 
   constructor(deps: JupyterDeps) {
     this.#deps = deps;
-    this.rooms = new Rooms(deps.log);
   }
 
   get version(): string {

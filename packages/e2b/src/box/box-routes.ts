@@ -5,19 +5,41 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
+import { BODY_BYTES, JSON_BOUNDS, readJsonBodies } from '../read-json.ts';
+import { boundedFrames } from './bounded-frames.ts';
 import { basicUser, isGone, sessionOf } from './box-session.ts';
 import { fileOf, fileRoutes } from './file-routes.ts';
 import { filesystemService } from './filesystem-service.ts';
 import { processService } from './process-service.ts';
 
-/** Registers what E2B's clients call at port 49983 of a sandbox. */
-export async function boxRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
-  await app.register(fastifyConnectPlugin, {
+/** Type of streams of JSON messages. */
+const STREAM_TYPE = 'application/connect+json';
+type ConnectOptions = Parameters<typeof fastifyConnectPlugin>[1];
+
+async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
+  const options: ConnectOptions = {
+    // Connect would read 4 GiB. The limit of the app does not hold, because Connect reads the bodies itself.
+    readMaxBytes: BODY_BYTES,
+    acceptCompression: [],
+    grpc: false,
+    grpcWeb: false,
     routes: (router) => {
       router.service(Process, processService(deps));
       router.service(Filesystem, filesystemService(deps));
     },
+  };
+  await new Promise<void>((resolve, reject) => {
+    // Not by `register`, so that the parsers of this scope replace those of the plugin.
+    fastifyConnectPlugin(app, options, (error) => (error ? reject(error) : resolve()));
   });
+  readJsonBodies(app);
+  app.removeContentTypeParser(STREAM_TYPE);
+  app.addContentTypeParser(STREAM_TYPE, (_request, body, done) => done(null, boundedFrames(body, JSON_BOUNDS)));
+}
+
+/** Registers what E2B's clients call at port 49983 of a sandbox. */
+export async function boxRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
+  await app.register(async (scope) => connectRoutes(scope, deps));
   app.get('/health', async (request, reply) => {
     const { cloche, sandboxId } = sessionOf(request, deps);
     const { info } = await cloche.sandboxes.get(sandboxId).catch((error: unknown) => {

@@ -1,4 +1,5 @@
 import type { CodeOutput, OutputFormat } from '@cloche/contract';
+import { parsePlainJson } from '@cloche/node-support';
 
 /** Formats that have a field of their own in a result of E2B. The others are in `extra`, by media type. */
 const FIELDS: Partial<Record<OutputFormat, string>> = {
@@ -12,6 +13,8 @@ const FIELDS: Partial<Record<OutputFormat, string>> = {
   latex: 'latex',
   javascript: 'javascript',
 };
+/** Most values in one result. */
+const MOST_VALUES = 1_000_000;
 const QUOTED = /^(['"])([\s\S]*)\1$/;
 
 /** Returns the forms of one value as one result; none for no forms. */
@@ -24,11 +27,20 @@ export function resultsOf(forms: readonly CodeOutput[]): object[] {
     const field = FIELDS[form.format];
     const value = form.value ?? '';
     if (field) result[field] = form.format === 'text' ? unquoted(value) : value;
-    else if (form.format === 'json') result.json = JSON.parse(value);
+    else if (form.format === 'json') result.json = parsed(value);
     else if (form.format !== 'chart' && form.format !== 'data') extra[form.mimeType] = value;
   }
   if (Object.keys(extra).length > 0) result.extra = extra;
   return [result];
+}
+
+/** Returns a value that the sandbox has made; undefined if it is too large or too deep to be sent again as JSON. */
+function parsed(value: string): unknown {
+  try {
+    return parsePlainJson(value, MOST_VALUES);
+  } catch {
+    return undefined;
+  }
 }
 
 /** E2B's clients expect a string without its quotes. */

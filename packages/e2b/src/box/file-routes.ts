@@ -39,10 +39,19 @@ export function fileOf(session: BoxSession, path: string | undefined, name = '',
 
 /** Registers how files are read and written whole. `open` finds the sandbox of a request and checks its right. */
 export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<void> {
-  // A client names each file of a form by its whole path.
   await app.register(multipart, {
+    // A client names each file of a form by its whole path.
     preservePath: true,
-    limits: { files: MOST_FILES, fileSize: Number.POSITIVE_INFINITY },
+    isPartAFile: (name, _type, fileName) => name === 'file' || fileName !== undefined,
+    // Files are passed on as they come. Fields would be kept in memory.
+    limits: {
+      files: MOST_FILES,
+      fileSize: Number.POSITIVE_INFINITY,
+      fields: 0,
+      fieldSize: 0,
+      parts: MOST_FILES,
+      headerPairs: 32,
+    },
   });
   app.addContentTypeParser('application/octet-stream', (_request, payload, done) => done(null, payload));
 

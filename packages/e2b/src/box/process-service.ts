@@ -21,6 +21,8 @@ const KEEP_ALIVE_FIELD = 'keepalive-ping-interval';
 const SECOND_MS = 1000;
 const SHORTEST_KEEP_ALIVE_S = 1;
 const DEFAULT_KEEP_ALIVE_S = 90;
+/** A timer of more than 2^31 milliseconds would fire at once. */
+const LONGEST_KEEP_ALIVE_S = 3600;
 /**
  * Prefix of the command of a terminal. It marks the command, because `/v1` does not return later whether a command has
  * a terminal.
@@ -151,7 +153,8 @@ async function* eventsOf(command: Command, context: HandlerContext): AsyncGenera
 
 function keepAliveMs({ requestHeader }: HandlerContext): number {
   const asked = Number(requestHeader.get(KEEP_ALIVE_FIELD) || DEFAULT_KEEP_ALIVE_S);
-  return Math.max(SHORTEST_KEEP_ALIVE_S, Number.isFinite(asked) ? asked : DEFAULT_KEEP_ALIVE_S) * SECOND_MS;
+  const seconds = Number.isFinite(asked) ? asked : DEFAULT_KEEP_ALIVE_S;
+  return Math.min(LONGEST_KEEP_ALIVE_S, Math.max(SHORTEST_KEEP_ALIVE_S, seconds)) * SECOND_MS;
 }
 
 type EventInit = NonNullable<Parameters<typeof create<typeof ProcessEventSchema>>[1]>['event'];

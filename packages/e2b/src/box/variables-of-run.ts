@@ -1,10 +1,14 @@
 import type { Language } from '@cloche/contract';
+import { parsePlainJson } from '@cloche/node-support';
 import { E2bError } from '../e2b-error.ts';
 import type { BoxSession } from './box-session.ts';
 
 export type Variables = Readonly<Record<string, string>>;
 /** Values of variables before a run; null for a variable that was not set. */
 type Earlier = Readonly<Record<string, string | null>>;
+
+/** Most variables that one run sets. */
+const MOST_VALUES = 10_000;
 
 interface Target {
   readonly language: Language;
@@ -23,10 +27,21 @@ export async function setVariables(
   variables: Variables,
 ): Promise<() => Promise<void>> {
   const printed = await run(session, target, assigning(target.language, variables, true));
-  const earlier = JSON.parse(printed) as Earlier;
+  const earlier = readEarlier(printed);
   return async () => {
     await run(session, target, assigning(target.language, earlier, false));
   };
+}
+
+/** Reads what the sandbox has printed, which may be anything. @throws E2bError 400 */
+function readEarlier(printed: string): Earlier {
+  try {
+    const values = Object.entries(parsePlainJson(printed, MOST_VALUES) as Earlier);
+    if (values.every(([, value]) => value === null || typeof value === 'string')) return Object.fromEntries(values);
+  } catch {
+    // It is no JSON.
+  }
+  throw new E2bError(400, 'The variables of the run cannot be set: the context does not say which ones it had.');
 }
 
 async function run({ cloche, sandboxId }: BoxSession, target: Target, code: string): Promise<string> {

@@ -45,6 +45,8 @@ export class PortPreviews {
   /** Makes the next request check whether the preview still exists. */
   suspect({ id }: OpenPreview): void {
     this.#suspects.add(id);
+    const [oldest] = this.#suspects;
+    if (this.#suspects.size > REMEMBERED && oldest !== undefined) this.#suspects.delete(oldest);
   }
 
   async #isGone({ id }: OpenPreview, access: Access): Promise<boolean> {

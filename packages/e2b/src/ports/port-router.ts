@@ -2,11 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { E2bDeps, PreviewServer } from '../e2b-deps.ts';
+import { readAnyToken } from '../access-token.ts';
+import type { E2bDeps, PreviewServer, TokenSeal } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { type OpenPreview, PortPreviews } from './port-previews.ts';
 
 const TOKEN_HEADER = 'e2b-traffic-access-token';
+/** Header in which clients send the same token to the services of a sandbox, and with each request that they make. */
+const BOX_TOKEN_HEADER = 'x-access-token';
 /**
  * Label of a host that `getHost` names: the port and the id of the sandbox. A hyphen may replace the underscore, for
  * which Python accepts no wildcard certificate.
@@ -25,11 +28,13 @@ interface Port {
 export class PortRouter {
   readonly #server: PreviewServer;
   readonly #previews: PortPreviews;
+  readonly #seal: TokenSeal;
   readonly #log: Logger;
 
   constructor({ previews, log, ...deps }: E2bDeps) {
     this.#server = previews;
     this.#previews = new PortPreviews(deps);
+    this.#seal = deps.seal;
     this.#log = log;
   }
 
@@ -82,12 +87,22 @@ export class PortRouter {
     const preview = await this.#previews.open(found.sandboxId, found.port, token);
     const { rawHeaders } = request;
     const kept = rawHeaders.flatMap((name, at) => {
-      const isDropped = at % 2 === 1 || ['host', TOKEN_HEADER].includes(name.toLowerCase());
-      return isDropped ? [] : [name, rawHeaders[at + 1] ?? ''];
+      const value = rawHeaders[at + 1] ?? '';
+      return at % 2 === 1 || this.#isDropped(name.toLowerCase(), value) ? [] : [name, value];
     });
     rawHeaders.splice(0, rawHeaders.length, 'Host', preview.host, PREVIEW_TOKEN_HEADER, preview.token, ...kept);
     request.headers.host = preview.host;
     return preview;
+  }
+
+  /**
+   * SECURITY: the program that answers gets no token, with which it could use the client's key: held by "a port that
+   * E2B's clients name gets no token of its sandbox" in e2b-box.test.ts.
+   */
+  #isDropped(name: string, value: string): boolean {
+    if (name === 'host' || name === TOKEN_HEADER) return true;
+    // A program may have tokens of its own by this name.
+    return name === BOX_TOKEN_HEADER && readAnyToken(value, this.#seal) !== undefined;
   }
 
   #answerTo(error: unknown) {

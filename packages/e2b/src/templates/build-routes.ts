@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -129,10 +129,9 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
 async function uploadRoute(app: FastifyInstance, files: TemplateFiles, deps: E2bDeps): Promise<void> {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-  app.put<{ Querystring: { token?: string }; Body: Readable }>('/template-files', async (request, reply) => {
+  app.put<{ Querystring: { token?: string }; Body?: Readable }>('/template-files', async (request, reply) => {
     const upload = readUploadToken(String(request.query.token), deps.seal);
-    const sizeBytes = sizeOf(request);
-    await files.store(upload, request.body, sizeBytes);
+    await files.store(upload, request.body ?? Readable.from([]), sizeOf(request));
     return reply.code(200).send();
   });
 }

@@ -1,8 +1,4 @@
 import type { CodeOutput } from '@cloche/contract';
-import { parsePlainJson } from '@cloche/node-support';
-
-/** Most values of one form. */
-const MAX_VALUES = 500_000;
 
 /** Returns the forms of one value by MIME type, as Jupyter has them: JSON as values, all others as text or base64. */
 export function mimeBundleOf(outputs: readonly CodeOutput[]): Record<string, unknown> {
@@ -15,10 +11,10 @@ function isJson(mimeType: string): boolean {
   return mimeType === 'application/json' || mimeType.endsWith('+json');
 }
 
-/** Returns the text itself if the service has cut it, so that it is no JSON, or if it has too many values or levels. */
+/** The service cuts what is too long, and then it is no JSON. */
 function json(text: string): unknown {
   try {
-    return parsePlainJson(text, MAX_VALUES);
+    return JSON.parse(text);
   } catch {
     return text;
   }
