@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -35,11 +35,9 @@ export function serverIdFor(db: Database, serverDir: string, ids: IdSource): str
 function stableServerId(serverDir: string, ids: IdSource): string {
   const file = join(serverDir, 'server-id');
   mkdirSync(serverDir, { recursive: true, mode: 0o700 });
-  try {
-    writeFileSync(file, ids.next('srv_'), { flag: 'wx', mode: 0o600 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
+  const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  // Empty if the first start was killed here.
+  if (kept === '') writeFileSync(file, ids.next('srv_'), { flush: true, mode: 0o600 });
   const id = readFileSync(file, 'utf8').trim();
   if (!id.startsWith('srv_')) throw new Error(`${file} does not hold a server id; remove it`);
   return id;

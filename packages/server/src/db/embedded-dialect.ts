@@ -24,9 +24,17 @@ export class EmbeddedDialect extends SqliteDialect {
   }
 }
 
-/** Disables Kysely's lock over the connection, because `EmbeddedDriver` has its own, which can refuse a caller. */
 class EmbeddedAdapter extends SqliteAdapter {
+  /** Disables Kysely's lock over the connection, because `EmbeddedDriver` has its own, which can refuse a caller. */
   override get supportsMultipleConnections(): boolean {
+    return true;
+  }
+
+  /**
+   * Makes the migrator use one transaction, so that a start that is interrupted can be repeated
+   * (interrupted-migrations.test.ts). Kysely says false, although SQLite rolls back changes of tables.
+   */
+  override get supportsTransactionalDdl(): boolean {
     return true;
   }
 }

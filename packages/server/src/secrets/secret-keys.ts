@@ -1,16 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { openText, sealText } from '../base/sealed-text.ts';
 import { withFileLock } from './file-lock.ts';
@@ -115,17 +104,8 @@ export class SecretKeys {
 
   /** Makes the first key of the file, unless another server that starts at the same time has made it. */
   #makeFirst(): void {
-    const draft = this.#writeDraft([newKey()]);
-    try {
-      // Unlike `rename`, `link` replaces nothing.
-      linkSync(draft, this.#file);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    } finally {
-      rmSync(draft);
-    }
-    syncFolder(dirname(this.#file));
-    this.#read();
+    mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
+    this.#change((keys) => (keys.length > 0 ? keys : [newKey()]));
   }
 
   /**
@@ -144,10 +124,9 @@ export class SecretKeys {
     this.#keys = keys;
   }
 
-  /** Writes a file of this process's own, and returns its path. */
+  /** Writes the next version of the file, over that of a process that was killed here, and returns its path. */
   #writeDraft(keys: readonly Key[]): string {
-    mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
-    const path = `${this.#file}.${process.pid}.new`;
+    const path = `${this.#file}.new`;
     const draft = openSync(path, 'w', 0o600);
     try {
       writeSync(draft, keys.map(({ bytes }) => `${bytes.toString('hex')}\n`).join(''));
