@@ -239,9 +239,9 @@ describe('a change of a secret', served, () => {
     assert.equal(await send(), `${HOST} Bearer first-value`);
     await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { value: 'second-value' } });
     assert.equal(await send(), `${HOST} Bearer second-value`);
-    await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { hosts: ['wild.test'] } });
+    await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { hosts: ['wild.test'], value: 'second-value' } });
     assert.equal(await send(), `${HOST} Bearer ${key}`);
-    await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { hosts: [HOST] } });
+    await service.api.request('PATCH', `/v1/secrets/${id}`, { body: { hosts: [HOST], value: 'second-value' } });
     assert.equal(await send(), `${HOST} Bearer second-value`);
     await service.api.delete(`/v1/secrets/${id}`);
     assert.equal(await send(), `${HOST} Bearer ${key}`);

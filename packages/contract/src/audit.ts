@@ -53,6 +53,12 @@ export const AuditEvent = Type.Object(
     ),
     requestId: Type.Optional(Type.String({ description: 'Id of the request.' })),
     ip: Type.Optional(Type.String({ description: 'Address of the client.' })),
+    changes: Type.Optional(
+      Type.Object(
+        { hosts: Type.Object({ before: Type.Array(Type.String()), after: Type.Array(Type.String()) }) },
+        { description: 'The hosts of a secret before and after a change that sets them.' },
+      ),
+    ),
     prevHash: Type.String({ pattern: HASH_PATTERN, description: '`hash` of the event before; zeros for the first.' }),
     hash: Type.String({
       pattern: HASH_PATTERN,

@@ -39,17 +39,18 @@ const SecretValue = Type.String({
   description: 'The value, without control characters other than tab. It cannot be read again.',
 });
 
-const SecretHosts = Type.Array(Type.String({ maxLength: 255, ...documented({ pattern: HOST_ENTRY_PATTERN }) }), {
-  minItems: 1,
-  maxItems: LIMITS.networkHosts,
-  description: `${hostsDescription} Duplicates are removed.`,
-});
+const secretHosts = (furtherDescription: string) =>
+  Type.Array(Type.String({ maxLength: 255, ...documented({ pattern: HOST_ENTRY_PATTERN }) }), {
+    minItems: 1,
+    maxItems: LIMITS.networkHosts,
+    description: `${hostsDescription} Duplicates are removed.${furtherDescription}`,
+  });
 
 export const CreateSecretBody = Type.Object(
   {
     name: SecretName,
     value: SecretValue,
-    hosts: SecretHosts,
+    hosts: secretHosts(''),
     projectId: Type.Optional(
       Text({ description: 'Id of the project. Default: the default project of the organization.' }),
     ),
@@ -63,11 +64,17 @@ export const CreateSecretBody = Type.Object(
 export type CreateSecretBody = Static<typeof CreateSecretBody>;
 
 export const UpdateSecretBody = Type.Object(
-  { value: Type.Optional(SecretValue), hosts: Type.Optional(SecretHosts) },
+  {
+    value: Type.Optional(SecretValue),
+    hosts: Type.Optional(secretHosts(' A host that the secret does not list yet needs `value` in the same request.')),
+  },
   {
     $id: 'UpdateSecret',
     additionalProperties: false,
-    examples: [{ value: 'the next key of the API' }, { hosts: ['api.example.com', '*.example.org'] }],
+    examples: [
+      { hosts: ['api.example.com'] },
+      { value: 'the next key of the API', hosts: ['api.example.com', '*.example.org'] },
+    ],
   },
 );
 export type UpdateSecretBody = Static<typeof UpdateSecretBody>;

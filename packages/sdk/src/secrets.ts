@@ -52,7 +52,10 @@ export class Secrets {
     return (await this.#client.call('getSecret', { ...options, params: paramsOf(secretId) })).secret;
   }
 
-  /** Sets the given fields. They are in force for requests that sandboxes begin afterwards. */
+  /**
+   * Sets the given fields. They are in force for requests that sandboxes begin afterwards. A host that the secret does
+   * not list yet needs `value` too.
+   */
   async update(secretId: string, { value, hosts, ...call }: UpdateSecretOptions): Promise<Secret> {
     const body: UpdateSecretBody = {
       ...(value === undefined ? {} : { value }),

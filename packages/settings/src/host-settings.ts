@@ -92,7 +92,8 @@ export const HOST_SETTINGS = {
     summary: 'API key with every scope for the first organization: 20 or more printable ASCII characters',
     more:
       '`openssl rand -hex 32` generates a suitable key; a value that begins with `clk_` must be a whole generated key. Cloche ' +
-      'stores the key as a salted scrypt hash, and deletes the hash once the key is replaced.',
+      'stores the key as a salted scrypt hash, and deletes the hash once the key is replaced. A key that was revoked by ' +
+      '`cloche admin key revoke` or the API stays revoked: set another one.',
   },
   CLOCHE_DNS_UPSTREAM: {
     value: text('.', 'the address of a DNS server: ip:port'),

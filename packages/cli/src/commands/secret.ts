@@ -46,10 +46,10 @@ export function addSecretCommands(program: Command): void {
 
   const update = leaf(secret, 'update <secret>', 'Change the value or the hosts of a secret', [
     'cloche secret update sec_… --value < key-file',
-    'cloche secret update sec_… --hosts api.example.com,api.example.org',
+    'cloche secret update sec_… --value --hosts api.example.com,api.example.org < key-file',
   ])
     .option('--value', 'read a new value')
-    .option('--hosts <hosts>', HOSTS, list)
+    .option('--hosts <hosts>', `${HOSTS}; a new one needs --value`, list)
     .addHelpText('after', VALUE_HELP);
   perform(update, async (session, { hosts, value }: Flags, id: string) => {
     if (!hosts && !value) throw new UsageError('Give --value, --hosts or both.');

@@ -66,7 +66,8 @@ export const updateSecret = {
   summary: 'Change a secret',
   description:
     'Sets the fields that the body has. Each request that a sandbox begins after the response carries the new value, and ' +
-    'only to the new hosts. A deleted secret is `not_found`.',
+    'only to the new hosts. A key that does not know the value cannot send it to another host: a host that the secret ' +
+    'does not list yet is `invalid_request` without `value`. A deleted secret is `not_found`.',
   scope: 'secret:write',
   idempotency: 'none',
   params: SecretParams,

@@ -1,4 +1,5 @@
 import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { Database } from '../db/database.ts';
 import type { ApiKeyTable } from '../db/tables/organization-tables.ts';
 import { type Transaction, Transactions } from '../db/transactions.ts';
@@ -43,21 +44,21 @@ export interface ApiKeyRepository {
   list(orgId: OrgId): Promise<ApiKeyRecord[]>;
   /** Returns the keys among `ids` that no longer work at `now`. */
   listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
-  /** Returns live keys whose ids start with `prefix`. */
-  listLive(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]>;
+  /** Returns the keys whose ids start with `prefix`, without superseded ones. */
+  listCurrent(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]>;
   /**
-   * Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before.
-   *
-   * @param createdAt revokes the key only if it has this time of creation
+   * Revokes a key for good. Idempotent: the first revocation time stays. Returns the key if it was not revoked before.
    */
-  revoke(id: ApiKeyId, at: number, joined?: Transaction, createdAt?: number): Promise<ApiKeyRecord | undefined>;
+  revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
+  /** Revokes a key that has this time of creation. Only such a key can be restored. Otherwise as `revoke`. */
+  supersede(id: ApiKeyId, createdAt: number, at: number, tx: Transaction): Promise<ApiKeyRecord | undefined>;
   /** Gives a key another time of creation. Returns false if it is revoked. */
   renew(id: ApiKeyId, createdAt: number, tx: Transaction): Promise<boolean>;
-  /** Makes a revoked key valid again, with another time of creation. */
-  restore(id: ApiKeyId, createdAt: number, tx: Transaction): Promise<void>;
+  /** Makes a superseded key valid again, with another time of creation. Returns false for any other key. */
+  restore(id: ApiKeyId, createdAt: number, tx: Transaction): Promise<boolean>;
   /** Records that keys were used at `at`. */
   markUsed(ids: readonly ApiKeyId[], at: number): Promise<void>;
-  /** Removes the hashes of revoked free-form keys. */
+  /** Removes the hashes of superseded free-form keys. Those of others are needed to know them again. */
   forgetChosenKeys(): Promise<void>;
   any(): Promise<boolean>;
 }
@@ -152,21 +153,25 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return ended;
   }
 
-  async listLive(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]> {
-    const query = (joined?.db ?? this.#db).selectFrom('api_keys').selectAll();
-    const rows = await query.where('revoked_at', 'is', null).execute();
-    return rows.filter(({ id }) => id.startsWith(prefix)).map(toRecord);
+  async listCurrent(prefix: string, joined?: Transaction): Promise<ApiKeyRecord[]> {
+    const query = (joined?.db ?? this.#db).selectFrom('api_keys').selectAll().where('superseded', '=', 0);
+    const rows = await query.where(sql<string>`substr(id, 1, ${prefix.length})`, '=', prefix).execute();
+    return rows.map(toRecord);
   }
 
-  async revoke(id: ApiKeyId, at: number, joined?: Transaction, createdAt?: number): Promise<ApiKeyRecord | undefined> {
-    const row = await (joined?.db ?? this.#db)
-      .updateTable('api_keys')
-      .set({ revoked_at: at })
-      .where('id', '=', id)
-      .where('revoked_at', 'is', null)
-      .$if(createdAt !== undefined, (query) => query.where('created_at', '=', createdAt ?? 0))
-      .returningAll()
-      .executeTakeFirst();
+  async revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined> {
+    const update = (joined?.db ?? this.#db).updateTable('api_keys').where('id', '=', id);
+    const valid = update.where('revoked_at', 'is', null);
+    const row = await valid.set({ revoked_at: at }).returningAll().executeTakeFirst();
+    if (row) return toRecord(row);
+    await update.where('superseded', '=', 1).set({ superseded: 0 }).execute();
+    return undefined;
+  }
+
+  async supersede(id: ApiKeyId, createdAt: number, at: number, { db }: Transaction): Promise<ApiKeyRecord | undefined> {
+    const valid = db.updateTable('api_keys').where('id', '=', id).where('revoked_at', 'is', null);
+    const query = valid.where('created_at', '=', createdAt).set({ revoked_at: at, superseded: 1 });
+    const row = await query.returningAll().executeTakeFirst();
     return row && toRecord(row);
   }
 
@@ -176,9 +181,10 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return numUpdatedRows > 0n;
   }
 
-  async restore(id: ApiKeyId, createdAt: number, { db }: Transaction): Promise<void> {
-    const valid = { revoked_at: null, created_at: createdAt };
-    await db.updateTable('api_keys').set(valid).where('id', '=', id).execute();
+  async restore(id: ApiKeyId, createdAt: number, { db }: Transaction): Promise<boolean> {
+    const valid = { revoked_at: null, superseded: 0, created_at: createdAt };
+    const superseded = db.updateTable('api_keys').where('id', '=', id).where('superseded', '=', 1);
+    return (await superseded.set(valid).executeTakeFirst()).numUpdatedRows > 0n;
   }
 
   async markUsed(ids: readonly ApiKeyId[], at: number): Promise<void> {
@@ -197,7 +203,7 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
       .updateTable('api_keys')
       .set((each) => ({ secret_hash: each.ref('id') }))
       .where('public_part', 'is', null)
-      .where('revoked_at', 'is not', null)
+      .where('superseded', '=', 1)
       .execute();
   }
 
@@ -247,6 +253,7 @@ function toRow(key: NewKey): ApiKeyTable {
     last_used_at: key.lastUsedAt ?? null,
     expires_at: key.expiresAt ?? null,
     revoked_at: key.revokedAt ?? null,
+    superseded: 0,
     rotated_from: key.rotatedFrom ?? null,
     idempotency_record_id: key.idempotencyRecordId ?? null,
   };

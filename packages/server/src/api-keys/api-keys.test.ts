@@ -172,7 +172,7 @@ describe('the bootstrap key', () => {
     assert.equal((await authenticator.authenticate(text)).apiKeyId, apiKeyId);
   });
 
-  it('that a person chose is stored as a salted hash that is slow to guess, and not at all once it is revoked', async () => {
+  it('that a person chose is stored as a salted hash that is slow to guess, and not at all once another takes its place', async () => {
     const text = 'correct horse battery staple';
     await service.bootstrap(orgId, text);
     const [row] = await stored();
@@ -234,6 +234,45 @@ describe('the bootstrap key', () => {
     await refused(authenticator.authenticate(key), /revoked/);
     await service.bootstrap(orgId, key);
     assert.equal((await authenticator.authenticate(key)).apiKeyId, apiKeyId);
+  });
+});
+
+describe('a bootstrap key that was revoked, other than by another key in the settings', () => {
+  const chosen = 'correct horse battery staple';
+  for (const [form, key] of [
+    ['that a person chose', chosen],
+    ['of the form that the service makes', makeApiKey().key],
+  ] as const) {
+    it(`stays revoked after a restart with the same settings: one ${form}`, async () => {
+      await service.bootstrap(orgId, key);
+      const { apiKeyId } = await authenticator.authenticate(key);
+      await service.revoke(apiKeyId);
+      assert.deepEqual(await service.addBootstrap(orgId, key), { earlier: [], revoked: apiKeyId });
+      await refused(authenticator.authenticate(key), /revoked/);
+      await service.bootstrap(orgId, key);
+      await refused(authenticator.authenticate(key), /revoked/);
+    });
+
+    it(`stays revoked although another key was in the settings meanwhile: one ${form}`, async () => {
+      const other = makeApiKey().key;
+      await service.bootstrap(orgId, key);
+      await service.revoke((await authenticator.authenticate(key)).apiKeyId);
+      await service.bootstrap(orgId, other);
+      await authenticator.authenticate(other);
+      await service.bootstrap(orgId, key);
+      await refused(authenticator.authenticate(key), /revoked/);
+      await refused(authenticator.authenticate(other), /revoked/);
+    });
+  }
+
+  it('stays revoked if another key had taken its place before', async () => {
+    const { key } = makeApiKey();
+    await service.bootstrap(orgId, key);
+    const { apiKeyId } = await authenticator.authenticate(key);
+    await service.bootstrap(orgId, undefined);
+    await service.revoke(apiKeyId);
+    await service.bootstrap(orgId, key);
+    await refused(authenticator.authenticate(key), /revoked/);
   });
 });
 

@@ -42,6 +42,7 @@ function fieldsOf(row: UnhashedRow): Omit<AuditEvent, 'hash'> {
     ...(row.omitted !== null && { omitted: row.omitted }),
     ...(row.request_id !== null && { requestId: row.request_id }),
     ...(row.ip !== null && { ip: row.ip }),
+    ...(row.changes !== null && { changes: JSON.parse(row.changes) as NonNullable<AuditEvent['changes']> }),
     prevHash: row.prev_hash,
   };
 }

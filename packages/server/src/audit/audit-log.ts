@@ -11,6 +11,9 @@ import { type AuditActor, type AuditRow, FIRST_PREV_HASH, hashOf, type MarkSigne
 /** Most characters of a target's id. A refused request may name a target of any length. */
 const TARGET_ID_LENGTH = 100;
 
+/** Fields of the target, by name, that are part of its audit event. */
+export type AuditChanges = NonNullable<AuditEvent['changes']>;
+
 export interface NewAuditEvent {
   readonly orgId: OrgId;
   readonly projectId?: ProjectId | undefined;
@@ -22,6 +25,7 @@ export interface NewAuditEvent {
   readonly omitted?: number | undefined;
   readonly requestId?: string | undefined;
   readonly ip?: string | undefined;
+  readonly changes?: AuditChanges | undefined;
 }
 
 export interface AuditLogDeps {
@@ -77,6 +81,7 @@ export class AuditLog {
         omitted: event.omitted ?? null,
         request_id: event.requestId ?? null,
         ip: event.ip ?? null,
+        changes: event.changes ? JSON.stringify(event.changes) : null,
         prev_hash: head.last_hash,
       };
       const hash = hashOf(unhashed);
@@ -125,6 +130,7 @@ function prepareInsert(db: Database) {
       omitted: slots.omitted,
       request_id: slots.request_id,
       ip: slots.ip,
+      changes: slots.changes,
       prev_hash: slots.prev_hash,
       hash: slots.hash,
     }),

@@ -2,7 +2,7 @@ import type { AuditAction, Operation, ProjectId } from '@cloche/contract';
 import { AUDIT_ACTIONS, type OperationId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import type { Transaction } from '../db/transactions.ts';
-import type { AuditLog, NewAuditEvent } from './audit-log.ts';
+import type { AuditChanges, AuditLog, NewAuditEvent } from './audit-log.ts';
 
 /** The request that an audit event comes from. */
 export interface AuditOrigin {
@@ -53,9 +53,9 @@ export class RequestAudit {
   }
 
   /** Appends the event in the transaction of the change that it reports. Call it last in the transaction. */
-  async append(tx: Transaction, subject: Subject): Promise<void> {
+  async append(tx: Transaction, subject: Subject, changes?: AuditChanges): Promise<void> {
     const written = this.#targetOf(subject);
-    await this.#write(this.#action.action, written, tx);
+    await this.#write(this.#action.action, { ...written, changes }, tx);
     tx.afterCommit(() => {
       this.#written = written;
     });
@@ -77,7 +77,11 @@ export class RequestAudit {
     return { target: { type: snakeCase(this.#action.target), id }, projectId };
   }
 
-  #write(action: string, written: Pick<NewAuditEvent, 'target' | 'projectId'>, tx?: Transaction): Promise<void> {
+  #write(
+    action: string,
+    written: Pick<NewAuditEvent, 'target' | 'projectId' | 'changes'>,
+    tx?: Transaction,
+  ): Promise<void> {
     return this.#log.append({ ...originFields(this.#origin), action, ...written, outcome: 'allowed' }, tx);
   }
 }

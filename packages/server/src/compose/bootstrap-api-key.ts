@@ -24,7 +24,10 @@ export async function bootstrapApiKey(
   key: string | undefined,
   lookMs = LOOK_MS,
 ): Promise<Loop | undefined> {
-  let earlierKeys = await apiKeys.addBootstrap(orgId, key);
+  const { earlier, revoked } = await apiKeys.addBootstrap(orgId, key);
+  if (revoked)
+    log.warn({ apiKeyId: revoked }, 'the key in CLOCHE_BOOTSTRAP_API_KEY was revoked and stays so; choose another');
+  let earlierKeys = earlier;
   let earlierServers = await servers.others();
   if (earlierKeys.length === 0 || earlierServers.size === 0) {
     await apiKeys.revokeBootstrap(earlierKeys);

@@ -64,6 +64,41 @@ describe('the operations on secrets', () => {
     assert.deepEqual(await placesOf(world, 'visible'), []);
   });
 
+  it('send a value to a further host only for a caller that gives the value', async () => {
+    const id = await createId({ hosts: ['api.test', '*.example.test'] });
+    const hosts = async () => (await world.call('GET', `/v1/secrets/${id}`)).body.secret.hosts;
+    for (const wanted of [['collector.test'], ['api.test', 'collector.test'], ['example.test'], ['*.api.test']]) {
+      const { status, body } = await change(id, { hosts: wanted });
+      assert.deepEqual([status, body.error.code], [400, 'invalid_request'], String(wanted));
+      assert.equal(body.error.details.issues[0].path, `body.hosts.${wanted.length - 1}`);
+    }
+    assert.deepEqual(await hosts(), ['api.test', '*.example.test']);
+    assert.equal((await change(id, { hosts: ['api.test'] })).status, 200);
+    // It is no host of the secret any more.
+    assert.equal((await change(id, { hosts: ['api.test', '*.example.test'] })).status, 400);
+    assert.equal((await change(id, { hosts: ['collector.test'], value: 'another' })).status, 200);
+    assert.deepEqual(await hosts(), ['collector.test']);
+  });
+
+  it('have their hosts before and after a change in its audit event', async () => {
+    const id = await createId({ hosts: ['a.test', 'b.test'] });
+    await change(id, { hosts: ['b.test'] });
+    await change(id, { value: 'another' });
+    const { data } = (await world.call('GET', '/v1/audit-events')).body;
+    const changes = data.filter(({ target }: { target: { id: string } }) => target.id === id);
+    assert.deepEqual(
+      changes.map(({ action, changes }: { action: string; changes?: object }) => [action, changes]),
+      [
+        ['secret.created', undefined],
+        ['secret.updated', { hosts: { before: ['a.test', 'b.test'], after: ['b.test'] } }],
+        ['secret.updated', undefined],
+      ],
+    );
+    const verified = await world.operator('GET', '/audit/verify');
+    assert.equal(verified.problemCount, 0);
+    assert.ok(verified.events >= changes.length);
+  });
+
   it('have a quota, which deleted ones do not count for', async () => {
     const { orgId } = (await create()).body.secret;
     await world.operator('PATCH', `/orgs/${orgId}/quotas`, { secrets: 2 });

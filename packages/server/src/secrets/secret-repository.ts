@@ -1,6 +1,8 @@
 import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
+import type { AuditChanges } from '../audit/audit-log.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { locksRows } from '../db/row-locks.ts';
 import type { SecretTable } from '../db/tables/secret-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
@@ -88,9 +90,16 @@ export class SecretRepository {
     return rows.map(toRecord);
   }
 
-  /** Sets the given fields. Returns undefined for a deleted secret. */
+  /** Returns a secret that nothing else changes until the end of `tx`; undefined for a deleted one. */
+  async lock(id: SecretId, { db }: Transaction): Promise<SecretRecord | undefined> {
+    const query = db.selectFrom('secrets').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
+    const row = await query.$if(locksRows(db), (locking) => locking.forUpdate()).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  /** Sets the given fields of a secret that `tx` has locked. */
   update(
-    id: SecretId,
+    before: SecretRecord,
     { value, hosts, now }: { value?: string | undefined; hosts?: readonly string[] | undefined; now: number },
     tx: Transaction,
     audit?: RequestAudit,
@@ -100,7 +109,8 @@ export class SecretRepository {
       ...(value === undefined ? {} : { value }),
       ...(hosts === undefined ? {} : { hosts: JSON.stringify(hosts) }),
     };
-    return this.#set(id, change, tx, audit);
+    const changes = hosts && { hosts: { before: [...before.hosts], after: [...hosts] } };
+    return this.#set(before.id, change, tx, audit, changes);
   }
 
   /** Deletes a secret and its value. Idempotent. */
@@ -114,12 +124,13 @@ export class SecretRepository {
     change: Partial<SecretTable>,
     tx: Transaction,
     audit: RequestAudit | undefined,
+    changes?: AuditChanges,
   ): Promise<SecretRecord | undefined> {
     const query = tx.db.updateTable('secrets').set(change).where('id', '=', id).where('deleted_at', 'is', null);
     const row = await query.returningAll().executeTakeFirst();
     if (!row) return undefined;
     const secret = toRecord(row);
-    await audit?.append(tx, secret);
+    await audit?.append(tx, secret, changes);
     return secret;
   }
 

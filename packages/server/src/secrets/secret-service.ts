@@ -89,7 +89,12 @@ export class SecretService {
     const secret = await this.get(credential, id);
     const updated = await transactions.run(async (tx) => {
       const value = body.value === undefined ? undefined : await this.#seal(body.value, secret.id, tx);
-      return secrets.update(secret.id, { value, hosts, now: clock.now() }, tx, audit);
+      const before = await secrets.lock(secret.id, tx);
+      if (!before) return undefined;
+      // SECURITY: otherwise, a key that may only write secrets would send their values to a host of its own, and so read
+      // them; "is not sent to a further host" in secret-operations.test.ts.
+      if (hosts && value === undefined) requireListed(hosts, before.hosts);
+      return secrets.update(before, { value, hosts, now: clock.now() }, tx, audit);
     });
     if (!updated) throw new AppError('not_found', `The secret "${id}" is deleted; create another one.`);
     return updated;
@@ -117,6 +122,14 @@ function checkedHosts(hosts: readonly string[]): string[] {
   }));
   if (first) throw invalidRequest(first, ...others);
   return [...new Set(hosts)];
+}
+
+/** @throws AppError `invalid_request` unless `listed` has each of `hosts` */
+function requireListed(hosts: readonly string[], listed: readonly string[]): void {
+  const index = hosts.findIndex((host) => !listed.includes(host));
+  if (index < 0) return;
+  const message = 'is not a host of the secret yet; send its value in the same request';
+  throw invalidRequest({ path: `body.hosts.${index}`, message });
 }
 
 function tooMany(used: number): AppError {

@@ -134,7 +134,7 @@ describe('a sandbox with secrets', () => {
     assert.equal(await valueFor(sandboxId, env.KEY), 'the next value');
     await world.restart();
     assert.equal(await valueFor(sandboxId, env.KEY), 'the next value');
-    await change(id, { hosts: ['other.test'] });
+    await change(id, { hosts: ['other.test'], value: 'the next value' });
     assert.deepEqual(
       [await valueFor(sandboxId, env.KEY), await valueFor(sandboxId, env.KEY, named('other.test'))],
       [null, 'the next value'],

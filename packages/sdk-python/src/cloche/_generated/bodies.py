@@ -486,7 +486,7 @@ class UpdateSecret(TypedDict):
     """
     hosts: NotRequired[list[str]]
     """
-    The hosts that receive the value: host names in lower case, IPv4 addresses, or `*.name` for every subdomain of `name` but not `name` itself. Duplicates are removed.
+    The hosts that receive the value: host names in lower case, IPv4 addresses, or `*.name` for every subdomain of `name` but not `name` itself. Duplicates are removed. A host that the secret does not list yet needs `value` in the same request.
     """
 
 

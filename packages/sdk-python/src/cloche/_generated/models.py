@@ -1254,6 +1254,11 @@ class AuditEventTarget(Model):
     """
 
 
+class AuditEventChangesHosts(Model):
+    before: list[str]
+    after: list[str]
+
+
 class Sandbox(Model):
     id: str
     """
@@ -1962,87 +1967,12 @@ class WorkspaceRunExitEvent(Model):
     data: WorkspaceRun
 
 
-class AuditEvent(Model):
-    seq: int
+class AuditEventChanges(Model):
     """
-    Number of the event within the organization, from 1, without gaps.
+    The hosts of a secret before and after a change that sets them.
     """
-    id: str
-    """
-    Id of an audit event: an opaque string that begins with `aud_`.
-    """
-    at: str
-    """
-    When it happened. ISO 8601, UTC.
-    """
-    org_id: str
-    """
-    Id of an organization: an opaque string that begins with `org_`.
-    """
-    actor: AuditEventActor
-    action: str
-    """
-    What happened or was requested, such as `sandbox.created`.
-    """
-    target: AuditEventTarget
-    outcome: Literal["allowed", "denied", "failed"]
-    """
-    `allowed`: the change was made; a signal, an interrupt or a terminal follows its event. `denied`: refused for a scope or a project. `failed`: the service failed, or the request failed after its `allowed` event was written; a part of the change may have happened.
-    """
-    prev_hash: str
-    """
-    `hash` of the event before; zeros for the first.
-    """
-    hash: str
-    """
-    SHA-256 of this event without `hash`, as JSON with sorted keys and without white space, in UTF-8.
-    """
-    project_id: str | None = None
-    """
-    Id of a project: an opaque string that begins with `prj_`.
-    """
-    code: (
-        Literal[
-            "invalid_request",
-            "unauthorized",
-            "forbidden",
-            "permission_denied",
-            "not_found",
-            "method_not_allowed",
-            "sandbox_destroyed",
-            "sandbox_failed",
-            "sandbox_incompatible",
-            "idempotency_request_in_progress",
-            "idempotency_key_reused",
-            "conflict",
-            "precondition_failed",
-            "payload_too_large",
-            "unsupported_media_type",
-            "range_not_satisfiable",
-            "sandbox_ttl_exceeded",
-            "quota_exceeded",
-            "rate_limited",
-            "internal",
-            "unavailable",
-            "disk_full",
-        ]
-        | None
-    ) = None
-    """
-    Error of a refusal or a failure.
-    """
-    omitted: int | None = None
-    """
-    Refusals of the key that this event stands for, because it had too many in one minute.
-    """
-    request_id: str | None = None
-    """
-    Id of the request.
-    """
-    ip: str | None = None
-    """
-    Address of the client.
-    """
+
+    hosts: AuditEventChangesHosts
 
 
 class SandboxMetrics(Model):
@@ -2228,16 +2158,88 @@ WorkspaceRunStreamEvent: TypeAlias = (
 )
 
 
-class AuditEventPage(Model):
-    data: list[AuditEvent]
-    next_seq: int
+class AuditEvent(Model):
+    seq: int
     """
-    Value of `afterSeq` that requests the next page.
+    Number of the event within the organization, from 1, without gaps.
     """
-    has_more: bool
+    id: str
     """
-    Whether there are later events already, filtered or not.
+    Id of an audit event: an opaque string that begins with `aud_`.
     """
+    at: str
+    """
+    When it happened. ISO 8601, UTC.
+    """
+    org_id: str
+    """
+    Id of an organization: an opaque string that begins with `org_`.
+    """
+    actor: AuditEventActor
+    action: str
+    """
+    What happened or was requested, such as `sandbox.created`.
+    """
+    target: AuditEventTarget
+    outcome: Literal["allowed", "denied", "failed"]
+    """
+    `allowed`: the change was made; a signal, an interrupt or a terminal follows its event. `denied`: refused for a scope or a project. `failed`: the service failed, or the request failed after its `allowed` event was written; a part of the change may have happened.
+    """
+    prev_hash: str
+    """
+    `hash` of the event before; zeros for the first.
+    """
+    hash: str
+    """
+    SHA-256 of this event without `hash`, as JSON with sorted keys and without white space, in UTF-8.
+    """
+    project_id: str | None = None
+    """
+    Id of a project: an opaque string that begins with `prj_`.
+    """
+    code: (
+        Literal[
+            "invalid_request",
+            "unauthorized",
+            "forbidden",
+            "permission_denied",
+            "not_found",
+            "method_not_allowed",
+            "sandbox_destroyed",
+            "sandbox_failed",
+            "sandbox_incompatible",
+            "idempotency_request_in_progress",
+            "idempotency_key_reused",
+            "conflict",
+            "precondition_failed",
+            "payload_too_large",
+            "unsupported_media_type",
+            "range_not_satisfiable",
+            "sandbox_ttl_exceeded",
+            "quota_exceeded",
+            "rate_limited",
+            "internal",
+            "unavailable",
+            "disk_full",
+        ]
+        | None
+    ) = None
+    """
+    Error of a refusal or a failure.
+    """
+    omitted: int | None = None
+    """
+    Refusals of the key that this event stands for, because it had too many in one minute.
+    """
+    request_id: str | None = None
+    """
+    Id of the request.
+    """
+    ip: str | None = None
+    """
+    Address of the client.
+    """
+    changes: AuditEventChanges | None = None
 
 
 class WorkspaceRunResourceEvent(Model):
@@ -2285,6 +2287,18 @@ WorkspaceRunEvent: TypeAlias = (
     | WorkspaceRunArtifactEvent
     | WorkspaceRunSystemEvent
 )
+
+
+class AuditEventPage(Model):
+    data: list[AuditEvent]
+    next_seq: int
+    """
+    Value of `afterSeq` that requests the next page.
+    """
+    has_more: bool
+    """
+    Whether there are later events already, filtered or not.
+    """
 
 
 ResourceEvent: TypeAlias = (

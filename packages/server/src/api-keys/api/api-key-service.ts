@@ -35,6 +35,13 @@ export interface NewApiKey {
 /** A bootstrap key as a server found it. */
 export type BootstrapKey = Pick<ApiKeyRecord, 'id' | 'createdAt'>;
 
+export interface AddedBootstrap {
+  /** The other bootstrap keys, which other running servers may have in their settings. */
+  readonly earlier: BootstrapKey[];
+  /** Id of the key, if it does not work because the API or the operator revoked it. */
+  readonly revoked: ApiKeyId | undefined;
+}
+
 export interface ApiKeyServiceDeps {
   readonly keys: ApiKeyRepository;
   readonly projects: ProjectRepository;
@@ -100,45 +107,47 @@ export class ApiKeyService {
    * Idempotent.
    */
   async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
-    await this.revokeBootstrap(await this.addBootstrap(orgId, key));
+    await this.revokeBootstrap((await this.addBootstrap(orgId, key)).earlier);
   }
 
   /**
    * Makes `key` a bootstrap key with every scope, unless it is one already. Several servers that call this at the same
-   * time create one key. Returns the other bootstrap keys, which other running servers may have in their settings. If
-   * there are others, `key` counts as created now, so that a server that found it among the others does not revoke it.
+   * time create one key. If there are other bootstrap keys, `key` counts as created now, so that a server that found it
+   * among the others does not revoke it. A key that was revoked, other than by `revokeBootstrap`, stays revoked.
    */
-  async addBootstrap(orgId: OrgId, key: string | undefined): Promise<BootstrapKey[]> {
+  async addBootstrap(orgId: OrgId, key: string | undefined): Promise<AddedBootstrap> {
     const { keys, transactions, authenticator } = this.#deps;
     const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
     for (;;) {
-      const live = await keys.listLive(BOOTSTRAP_PREFIX);
-      const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
+      const found = await keys.listCurrent(BOOTSTRAP_PREFIX);
+      const known = chosen === undefined ? undefined : await findHashAmong(found, chosen);
       const hash = known ?? (chosen === undefined ? undefined : await hashChosenKey(chosen));
       const kept = hash?.stored ?? (key === undefined ? undefined : hashApiKey(key));
-      const seen = idsOf(live);
-      const isMade = await transactions.run(async (tx) => {
+      const seen = statesOf(found);
+      const made = await transactions.run(async (tx): Promise<Pick<AddedBootstrap, 'revoked'> | undefined> => {
         await lockOrganization(tx, orgId);
         // Another server has changed the keys since they were read.
-        const valid = await keys.listLive(BOOTSTRAP_PREFIX, tx);
-        if (idsOf(valid) !== seen) return false;
-        const own = valid.find(({ secretHash }) => secretHash === kept);
-        if (own) return valid.length === 1 || keys.renew(own.id, this.#laterThan(own), tx);
+        const current = await keys.listCurrent(BOOTSTRAP_PREFIX, tx);
+        if (statesOf(current) !== seen) return undefined;
+        const own = current.find(({ secretHash }) => secretHash === kept);
+        if (own?.revokedAt !== undefined) return { revoked: own.id };
+        const isAlone = current.filter(isValid).length === 1;
+        if (own) return isAlone || (await keys.renew(own.id, this.#laterThan(own), tx)) ? NOT_REVOKED : undefined;
         if (hash) await this.#insertBootstrap(orgId, hash.stored, undefined, tx);
-        else if (key !== undefined) await this.#ensureGenerated(orgId, key, tx);
-        return true;
+        else if (key !== undefined) return { revoked: await this.#ensureGenerated(orgId, key, tx) };
+        return NOT_REVOKED;
       });
-      if (!isMade) continue;
+      if (!made) continue;
       authenticator.acceptChosen(chosen !== undefined && hash ? { key: chosen, hash } : undefined);
       authenticator.forget();
-      return live.filter(({ secretHash }) => secretHash !== kept);
+      return { ...made, earlier: found.filter((each) => isValid(each) && each.secretHash !== kept) };
     }
   }
 
   /** Returns those of the bootstrap keys that are valid, as they are now. */
   async listBootstrap(keys: readonly BootstrapKey[]): Promise<BootstrapKey[]> {
-    const live = await this.#deps.keys.listLive(BOOTSTRAP_PREFIX);
-    return live.filter(({ id }) => keys.some((key) => key.id === id));
+    const found = await this.#deps.keys.listCurrent(BOOTSTRAP_PREFIX);
+    return found.filter((each) => isValid(each) && keys.some(({ id }) => id === each.id));
   }
 
   /**
@@ -147,7 +156,7 @@ export class ApiKeyService {
    */
   async revokeBootstrap(earlier: readonly BootstrapKey[]): Promise<void> {
     const { keys, authenticator } = this.#deps;
-    for (const { id, createdAt } of earlier) await this.#revoke(id, { createdAt });
+    for (const key of earlier) await this.#supersede(key);
     await keys.forgetChosenKeys();
     if (earlier.length > 0) await authenticator.forgetEverywhere();
   }
@@ -160,43 +169,47 @@ export class ApiKeyService {
    */
   async revoke(id: ApiKeyId, requestId?: string): Promise<void> {
     const { keys, clock, authenticator } = this.#deps;
-    const revokedNow = await this.#revoke(id, { requestId });
+    const revokedNow = await this.#revoke(id, requestId);
     await authenticator.forgetEverywhere();
     if (revokedNow || (await keys.listEnded([id], clock.now())).length > 0) return;
     throw new AppError('not_found', `There is no API key "${id.slice(0, 80)}".`);
   }
 
   /** Returns whether this call revoked the key, as opposed to an earlier one. */
-  #revoke(
-    id: ApiKeyId,
-    { requestId, createdAt }: { readonly requestId?: string | undefined; readonly createdAt?: number },
-  ): Promise<boolean> {
+  #revoke(id: ApiKeyId, requestId: string | undefined): Promise<boolean> {
     const { keys, clock } = this.#deps;
     return this.#deps.transactions.run(async (tx) => {
-      const revoked = await keys.revoke(id, clock.now(), tx, createdAt);
+      const revoked = await keys.revoke(id, clock.now(), tx);
       if (revoked) await this.#append(tx, 'api_key.revoked', revoked, requestId);
       return revoked !== undefined;
     });
   }
 
-  async #ensureGenerated(orgId: OrgId, key: string, tx: Transaction): Promise<void> {
-    const secretHash = hashApiKey(key);
-    const { keys } = this.#deps;
-    const existing = await keys.findBySecretHash(secretHash, tx);
-    if (existing) {
-      if (existing.id.startsWith(BOOTSTRAP_PREFIX) && existing.revokedAt !== undefined)
-        await this.#restore(existing, tx);
-      return;
-    }
-    const parsed = parseApiKey(key);
-    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined, tx);
+  async #supersede({ id, createdAt }: BootstrapKey): Promise<void> {
+    const { keys, clock } = this.#deps;
+    await this.#deps.transactions.run(async (tx) => {
+      const superseded = await keys.supersede(id, createdAt, clock.now(), tx);
+      if (superseded) await this.#append(tx, 'api_key.revoked', superseded);
+    });
   }
 
-  /** Makes a revoked key valid again. For clients it is a new key. */
-  async #restore(key: ApiKeyRecord, tx: Transaction): Promise<void> {
+  /** Returns the id of the key if it was revoked, other than by another key in the settings. */
+  async #ensureGenerated(orgId: OrgId, key: string, tx: Transaction): Promise<ApiKeyId | undefined> {
+    const secretHash = hashApiKey(key);
+    const existing = await this.#deps.keys.findBySecretHash(secretHash, tx);
+    if (existing)
+      return existing.revokedAt === undefined || (await this.#restore(existing, tx)) ? undefined : existing.id;
+    const parsed = parseApiKey(key);
+    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined, tx);
+    return undefined;
+  }
+
+  /** Makes a superseded key valid again. For clients it is a new key. Returns false for any other key. */
+  async #restore(key: ApiKeyRecord, tx: Transaction): Promise<boolean> {
     const createdAt = this.#laterThan(key);
-    await this.#deps.keys.restore(key.id, createdAt, tx);
-    await this.#append(tx, 'api_key.created', { ...key, createdAt, revokedAt: undefined });
+    const isRestored = await this.#deps.keys.restore(key.id, createdAt, tx);
+    if (isRestored) await this.#append(tx, 'api_key.created', { ...key, createdAt, revokedAt: undefined });
+    return isRestored;
   }
 
   /** Returns the time of creation of a bootstrap key that is to count as a new one. */
@@ -250,9 +263,13 @@ export class ApiKeyService {
   }
 }
 
-function idsOf(keys: readonly ApiKeyRecord[]): string {
+const NOT_REVOKED = { revoked: undefined };
+
+const isValid = ({ revokedAt }: ApiKeyRecord) => revokedAt === undefined;
+
+function statesOf(keys: readonly ApiKeyRecord[]): string {
   return keys
-    .map(({ id }) => id)
+    .map((key) => `${key.id} ${isValid(key)}`)
     .sort()
     .join();
 }

@@ -193,6 +193,7 @@ export class ManageApiKeys {
     const { keys, transactions, authenticator, endKeyWork, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) {
+      await keys.revoke(id, clock.now());
       // An interrupted attempt may have revoked the key without clearing the caches of the other servers.
       await authenticator.forgetEverywhere(signal);
       return key;

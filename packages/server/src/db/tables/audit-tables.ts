@@ -21,6 +21,8 @@ export interface AuditEventTable {
   omitted: number | null;
   request_id: string | null;
   ip: string | null;
+  /** JSON object. */
+  changes: string | null;
   prev_hash: string;
   hash: string;
 }

@@ -55,6 +55,8 @@ export interface ApiKeyTable {
   last_used_at: number | null;
   expires_at: number | null;
   revoked_at: number | null;
+  /** 1 for a bootstrap key that was revoked only because the settings have another one. */
+  superseded: number;
   /** Id of the key that it replaces. */
   rotated_from: string | null;
   idempotency_record_id: string | null;
