@@ -15,6 +15,7 @@
  * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
  * | `POST /rotate-secrets` | → `{ rotated }`: every secret is encrypted with the newest key |
  * | `GET /audit/verify?org=` | → `AuditVerification` of the organization, by id or name |
+ * | `GET /audit/verify` | → `AuditVerifications` of all organizations |
  * | `GET /audit/export?org=&from=&to=` | → audit events as JSON lines, oldest first; times in ISO 8601 |
  */
 import { type Static, Type } from 'typebox';
@@ -97,4 +98,6 @@ export const AuditVerification = Type.Object({
   problemCount: Type.Integer(),
 });
 export type AuditVerification = Static<typeof AuditVerification>;
+export const AuditVerifications = Type.Object({ data: Type.Array(AuditVerification) });
+export type AuditVerifications = Static<typeof AuditVerifications>;
 export type AuditProblem = AuditVerification['problems'][number];

@@ -79,6 +79,23 @@ describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
     assert.match(broken.stderr, /1 problem/);
   });
 
+  it('verify checks every organization if none is named, and names each that has problems', async () => {
+    const report = (orgId: string, problems: object[] = []) => ({
+      ...{ orgId, events: 3, lastSeq: 3, lastHash: 'ab', problems, problemCount: problems.length },
+    });
+    await using operator = await serveOperator(({ url }, response) => {
+      assert.equal(url, '/audit/verify');
+      const removed = { seq: 2, kind: 'removed', message: 'Event 2 is missing.' };
+      response.end(JSON.stringify({ data: [report('org_1'), report('org_2', [removed]), report('org_3')] }));
+    });
+    const { exitCode, stdout, stderr } = await runInProcess(['admin', 'audit', 'verify'], operator);
+    assert.notEqual(exitCode, 0);
+    for (const orgId of ['org_1', 'org_2', 'org_3'])
+      assert.match(stdout, new RegExp(`3 audit events of ${orgId} checked`));
+    assert.match(stderr, /org_2 have 1 problem/);
+    assert.doesNotMatch(stderr, /org_[13]/);
+  });
+
   it('export prints the lines of the service, and fails when they break off or are refused', async () => {
     const lines = [JSON.stringify(event(1)), JSON.stringify(event(2))];
     const run = async (listener: RequestListener) => {

@@ -12,7 +12,7 @@ interface Position {
 }
 
 /**
- * Checks the chain of one organization. Finds events that were changed, removed or inserted, including events removed
+ * Checks chains of organizations. Finds events that were changed, removed or inserted, including events removed
  * at the end. From the database alone it cannot find a change whose author also had the signing secret, nor that the
  * whole database was replaced by an older copy; a comparison with an exported copy shows both.
  */
@@ -23,6 +23,25 @@ export class VerifyChain {
   constructor(db: Database, signer: MarkSigner) {
     this.#db = db;
     this.#signer = signer;
+  }
+
+  /**
+   * Checks the chains of all organizations. These include organizations that only the tables of audit events know,
+   * because a removed row must not hide a chain.
+   */
+  async verifyAll(): Promise<AuditVerification[]> {
+    const db = this.#db;
+    const ids = await db
+      .selectFrom('orgs')
+      .select('id as org_id')
+      .union(db.selectFrom('audit_heads').select('org_id'))
+      .union(db.selectFrom('audit_cuts').select('org_id'))
+      .union(db.selectFrom('audit_events').select('org_id'))
+      .orderBy('org_id')
+      .execute();
+    const reports: AuditVerification[] = [];
+    for (const { org_id } of ids) reports.push(await this.verify(org_id));
+    return reports;
   }
 
   /** Reads the events page by page. Events that are appended meanwhile do no harm. */

@@ -1,13 +1,13 @@
 /** Verifies and exports audit events on the operator's socket. */
 import { Readable } from 'node:stream';
 import type { OrgId } from '@cloche/contract';
-import type { AuditVerification } from '@cloche/protocol';
+import type { AuditVerification, AuditVerifications } from '@cloche/protocol';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { AuditFeed, AuditFilter } from '../audit/audit-feed.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { VerifyChain } from '../audit/verify-chain.ts';
 import { invalidRequest } from '../base/app-error.ts';
-import type { Org, OrgRepository } from '../projects/org-repository.ts';
+import type { OrgRepository } from '../projects/org-repository.ts';
 import { getOrg } from './get-org.ts';
 
 const PAGE_EVENTS = 500;
@@ -20,19 +20,17 @@ export interface OperatorAuditDeps {
 }
 
 export function addAuditRoutes(app: FastifyInstance, { orgs, auditFeed, verifyChain }: OperatorAuditDeps): void {
-  const orgOf = async (query: URLSearchParams): Promise<Org> => {
-    const wanted = query.get('org');
-    return wanted === null ? orgs.ensureFirst() : getOrg(orgs, wanted);
-  };
-
-  app.get('/audit/verify', async (request): Promise<AuditVerification> => {
-    const { id } = await orgOf(queryOf(request));
-    return verifyChain.verify(id);
+  app.get('/audit/verify', async (request): Promise<AuditVerification | AuditVerifications> => {
+    const wanted = queryOf(request).get('org');
+    return wanted === null
+      ? { data: await verifyChain.verifyAll() }
+      : verifyChain.verify((await getOrg(orgs, wanted)).id);
   });
 
   app.get('/audit/export', async (request, reply) => {
     const query = queryOf(request);
-    const { id: orgId } = await orgOf(query);
+    const wanted = query.get('org');
+    const { id: orgId } = wanted === null ? await orgs.ensureFirst() : await getOrg(orgs, wanted);
     const filter = { orgId: orgId as OrgId, from: timeOf(query, 'from'), to: timeOf(query, 'to') };
     return reply.type('application/x-ndjson').send(Readable.from(linesOf(auditFeed, filter), { objectMode: false }));
   });

@@ -4,7 +4,8 @@ import { METHODS, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { AuditEvent } from '@cloche/contract';
+import type { AuditEvent, OrgId } from '@cloche/contract';
+import type { AuditVerification } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
 import { pino } from 'pino';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
@@ -218,6 +219,19 @@ describe("the operator's socket", () => {
     await db.deleteFrom('audit_events').where('id', '=', events[0].id).execute();
     const { problems } = (await call('GET', '/audit/verify?org=audited')).body;
     assert.deepEqual([problems[0].seq, problems[0].kind], [1, 'removed']);
+  });
+
+  it('verifies the audit events of every organization if none is named, also of one whose row was removed', async () => {
+    const { org } = (await call('POST', '/orgs', { name: 'verified with all' })).body;
+    const lost = 'org_without_row' as OrgId;
+    const log = new AuditLog({ db, transactions, clock: { now: () => 0 }, ids: randomIds, signer });
+    const actor = { type: 'system', id: 'system' } as const;
+    for (const id of ['sbx_1', 'sbx_2'])
+      await log.append({ orgId: lost, actor, action: 'a', target: { type: 'sandbox', id }, outcome: 'allowed' });
+    await db.deleteFrom('audit_events').where('org_id', '=', lost).where('seq', '=', 1).execute();
+    const { data } = (await call('GET', '/audit/verify')).body;
+    const problems = new Map(data.map((each: AuditVerification) => [each.orgId, each.problemCount]));
+    assert.deepEqual([problems.get(org.id), problems.get(lost)], [0, 1]);
   });
 
   it('exports more events than fit in a page, and only those of a time', async () => {

@@ -1,5 +1,5 @@
 import { CliError, group, leaf, perform, type Session } from '@cloche/cli/kit';
-import { AuditVerification } from '@cloche/protocol';
+import { AuditVerification, AuditVerifications } from '@cloche/protocol';
 import { type Command, Option } from 'commander';
 import { callOperator, readOperatorLines } from './operator-client.ts';
 
@@ -12,8 +12,9 @@ interface ExportFlags {
 export function addAdminAuditCommands(admin: Command): void {
   const audit = group(admin, 'audit', 'Audit events');
   const verify = leaf(audit, 'verify', 'Check that no audit event was changed, removed or inserted', [
+    'cloche admin audit verify',
     'cloche admin audit verify --org acme',
-  ]).option('--org <org>', 'id or name (default: the first organization)');
+  ]).option('--org <org>', 'id or name (default: all organizations)');
   perform(verify, verifyAudit);
 
   const exporting = leaf(audit, 'export', 'Print the audit events of an organization as lines of JSON', [
@@ -27,15 +28,22 @@ export function addAdminAuditCommands(admin: Command): void {
 }
 
 async function verifyAudit(session: Session, { org }: { org?: string }): Promise<void> {
-  const report = await callOperator('GET', pathOf('/audit/verify', { org }), AuditVerification);
-  const { orgId, events, lastSeq, lastHash, problems, problemCount } = report;
-  await session.show(report, () =>
-    [
-      ...problems.map(({ seq, kind, message }) => `${seq} ${kind}: ${message}`),
-      `${events} audit events of ${orgId} checked; the newest is ${lastSeq}, with hash ${lastHash}`,
-    ].join('\n'),
-  );
-  if (problemCount > 0) throw new CliError(`The audit events of ${orgId} have ${problemCount} problems.`);
+  const answer =
+    org === undefined
+      ? await callOperator('GET', '/audit/verify', AuditVerifications)
+      : await callOperator('GET', pathOf('/audit/verify', { org }), AuditVerification);
+  const reports = 'data' in answer ? answer.data : [answer];
+  await session.show(answer, () => reports.map(textOf).join('\n'));
+  const broken = reports.filter(({ problemCount }) => problemCount > 0);
+  const found = broken.map(({ orgId, problemCount }) => `The audit events of ${orgId} have ${problemCount} problems.`);
+  if (found.length > 0) throw new CliError(found.join('\n'));
+}
+
+function textOf({ orgId, events, lastSeq, lastHash, problems }: AuditVerification): string {
+  return [
+    ...problems.map(({ seq, kind, message }) => `${seq} ${kind}: ${message}`),
+    `${events} audit events of ${orgId} checked; the newest is ${lastSeq}, with hash ${lastHash}`,
+  ].join('\n');
 }
 
 async function exportAudit(session: Session, { org, from, to }: ExportFlags): Promise<void> {
