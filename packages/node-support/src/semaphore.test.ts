@@ -89,3 +89,14 @@ test('a caller that got its slot keeps it when its signal aborts, and gives it b
 function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
+
+test('gives a slot at once, or none, to a caller that does not wait', async () => {
+  const semaphore = new Semaphore(1);
+  const slot = semaphore.tryAcquire() ?? assert.fail('the slot was free');
+  assert.equal(semaphore.tryAcquire(), undefined);
+  const waiting = semaphore.acquire(never);
+  slot[Symbol.dispose]();
+  assert.equal(semaphore.tryAcquire(), undefined, 'callers that wait come first');
+  (await waiting)[Symbol.dispose]();
+  assert.ok(semaphore.tryAcquire());
+});

@@ -25,8 +25,26 @@ export class Semaphore {
    */
   async acquire(signal: AbortSignal): Promise<Disposable> {
     signal.throwIfAborted();
-    if (this.#free > 0) this.#free -= 1;
-    else await this.#wait(signal);
+    const slot = this.tryAcquire();
+    if (slot) return slot;
+    await this.#wait(signal);
+    return this.#slot();
+  }
+
+  /** Returns a slot as `acquire` does, or undefined if none is free now. */
+  tryAcquire(): Disposable | undefined {
+    if (this.#free === 0) return undefined;
+    this.#free -= 1;
+    return this.#slot();
+  }
+
+  /** Runs `act` when a slot is free. Rejects with the signal's reason if the signal aborts first. */
+  async run<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+    using _ = await this.acquire(signal);
+    return await act();
+  }
+
+  #slot(): Disposable {
     let isHeld = true;
     return {
       [Symbol.dispose]: () => {
@@ -34,12 +52,6 @@ export class Semaphore {
         isHeld = false;
       },
     };
-  }
-
-  /** Runs `act` when a slot is free. Rejects with the signal's reason if the signal aborts first. */
-  async run<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
-    using _ = await this.acquire(signal);
-    return await act();
   }
 
   /** Resolves when a leaving caller has handed its slot over. */

@@ -106,24 +106,26 @@ export async function openWorld<World extends SandboxesWorld>(
 }
 
 export async function seed(db: Database): Promise<void> {
-  for (const id of [ORG, 'org_2']) {
-    await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
-  }
-  const project = (id: string, org_id: string, is_default: number) => ({
-    id,
-    org_id,
-    name: id,
-    name_key: id,
-    is_default,
-    created_at: 0,
-    updated_at: 0,
-  });
-  const projects = [
-    project(DEFAULT_PROJECT, ORG, 1),
-    project(OTHER_PROJECT, ORG, 0),
-    project('prj_foreign', 'org_2', 1),
-  ];
-  await db.insertInto('projects').values(projects).execute();
+  await addOrganization(db, ORG, DEFAULT_PROJECT);
+  await addOrganization(db, 'org_2', 'prj_foreign');
+  await addProject(db, ORG, OTHER_PROJECT, 0);
+}
+
+/** Adds organizations, each with a default project. */
+export async function addOrganizations(db: Database, count: number): Promise<OrgId[]> {
+  const ids = Array.from({ length: count }, (_, index) => `org_more_${index}` as OrgId);
+  for (const id of ids) await addOrganization(db, id, id.replace('org_', 'prj_'));
+  return ids;
+}
+
+async function addOrganization(db: Database, id: string, defaultProject: string): Promise<void> {
+  await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
+  await addProject(db, id, defaultProject, 1);
+}
+
+async function addProject(db: Database, org_id: string, id: string, is_default: number): Promise<void> {
+  const values = { id, org_id, name: id, name_key: id, is_default, created_at: 0, updated_at: 0 };
+  await db.insertInto('projects').values(values).execute();
 }
 
 /** A repository of its own over the records of `world`, or over those of another database. */

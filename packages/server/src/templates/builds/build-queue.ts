@@ -1,14 +1,16 @@
 import { LIMITS, type TemplateBuildId } from '@cloche/contract';
+import { Semaphore } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import { Loop } from '../../base/loop.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
+import { BuildPlace } from './build-place.ts';
 import type { BuildRepository } from './build-repository.ts';
-import type { RunBuild } from './run-build.ts';
+import type { BuildTurn, RunBuild } from './run-build.ts';
 import type { BuildRecord } from './template-build.ts';
 
-/** Builds that one server runs at a time. */
+/** Builds that one server runs at a time, without those that wait for room for their sandbox. */
 const AT_A_TIME = 4;
 /**
  * Number of builds that one query returns. It exceeds the number of builds that run, because builds of an organization
@@ -31,11 +33,13 @@ export interface BuildQueueDeps {
 }
 
 /**
- * Runs builds in the order of their creation. Several servers share the work: each claims a build before it runs it.
+ * Runs builds. Organizations take turns; the builds of an organization begin in the order of their creation. Several
+ * servers share the work: each claims a build before it runs it.
  */
 export class BuildQueue {
   readonly #deps: BuildQueueDeps;
   readonly #stop = new AbortController();
+  readonly #places = new Semaphore(AT_A_TIME);
   readonly #running = new Map<TemplateBuildId, Promise<void>>();
   #looks: Loop | undefined;
 
@@ -65,30 +69,39 @@ export class BuildQueue {
   async #beginDue(): Promise<void> {
     const { builds, clock } = this.#deps;
     for (const build of await builds.listDue(clock.now(), LIMITS.templateBuildsAtOnce, LOOKED_AT)) {
-      if (this.#stop.signal.aborted || this.#running.size >= AT_A_TIME) return;
-      if (!this.#running.has(build.id)) await this.#begin(build);
+      if (this.#stop.signal.aborted) return;
+      if (this.#running.has(build.id)) continue;
+      const place = BuildPlace.take(this.#places, () => this.wake());
+      if (!place) return;
+      await this.#begin(build, place);
     }
   }
 
-  async #begin(found: BuildRecord): Promise<void> {
+  /** Begins a build, which then owns the place. */
+  async #begin({ id }: BuildRecord, place: BuildPlace): Promise<void> {
     const { claims, serverId, ids, clock } = this.#deps;
+    using unused = new DisposableStack();
+    unused.use(place);
     const claim = `${serverId}:${ids.next('clm_')}`;
     const claimedAt = performance.now();
-    if (!(await claims.acquire(found.id, claim, clock.now()))) return;
-    const building = this.#build(found.id, claim, claimedAt).finally(() => {
-      this.#running.delete(found.id);
+    if (!(await claims.acquire(id, claim, clock.now()))) return;
+    unused.move();
+    const building = this.#build(id, { claim, claimedAt, place }).finally(() => {
+      this.#running.delete(id);
+      place[Symbol.dispose]();
       this.wake();
     });
-    this.#running.set(found.id, building);
+    this.#running.set(id, building);
   }
 
   /** After an unexpected error the claim is kept, so that the build is retried only when the claim has expired. */
-  async #build(id: TemplateBuildId, claim: string, claimedAt: number): Promise<void> {
+  async #build(id: TemplateBuildId, turn: BuildTurn): Promise<void> {
     const { builds, runBuild, claims, log } = this.#deps;
+    const { claim } = turn;
     const { signal } = this.#stop;
     try {
       const build = await builds.findClaimed(id, claim);
-      if (build) await runBuild.run(build, claim, claimedAt, signal);
+      if (build) await runBuild.run(build, turn, signal);
       await claims.release(id, claim);
     } catch (error) {
       if (!signal.aborted) log.warn({ err: error, buildId: id }, 'a build will be taken up again');

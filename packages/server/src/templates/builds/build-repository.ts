@@ -1,4 +1,5 @@
 import type { OrgId, SandboxId, TemplateBuildId, TemplateId, TemplateVersionId } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
 import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
@@ -129,23 +130,37 @@ export class BuildRepository {
   }
 
   /**
-   * Returns builds to begin, to resume or to clean up after, oldest first. Leaves out those that wait because `atOnce`
-   * builds of their organization run.
+   * Returns builds to begin, to resume or to clean up after, in their order. Those that are running or have ended come
+   * first. The others are ordered so that organizations take turns: first by how many builds of the organization run or
+   * come before, then by when a build of the organization last began. Leaves out those that wait because `atOnce` builds
+   * of their organization run.
    */
   async listDue(now: number, atOnce: number, limit: number): Promise<BuildRecord[]> {
-    const busy = this.#db
-      .selectFrom('template_builds')
-      .select('org_id')
-      .where('status', '=', 'running')
-      .groupBy('org_id')
-      .having(({ fn, eb }) => eb(fn.countAll<number>(), '>=', atOnce));
-    const rows = await this.#db
-      .selectFrom('template_builds')
+    const ofSameOrg = (of: string) =>
+      this.#db.selectFrom('template_builds as other').whereRef('other.org_id', '=', sql.ref(`${of}.org_id`));
+    const due = this.#db
+      .selectFrom('template_builds as build')
       .select(BUILD_COLUMNS)
+      .select(({ fn }) => [
+        fn
+          .agg<number>('row_number')
+          .over((over) => over.partitionBy(['org_id', 'status']).orderBy('created_at').orderBy('id'))
+          .as('position'),
+        ofSameOrg('build')
+          .where('other.status', '=', 'running')
+          .where('other.finished_at', 'is', null)
+          .select(({ fn }) => fn.countAll<number>().as('running'))
+          .as('running'),
+      ])
       .where(({ or, eb }) => or([eb('finished_at', 'is', null), eb('claimed_by', 'is not', null)]))
       .where(({ or, eb }) => or([eb('claimed_by', 'is', null), eb('claimed_until', '<=', now)]))
-      .where(({ or, eb }) => or([eb('status', '!=', 'queued'), eb('org_id', 'not in', busy)]))
-      .where('next_attempt_at', '<=', now)
+      .where('next_attempt_at', '<=', now);
+    const rows = await this.#db
+      .selectFrom(due.as('due'))
+      .selectAll()
+      .where(({ or, eb }) => or([eb('status', '!=', 'queued'), eb('running', '<', atOnce)]))
+      .orderBy(sql`case when status = 'queued' then position + running else 0 end`)
+      .orderBy(sql`coalesce((${ofSameOrg('due').select(({ fn }) => fn.max('other.started_at').as('at'))}), 0)`)
       .orderBy('created_at')
       .orderBy('id')
       .limit(limit)

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LIMITS, operations, type TemplateBuild } from '@cloche/contract';
-import { ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { LIMITS, type OrgId, operations, type TemplateBuild } from '@cloche/contract';
+import { addOrganizations, credentialOf, ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
+
+const LARGE_MB = 1024;
 
 describe('a build', () => {
   it('makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
@@ -147,6 +149,29 @@ describe('a build', () => {
     assert.equal((await endOf(world, build)).status, 'succeeded');
   });
 
+  it('leaves its place to builds of other organizations while a quota has no room for its sandbox', async () => {
+    await using world = await openSandboxes();
+    for (const org of await addOrganizations(world.db, 3)) {
+      await world.limits.setOrganization(org, { liveSandboxes: 0 });
+      await waitWithTwoBuilds(world, org);
+    }
+    const { build } = await built(world, { slug: 'a', ...containing('x') });
+    assert.equal(build.status, 'succeeded');
+    assert.equal(world.driver.launches.length, 1, 'the other builds still wait');
+  });
+
+  it('leaves its place to builds of other organizations while no host has room for its sandbox', async () => {
+    await using world = await openSandboxes();
+    const launch = world.driver.launch.bind(world.driver);
+    world.driver.launch = async (id, generation, spec, signal, hints) => {
+      if (spec.resources.memoryBytes >= LARGE_MB * 1024 ** 2) throw new LaunchError('no_capacity', 'full');
+      return launch(id, generation, spec, signal, hints);
+    };
+    for (const org of await addOrganizations(world.db, 3)) await waitWithTwoBuilds(world, org);
+    const { build } = await built(world, { slug: 'a', ...containing('x') });
+    assert.equal(build.status, 'succeeded');
+  });
+
   it('waits while no host has room for its sandbox', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(new LaunchError('no_capacity', 'full'));
@@ -247,8 +272,22 @@ describe('a build', () => {
   });
 });
 
-async function logOf(world: SandboxesWorld, { id }: TemplateBuild): Promise<string> {
-  const params = { template: 'a', buildId: id };
-  const { data } = await world.call(operations.listTemplateBuildLogs, { params });
+/** Starts as many builds as an organization may run, and waits until they wait for their sandboxes. */
+async function waitWithTwoBuilds(world: SandboxesWorld, org: OrgId): Promise<void> {
+  const credential = credentialOf(org);
+  const resources = { memoryMb: LARGE_MB };
+  for (const slug of ['a', 'b']) {
+    const { build } = await createTemplate(world, { slug, ...containing(slug), resources }, { credential });
+    await world.until(async () => (await logOf(world, build, credential)).includes('The build waits'));
+  }
+}
+
+async function logOf(
+  world: SandboxesWorld,
+  { templateId, id }: TemplateBuild,
+  credential = credentialOf(),
+): Promise<string> {
+  const params = { template: templateId, buildId: id };
+  const { data } = await world.call(operations.listTemplateBuildLogs, { params, credential });
   return data.map((entry) => entry.data).join('');
 }

@@ -14,6 +14,7 @@ import { stepKeys, versionKey } from '../recipe/step-keys.ts';
 import { BuildFailedError, explain, timedOut } from './build-failure.ts';
 import type { BuildLog } from './build-log.ts';
 import { BuildOutput } from './build-output.ts';
+import type { BuildPlace } from './build-place.ts';
 import { BuildEndedError, BuildProgress } from './build-progress.ts';
 import type { BuildRepository } from './build-repository.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
@@ -44,6 +45,14 @@ export interface RunBuildDeps {
   readonly log: Logger;
 }
 
+/** What a server holds while it runs a build. */
+export interface BuildTurn {
+  readonly claim: string;
+  /** When the claim was sent, by `performance.now()`. */
+  readonly claimedAt: number;
+  readonly place: BuildPlace;
+}
+
 /**
  * Runs a build that this process has claimed, from its beginning or from the last step that an earlier process
  * completed.
@@ -59,19 +68,17 @@ export class RunBuild {
    * Resolves when the build has ended and its sandbox is destroyed, or when the build has to wait. Rejects when
    * `stopped` aborts, or when the host does not answer. The caller must then keep the claim, so that the build is
    * retried later.
-   *
-   * @param claimedAt when the claim was sent, by `performance.now()`
    */
-  async run(build: BuildRecord, claim: string, claimedAt: number, stopped: AbortSignal): Promise<void> {
+  async run(build: BuildRecord, turn: BuildTurn, stopped: AbortSignal): Promise<void> {
     const { buildSandbox } = this.#deps;
     // An earlier process may have left a sandbox behind.
     await buildSandbox.destroy(build);
     if (isFinished(build)) return;
-    const begun = await this.#begin(build, claim);
+    const begun = await this.#begin(build, turn.claim);
     if (!begun) return;
-    const progress = new BuildProgress(this.#deps.builds, begun, claim);
+    const progress = new BuildProgress(this.#deps.builds, begun, turn.claim);
     try {
-      await this.#runInTime(progress, claimedAt, stopped);
+      await this.#runInTime(progress, turn, stopped);
     } finally {
       await buildSandbox.destroy(progress.build);
     }
@@ -87,16 +94,16 @@ export class RunBuild {
     });
   }
 
-  async #runInTime(progress: BuildProgress, claimedAt: number, stopped: AbortSignal): Promise<void> {
+  async #runInTime(progress: BuildProgress, turn: BuildTurn, stopped: AbortSignal): Promise<void> {
     const { buildLog, clock } = this.#deps;
-    const { claim } = progress;
+    const { claim, claimedAt, place } = turn;
     const { id, startedAt = clock.now() } = progress.build;
     using deadline = new Deadline(startedAt + LIMITS.templateBuildMs - clock.now(), stopped);
     await using output = new BuildOutput(buildLog, id);
     const ended = new AbortController();
     const watching = holdBuild(this.#deps, { id, claim, claimedAt }, deadline, ended.signal);
     try {
-      const version = await this.#make(progress, output, deadline.signal);
+      const version = await this.#make({ progress, output, place, signal: deadline.signal });
       await output.flush();
       await this.#succeed(progress, version);
     } catch (error) {
@@ -109,7 +116,8 @@ export class RunBuild {
     }
   }
 
-  async #make(progress: BuildProgress, output: BuildOutput, signal: AbortSignal): Promise<CustomVersionRecord> {
+  async #make(making: Pick<StepsRun, 'progress' | 'output' | 'place' | 'signal'>): Promise<CustomVersionRecord> {
+    const { progress, signal } = making;
     const { builds, templates, cache, clock } = this.#deps;
     const { id, orgId, templateId, fromVersionId, steps } = progress.build;
     const plan = await builds.planOf(id);
@@ -129,7 +137,7 @@ export class RunBuild {
       env: { ...(!isImage && manifest.env), ...env },
     };
     const keys = stepKeys(fromVersionId, plan);
-    const run = { orgId, plan, keys, manifest: ofSteps, from, progress, output, signal };
+    const run = { orgId, plan, keys, manifest: ofSteps, from, ...making };
     const { last, derived } = await this.#runAndDerive(run);
     const result: CachedStep = {
       ...resultOf(derived, last.versionId),

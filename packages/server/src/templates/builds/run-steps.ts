@@ -9,6 +9,7 @@ import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.t
 import type { Plan, PlannedStep } from '../recipe/plan.ts';
 import { BuildFailedError, explain } from './build-failure.ts';
 import type { BuildOutput } from './build-output.ts';
+import type { BuildPlace } from './build-place.ts';
 import type { BuildProgress } from './build-progress.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
 import type { RunStep } from './run-step.ts';
@@ -41,6 +42,8 @@ export interface StepsRun {
   readonly from: CachedStep;
   readonly progress: BuildProgress;
   readonly output: BuildOutput;
+  /** The build leaves it while no room is left for its sandbox. */
+  readonly place: BuildPlace;
   readonly signal: AbortSignal;
 }
 
@@ -153,7 +156,7 @@ export class RunSteps {
   /** Creates a sandbox from a version. Waits while a quota or the host has no room. */
   async #launch(run: StepsRun, { versionId }: CachedStep, number: number): Promise<ReadySandbox> {
     const { buildSandbox, sandboxUse, cache } = this.#deps;
-    const { orgId, plan, progress, output, signal } = run;
+    const { orgId, plan, progress, output, place, signal } = run;
     const capacityPauses = new BackOff(CAPACITY_PAUSES);
     let noRoom: AppError | undefined;
     for (let waits = false; ; waits = true) {
@@ -169,14 +172,14 @@ export class RunSteps {
         if (!(error instanceof AppError)) throw error;
         if (error.code === 'quota_exceeded' || error.code === 'rate_limited') {
           if (!waits) await output.note(number, `The build waits: ${error.message}\n`);
-          await pause(QUOTA_MS, signal);
+          await place.leaveDuring(() => pause(QUOTA_MS, signal), signal);
           continue;
         }
         const kind = error.code === 'sandbox_failed' ? await buildSandbox.failureKind(progress.build) : undefined;
         if (kind === 'no_capacity') {
           if (!waits) await output.note(number, 'The build waits: no host has room for its sandbox.\n');
           noRoom = error;
-          await capacityPauses.pause(signal);
+          await place.leaveDuring(() => capacityPauses.pause(signal), signal);
           continue;
         }
         if (kind === 'no_version') throw new VersionLostError(versionId, { cause: error });
