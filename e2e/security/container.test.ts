@@ -64,6 +64,28 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
     for (const capability of [21, 19, 27, 12, 13, 2, 24]) assert.equal((effective >> BigInt(capability)) & 1n, 0n);
   });
 
+  it('gains no debugger of the agent or of a kernel from a signal of root', async () => {
+    // The first debugger takes the port of all. The last process, which has no defence, is the control.
+    const signals = `
+import os, signal, subprocess, time, urllib.request
+program = lambda pid: open(f"/proc/{pid}/cmdline").read().split("\\0")[:3]
+ours = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and "/opt/cloche/bin/node" in program(pid)]
+for pid in sorted(ours): os.kill(pid, signal.SIGUSR1)
+child = subprocess.Popen(["/opt/cloche/bin/node", "-e", "setInterval(() => {}, 1000)"])
+caught = lambda pid: int(dict(line.split(":", 1) for line in open(f"/proc/{pid}/status"))["SigCgt"], 16) >> signal.SIGUSR1 - 1 & 1
+while not caught(child.pid): time.sleep(0.01)
+os.kill(child.pid, signal.SIGUSR1)
+found = ""
+while not found:
+    try: found = urllib.request.urlopen("http://127.0.0.1:9229/json/list").read().decode()
+    except OSError: time.sleep(0.01)
+child.kill()
+print(json.dumps([len(ours) >= 2, json.loads(found)[0]["title"].endswith(f"[{child.pid}]"), os.path.exists("/proc/${agent}")]))`;
+    await service.api.run(sandboxId, '1', { language: 'javascript' });
+    const outcome = await asRoot(service, sandboxId, `import json\n${signals}`);
+    assert.deepEqual(JSON.parse(outcome), [true, true, true], 'of agent and kernel, control, life of the agent');
+  });
+
   it('gains no rights through programs, devices or other processes, and neither does root', async () => {
     await execInside(service, sandboxId, ['/bin/sh', '-c', 'cp /bin/cat /srv/cat && chmod 4755 /srv/cat']);
     const inside = { folder: '/workspace', setuid: '/srv/cat', inside: true };

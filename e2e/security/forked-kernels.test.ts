@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
@@ -60,6 +61,12 @@ describe('a kernel that was forked into its sandbox', unlessStarted, () => {
     const [ofForked, ofStarted] = [await output(itsForked, RIGHTS, id), await output(started, RIGHTS, id)];
     assert.deepEqual(JSON.parse(ofForked), JSON.parse(ofStarted));
     assert.equal(JSON.parse(ofForked).oom, '1000\n');
+  });
+
+  it('finds the name of the sandbox, also where a loaded module keeps it', async () => {
+    const names = 'import os, platform, socket; print(platform.node(), os.uname().nodename, socket.gethostname())';
+    assert.equal(await output(forked, names), 'sandbox sandbox sandbox\n');
+    assert.notEqual(hostname(), 'sandbox');
   });
 
   it('shows nothing of the host in its environment, command line and memory', forkedIn, async () => {

@@ -47,5 +47,7 @@ async function shutDown(): Promise<void> {
   await Promise.all([contexts.closeAll(), commands.killAll(), terminals.killAll()]);
   process.exit(0);
 }
+// Does nothing, so that the signal neither ends the agent nor opens its debugger.
+process.on('SIGUSR1', () => undefined);
 process.once('SIGTERM', shutDown);
 process.once('SIGINT', shutDown);

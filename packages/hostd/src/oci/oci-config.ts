@@ -3,6 +3,7 @@ import { release } from 'node:os';
 import { GUEST_PATH, KERNELS_FOLDER, TEMPLATE_ENVIRONMENT } from '@cloche/layout';
 import type { LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
+import { SANDBOX_HOST_NAME } from '../base/sandbox-host-name.ts';
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../cgroups/divided-group.ts';
 import { hiddenPaths } from './kernel-view.ts';
 import type { OciMount } from './oci-mount.ts';
@@ -32,12 +33,16 @@ const CGROUP_ROOT = '/sys/fs/cgroup';
 /**
  * Command of every sandbox: an init that reaps, and the agent below it. The agent has a quarter of a processor, too
  * little for V8 to compile with four threads. No V8 flags: with any, Node recompiles its modules at each start.
+ *
+ * SECURITY: without `--disable-sigusr1`, a signal opens a debugger in the agent, through which every process in the
+ * sandbox can run code as root (e2e/security/container).
  */
 export const AGENT_COMMAND = [
   `${GUEST_PATH}/bin/tini`,
   '--',
   `${GUEST_PATH}/bin/node`,
   '--v8-pool-size=1',
+  '--disable-sigusr1',
   `${GUEST_PATH}/agent.cjs`,
 ] as const;
 
@@ -96,7 +101,7 @@ export function ociConfig(input: OciConfigOptions) {
   const mappings = [{ containerID: 0, hostID: idRange.base, size: idRange.size }];
   return {
     ociVersion: '1.0.2',
-    hostname: 'sandbox',
+    hostname: SANDBOX_HOST_NAME,
     root: { path: input.rootDir, readonly: false },
     process: ociProcess(input),
     mounts: [...ociMounts(input.sysFolders), ...input.overlaid],

@@ -65,6 +65,15 @@ describe('captured versions', () => {
     assert.deepEqual([files('layers'), files('versions')], [[], []]);
   });
 
+  it('are not made of layers that were removed after they were found', () => {
+    const versions = openWith(layer('a'));
+    const { id } = versions.add(contents('version', layer('a')));
+    const found = versions.find(id) ?? assert.fail('the version is gone');
+    versions.remove(id);
+    assert.throws(() => versions.add({ ...found, base: 'tplv_base' }), { code: 'template_not_found' });
+    assert.deepEqual([versions.list(), files('versions')], [[], []]);
+  });
+
   it('leave nothing of an interrupted capture after a restart', () => {
     const layers = openLayers();
     layers.makeDraft('interrupted');

@@ -5,6 +5,7 @@ import { type CapturedManifest, CapturedVersion, type MadeVersion } from '@cloch
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { syncFolder, writeDurably } from '../base/durable-file.ts';
+import { HostdError } from '../base/hostd-error.ts';
 import type { Layers } from './layers.ts';
 
 /** A layer of a version, and the folder in the layer that becomes part of the version's root. */
@@ -116,8 +117,12 @@ export class CapturedVersions {
 
   /**
    * Stores a version atomically. Equal contents give the same version; storing it again only increases its `madeAt`.
+   * Throws `template_not_found` if a layer is gone: the caller may have found it before the version that it belonged to
+   * was removed.
    */
   add({ purpose, manifest, base, layers }: VersionContents): CapturedVersion {
+    const missing = layers.find(({ digest }) => this.#layers.find(digest) === undefined);
+    if (missing) throw new HostdError('template_not_found', `the layer ${missing.digest} was removed`);
     const contents = { purpose, manifest, ...(base !== undefined && { base }), layers: [...layers] };
     const digest = createHash('sha256').update(sortedJson(contents)).digest('hex');
     const id = `tplv_${digest.slice(0, 20)}`;

@@ -1,6 +1,7 @@
+import { SANDBOX_HOST_NAME } from '../base/sandbox-host-name.ts';
 import type { EtcFiles } from './root-file-system.ts';
 
-const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
+const HOSTS = `127.0.0.1 localhost\n127.0.1.1 ${SANDBOX_HOST_NAME}\n`;
 
 /**
  * Returns the sandbox's own files in `/etc`. Without a resolver the file names 127.0.0.1, where the kernel refuses at
@@ -8,7 +9,7 @@ const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
  */
 export function etcFiles(resolver: string | undefined): EtcFiles {
   return {
-    '/etc/hostname': 'sandbox\n',
+    '/etc/hostname': `${SANDBOX_HOST_NAME}\n`,
     '/etc/hosts': HOSTS,
     '/etc/resolv.conf':
       resolver === undefined

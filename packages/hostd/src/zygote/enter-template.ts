@@ -4,11 +4,13 @@
  */
 import { constants, openSync, writeFileSync } from 'node:fs';
 import { execve } from 'node:process';
+import { SANDBOX_HOST_NAME } from '../base/sandbox-host-name.ts';
 import { bindLibc, checked } from '../kernel/libc.ts';
 import { detachMount, MS_NODEV, MS_NOSUID, mountFileSystem } from '../kernel/mounts.ts';
 
 const unshareCall = bindLibc('int unshare(int flags)');
 const pivotRootCall = bindLibc('long syscall(long number, const char *to, const char *old)');
+const setHostNameCall = bindLibc('int sethostname(const char *name, size_t length)');
 const prctlCall = bindLibc('int prctl(int option, ulong value, ulong a, ulong b, ulong c)');
 
 const dup2Call = bindLibc('int dup2(int from, int to)');
@@ -35,6 +37,8 @@ writeFileSync('/proc/self/oom_score_adj', '0');
 const processFolder = openSync('/proc/self', constants.O_RDONLY | constants.O_DIRECTORY);
 checked(prctlCall(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), 'prctl');
 checked(unshareCall(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET), 'unshare');
+// Python modules keep the name that they find when they are loaded (`platform.node()`), and forks inherit it.
+checked(setHostNameCall(SANDBOX_HOST_NAME, SANDBOX_HOST_NAME.length), 'sethostname');
 process.chdir(root);
 for (const target of ['tmp', 'home/user']) {
   const options = `mode=0755,size=${SCRATCH_BYTES}`;

@@ -5,4 +5,6 @@ export const kernelJsFlags: string[] = [
   '--no-force-async-hooks-checks',
   // The kernel itself uses node:ffi, and users can try experimental features. Their stderr should not show warnings.
   '--disable-warning=ExperimentalWarning',
+  // A signal opens no debugger.
+  '--disable-sigusr1',
 ];

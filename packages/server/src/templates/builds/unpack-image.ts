@@ -7,7 +7,7 @@ export const ARCHIVE = '/tmp/image.tar';
 /** Folder that a capture takes as the root. */
 export const IMAGE_ROOT = '/image';
 /** Program of the guest folder. */
-export const UNPACK = ['/opt/cloche/bin/node', '/opt/cloche/unpack-image.cjs'];
+export const UNPACK = ['/opt/cloche/bin/node', '--disable-sigusr1', '/opt/cloche/unpack-image.cjs'];
 export const UNPACKED_BYTES = 1024 * 1024;
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;

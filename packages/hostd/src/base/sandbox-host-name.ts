@@ -1,0 +1,2 @@
+/** Host name of every sandbox. */
+export const SANDBOX_HOST_NAME = 'sandbox';
