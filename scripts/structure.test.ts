@@ -21,7 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   sdk: ['contract', 'protocol'],
   e2b: ['contract', 'node-support', 'sdk'],
   mcp: ['contract', 'sdk'],
-  jupyter: ['contract', 'sdk'],
+  jupyter: ['contract', 'node-support', 'sdk'],
   'run-apis': ['contract', 'sdk'],
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],

@@ -76,8 +76,9 @@ export class JupyterRouter {
     const room = this.#state.rooms.open(kernelId);
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
+    const closeRoom = () => this.#state.rooms.remove(kernelId);
     const kernel = new KernelMessages(api, context);
-    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown });
+    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown, closeRoom });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

@@ -18,12 +18,13 @@ export interface JupyterDeps {
 /** The state that all routes share. */
 export class JupyterState {
   readonly prefix = '/jupyter';
-  readonly rooms = new Rooms();
+  readonly rooms: Rooms;
   readonly sessionNames = new SessionNames();
   readonly #deps: JupyterDeps;
 
   constructor(deps: JupyterDeps) {
     this.#deps = deps;
+    this.rooms = new Rooms(deps.log);
   }
 
   get version(): string {

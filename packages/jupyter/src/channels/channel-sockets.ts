@@ -19,6 +19,7 @@ const MAX_UNREAD_BYTES = 1024 * 1024;
 const LOOK_MS = 30_000;
 const INVALID_DATA = 1007;
 const POLICY_VIOLATION = 1008;
+const INTERNAL_ERROR = 1011;
 
 export interface ChannelRequest {
   readonly request: IncomingMessage;
@@ -32,6 +33,8 @@ export interface ChannelRequest {
   readonly check: () => Promise<unknown>;
   /** Ends the kernel at a client's request. */
   readonly shutDown: () => Promise<void>;
+  /** Disconnects all clients of a kernel that has ended. */
+  readonly closeRoom: () => Promise<void>;
 }
 
 /** The WebSockets of Jupyter's clients. All channels of a kernel share one. */
@@ -60,14 +63,14 @@ export class ChannelSockets {
 
   #serve(
     socket: WebSocket,
-    { session, context, kernel, room, check, shutDown }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
+    { session, context, kernel, room, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
   ) {
     const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
     const connection: Connection = {
       session,
       context,
       kernel,
-      send: (message) => send(socket, wire, message),
+      send: (message) => this.#send(socket, wire, message),
       close: () => socket.close(),
       drop: () => socket.terminate(),
     };
@@ -77,8 +80,8 @@ export class ChannelSockets {
       const frame = bytesOf(data);
       const message = this.#read(socket, wire, frame, isBinary);
       if (!message) return;
-      // Answers what fails by itself.
-      if (isControl(message)) void serveControl(room, { connection, message, shutDown });
+      if (isControl(message))
+        serveControl(room, { connection, message, shutDown, closeRoom }).catch(this.#onLostControl);
       // By any channel: the gateway client of jupyter_server names none.
       else if (message.header.msg_type === 'input_reply') room.takeInput(connection, message).catch(this.#onLostInput);
       else if (message.channel === 'shell') room.ask(connection, message, frame.length);
@@ -92,6 +95,10 @@ export class ChannelSockets {
     this.#log.warn({ err: error }, 'a line of input did not reach its kernel');
   };
 
+  readonly #onLostControl = (error: unknown) => {
+    this.#log.error({ err: error }, 'a control request of a Jupyter client failed');
+  };
+
   #read(socket: WebSocket, wire: Wire, bytes: Buffer, isBinary: boolean): Message | undefined {
     try {
       return wire.decode(isBinary ? bytes : bytes.toString());
@@ -100,6 +107,24 @@ export class ChannelSockets {
       socket.close(INVALID_DATA, 'This is no message of Jupyter.');
       return undefined;
     }
+  }
+
+  /** Resolves when the client has read enough to take more, or has gone. Never rejects. */
+  #send(socket: WebSocket, wire: Wire, message: Message): Promise<void> {
+    if (socket.readyState !== socket.OPEN) return Promise.resolve();
+    let frame: ReturnType<Wire['encode']>;
+    try {
+      frame = wire.encode(message);
+    } catch (error) {
+      // The client would wait for it.
+      this.#log.error({ err: error }, 'a message for a Jupyter client cannot be written');
+      socket.close(INTERNAL_ERROR, 'A message cannot be written.');
+      return Promise.resolve();
+    }
+    const sent = new Promise<void>((resolve) =>
+      socket.send(frame, { binary: typeof frame !== 'string' }, () => resolve()),
+    );
+    return socket.bufferedAmount > MAX_UNREAD_BYTES ? sent : Promise.resolve();
   }
 
   /** Disconnects a client that does not answer, whose key has ended, or whose kernel has. */
@@ -130,14 +155,4 @@ export class ChannelSockets {
 
 function bytesOf(data: RawData): Buffer {
   return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
-}
-
-/** Resolves when the client has read enough to take more, or has gone. */
-function send(socket: WebSocket, wire: Wire, message: Message): Promise<void> {
-  const frame = wire.encode(message);
-  if (socket.readyState !== socket.OPEN) return Promise.resolve();
-  const sent = new Promise<void>((resolve) =>
-    socket.send(frame, { binary: typeof frame !== 'string' }, () => resolve()),
-  );
-  return socket.bufferedAmount > MAX_UNREAD_BYTES ? sent : Promise.resolve();
 }

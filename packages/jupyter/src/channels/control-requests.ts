@@ -6,7 +6,10 @@ import { kernelInfo } from './shell-requests.ts';
 export interface ControlRequest {
   readonly connection: Connection;
   readonly message: Message;
+  /** Ends the kernel at a client's request. */
   readonly shutDown: () => Promise<void>;
+  /** Disconnects all clients of a kernel that has ended. */
+  readonly closeRoom: () => Promise<void>;
 }
 
 /** Requests that do not wait for cells, also if they come by the shell channel, as those of earlier clients do. */
@@ -16,16 +19,18 @@ export function isControl({ channel, header }: Message): boolean {
 
 /** Answers a request of the control channel, which does not wait for cells. */
 export async function serveControl(room: Room, request: ControlRequest): Promise<void> {
-  const { connection, message } = request;
+  const { connection, message, closeRoom } = request;
   const type = message.header.msg_type;
   const act = CONTROL[type];
   if (!act) return;
+  // Stays false if the client's key may not end the kernel, or if that failed.
+  let isOver = false;
   await room.answer(connection, message, async (): Promise<Answer> => {
     const content = await act(request, room).catch(failed);
+    isOver = type === 'shutdown_request' && content.status === 'ok' && content.restart === false;
     return { channel: message.channel, type: type.replace(/_request$/, '_reply'), content };
   });
-  const isOver = type === 'shutdown_request' && message.content.restart !== true;
-  if (isOver) await room.close();
+  if (isOver) await closeRoom();
 }
 
 const CONTROL: Readonly<Record<string, (request: ControlRequest, room: Room) => Promise<Fields>>> = {

@@ -1,3 +1,4 @@
+import { parsePlainJson } from '@cloche/node-support';
 import type { Answer, Channel, Fields, Message } from './message.ts';
 
 /** Types of messages that kernels may send on each channel. A kernel runs untrusted code and can send anything. */
@@ -7,6 +8,8 @@ const TYPES: Readonly<Partial<Record<Channel, RegExp>>> = {
   shell: /^[a-z_]{1,64}_reply$/,
 };
 const MAX_BUFFERS = 1000;
+/** Most values of a message: as many as a plot of some 100,000 points has. */
+const MAX_VALUES = 500_000;
 
 /** Returns a message of a client as the text that kernels read. */
 export function kernelText({ header, content, metadata, buffers }: Message): string {
@@ -14,7 +17,7 @@ export function kernelText({ header, content, metadata, buffers }: Message): str
   return JSON.stringify({ header, content, metadata, buffers: texts });
 }
 
-/** Returns the message that a kernel has sent, or undefined if kernels may not send it. */
+/** Returns the message that a kernel has sent, or undefined if kernels may not send it: its type, or that many values or levels. */
 export function readKernelText(text: string): Answer | undefined {
   const fields = fieldsOf(parse(text));
   const { channel, type } = fields;
@@ -33,7 +36,7 @@ export function readKernelText(text: string): Answer | undefined {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parsePlainJson(text, MAX_VALUES);
   } catch {
     return undefined;
   }

@@ -1,4 +1,8 @@
 import type { CodeOutput } from '@cloche/contract';
+import { parsePlainJson } from '@cloche/node-support';
+
+/** Most values of one form. */
+const MAX_VALUES = 500_000;
 
 /** Returns the forms of one value by MIME type, as Jupyter has them: JSON as values, all others as text or base64. */
 export function mimeBundleOf(outputs: readonly CodeOutput[]): Record<string, unknown> {
@@ -11,10 +15,10 @@ function isJson(mimeType: string): boolean {
   return mimeType === 'application/json' || mimeType.endsWith('+json');
 }
 
-/** The service cuts what is too long, and then it is no JSON. */
+/** Returns the text itself if the service has cut it, so that it is no JSON, or if it has too many values or levels. */
 function json(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parsePlainJson(text, MAX_VALUES);
   } catch {
     return text;
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Context } from '@cloche/sdk';
+import type { Logger } from 'pino';
 import type { KernelMessages } from './kernel-messages.ts';
 import { type Answer, iopub, type Message, messageOf } from './message.ts';
 import { Missed, type MissedSpace } from './missed.ts';
@@ -18,7 +19,7 @@ export interface Connection {
   /** The kernel, as the key of the client reaches it. */
   readonly context: Context;
   readonly kernel: KernelMessages;
-  /** Resolves when the client reads again, or has gone. */
+  /** Resolves when the client reads again, or has gone. Never rejects. */
   send(message: Message): Promise<void>;
   close(): void;
   /**
@@ -40,6 +41,7 @@ interface WaitingRequest extends ShellRequest {
 
 /** The clients of a kernel at one server. Requests are answered in order; their outputs go to all clients. */
 export class Room {
+  readonly #log: Logger;
   readonly #session = randomUUID();
   readonly #connections = new Set<Connection>();
   readonly #missed: Missed;
@@ -56,8 +58,9 @@ export class Room {
   executionCount = 0;
   lastActivity: string | undefined;
 
-  constructor(space: MissedSpace) {
+  constructor(space: MissedSpace, log: Logger) {
     this.#missed = new Missed(space);
+    this.#log = log;
   }
 
   get connections(): number {
@@ -80,7 +83,7 @@ export class Room {
   enter(connection: Connection): void {
     for (const former of this.#connections) if (isSame(former, connection)) this.#replace(former);
     this.#connections.add(connection);
-    for (const message of this.#missed.take(connection.session)) void connection.send(message);
+    for (const message of this.#missed.take(connection.session)) connection.send(message).catch(this.#onFailure);
   }
 
   leave(connection: Connection): void {
@@ -94,7 +97,8 @@ export class Room {
     const request = { connection, message, bytes };
     if (this.#waiting.length >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
       const reason = `${this.#waiting.length} requests wait already; send this one again later.`;
-      if (message.header.msg_type.endsWith('_request')) void this.#reply(request, refusal(message, reason));
+      if (message.header.msg_type.endsWith('_request'))
+        this.#reply(request, refusal(message, reason)).catch(this.#onFailure);
       // A message without a reply cannot be refused. If it were dropped, client and kernel would disagree about their
       // state.
       else connection.close();
@@ -102,7 +106,7 @@ export class Room {
     }
     this.#waiting.push(request);
     this.#waitingBytes += bytes;
-    if (!this.#current) void this.#work();
+    if (!this.#current) this.#work().catch(this.#onFailure);
   }
 
   /** Answers a request at once, while others wait. */
@@ -154,7 +158,7 @@ export class Room {
   abortWaiting(): void {
     const cells = this.#waiting.filter(({ message }) => message.header.msg_type === 'execute_request');
     this.#keepWaiting(this.#waiting.filter(({ message }) => message.header.msg_type !== 'execute_request'));
-    for (const request of cells) void this.#reply(request, refusal(request.message, undefined));
+    for (const request of cells) this.#reply(request, refusal(request.message, undefined)).catch(this.#onFailure);
   }
 
   /** Sends a message to all clients. Resolves when all of them read. */
@@ -178,11 +182,19 @@ export class Room {
       const served = request;
       this.#waitingBytes -= served.bytes;
       this.#current = served;
-      await this.#serve(served, () => serveShell(this, served));
+      // A failure of one request must not leave those after it without an answer.
+      await this.#serve(served, () => serveShell(this, served)).catch((error: unknown) => {
+        this.#onFailure(error);
+        served.connection.drop();
+      });
       this.#asked = undefined;
     }
     this.#current = undefined;
   }
+
+  readonly #onFailure = (error: unknown): void => {
+    this.#log.error({ err: error }, 'a message between a kernel and its clients failed');
+  };
 
   #replace(former: Connection): void {
     this.#connections.delete(former);

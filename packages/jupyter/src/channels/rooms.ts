@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import { Room } from './room.ts';
 
 /** Rooms that are kept although no client is connected. */
@@ -10,13 +11,18 @@ export class Rooms {
   readonly #space = { left: MISSED_BYTES };
   /** Ids of kernels by sandbox. A lost entry costs one request. */
   readonly known = new Map<string, string>();
+  readonly #log: Logger;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
 
   find(kernelId: string): Room | undefined {
     return this.#rooms.get(kernelId);
   }
 
   open(kernelId: string): Room {
-    const room = this.#rooms.get(kernelId) ?? new Room(this.#space);
+    const room = this.#rooms.get(kernelId) ?? new Room(this.#space, this.#log);
     // The last one in the map was used last.
     this.#rooms.delete(kernelId);
     this.#rooms.set(kernelId, room);
@@ -41,6 +47,10 @@ export class Rooms {
 
   #dropOldest(): void {
     const unused = [...this.#rooms].find(([, room]) => room.connections === 0 && !room.isBusy);
-    if (unused) void this.remove(unused[0]);
+    if (!unused) return;
+    const [kernelId] = unused;
+    this.remove(kernelId).catch((err: unknown) =>
+      this.#log.error({ err }, 'a kernel without clients was not forgotten'),
+    );
   }
 }

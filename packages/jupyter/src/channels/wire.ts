@@ -1,3 +1,4 @@
+import { parsePlainJson } from '@cloche/node-support';
 import { type Message, readMessage } from './message.ts';
 
 /** How messages are written in WebSocket frames. */
@@ -14,6 +15,8 @@ const WORD_BYTES = 4;
 const OFFSET_BYTES = 8;
 /** Most buffers of a message. */
 const MAX_BUFFERS = 1000;
+/** Most values of a part, whose text has at most 1 MiB. */
+const MAX_VALUES = 100_000;
 /** Channel, header, parent header, metadata and content. */
 const PARTS = 5;
 
@@ -26,7 +29,8 @@ export const jsonWire: Wire = {
   },
   decode(frame) {
     const [text = '', ...buffers] = typeof frame === 'string' ? [frame] : splitByOffsets(frame);
-    const value = JSON.parse(String(text));
+    // Read field by field.
+    const value = parsePlainJson(String(text), MAX_VALUES) as { channel?: unknown } | null;
     // As Jupyter's own servers do: the gateway client of jupyter_server names no channel.
     return readMessage(value, value?.channel ?? 'shell', buffers as Buffer[]);
   },
@@ -49,7 +53,7 @@ export const offsetsWire: Wire = {
 };
 
 function parse(bytes: Buffer): unknown {
-  return JSON.parse(bytes.toString());
+  return parsePlainJson(bytes.toString(), MAX_VALUES);
 }
 
 /** A count, that many offsets, and the parts at them; each number in 4 big-endian bytes. */

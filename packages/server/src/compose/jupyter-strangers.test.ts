@@ -109,6 +109,55 @@ describe('a client of a kernel that sends', () => {
   });
 });
 
+describe('what is nested too deep', () => {
+  /** Deeper than `JSON.stringify` can write. */
+  const deep = (key: string) => `{"${key}":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
+  let kernel: Awaited<ReturnType<typeof organization>>;
+  before(async () => {
+    kernel = await organization();
+  });
+
+  for (const type of ['shell execute_reply', 'iopub display_data', 'iopub comm_open', 'stdin input_request']) {
+    it(`in a kernel's ${type} reaches no client, and the cells after it run`, async () => {
+      const [channel, name] = type.split(' ');
+      await using channels = await kernel.jupyter.open(kernel.kernelId);
+      const told = `{"channel":"${channel}","type":"${name}","content":${deep('data')},"metadata":${deep('a')}}`;
+      const first = channels.execute(`tell ${told}`, { allow_stdin: true });
+      const second = channels.execute('print 2');
+      assert.equal((await first).reply.status, 'ok');
+      assert.equal((await second).stdout, '2\n');
+    });
+  }
+
+  it("in a client's message ends its connection, and the kernel goes on", async () => {
+    const header = { msg_id: 'm', msg_type: 'complete_request', session: 's', username: 'u', date: '', version: '5.4' };
+    await using channels = await kernel.jupyter.open(kernel.kernelId);
+    channels.sendRaw(`{"channel":"shell","header":${JSON.stringify(header)},"content":${deep('cursor_pos')}}`);
+    assert.equal(await channels.closed(), true);
+    await using others = await kernel.jupyter.open(kernel.kernelId);
+    assert.equal((await others.execute('print 3')).stdout, '3\n');
+  });
+});
+
+describe('a shutdown by a key that may not end the kernel', () => {
+  it('is refused, ends no cell of another client, and leaves the kernel as it was', async () => {
+    const { org, jupyter, kernelId } = await organization();
+    const { key } = await tenants.operator('/keys', { org, scopes: ['code:run', 'sandbox:read'] });
+    await using running = await jupyter.open(kernelId);
+    const cell = running.execute('print began\nhang');
+    await running.received(({ content }) => content.text === 'began\n');
+    await using lesser = await new JupyterClient(tenants.server.url, key.secret).open(kernelId);
+    assert.equal((await lesser.ask('shutdown_request', { restart: false }, 'control')).ename, 'forbidden');
+    assert.equal((await running.ask('interrupt_request', {}, 'control')).status, 'ok');
+    assert.equal((await cell).reply.ename, 'KeyboardInterrupt');
+    assert.equal((await lesser.execute('print 1')).stdout, '1\n');
+    await using again = await jupyter.open(kernelId);
+    assert.equal((await again.execute('print 2')).stdout, '2\n');
+    assert.equal((await again.ask('shutdown_request', { restart: false }, 'control')).status, 'ok');
+    await Promise.all([running.closed(), lesser.closed(), again.closed()]);
+  });
+});
+
 describe('through the WebSocket of a kernel hold', () => {
   it('the limit of requests, for each cell', async () => {
     const { org, key, jupyter, kernelId } = await organization();
