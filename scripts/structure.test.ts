@@ -20,9 +20,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract', 'protocol'],
   e2b: ['contract', 'node-support', 'sdk'],
-  mcp: ['contract', 'sdk'],
+  mcp: ['contract', 'node-support', 'sdk'],
   jupyter: ['contract', 'node-support', 'sdk'],
-  'run-apis': ['contract', 'sdk'],
+  'run-apis': ['contract', 'node-support', 'sdk'],
   dockerfile: ['contract', 'protocol'],
   'image-archive': ['protocol'],
   'host-checks': ['layout', 'protocol', 'settings'],
@@ -182,7 +182,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
   e2b: [[OTHER_FILES], ['control'], ['box', 'ports', 'templates'], ['e2b-router.ts']],
-  mcp: [['tools'], ['foreign-origin.ts', 'mcp-server.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
+  mcp: [['tools'], ['foreign-origin.ts', 'mcp-server.ts', 'read-message.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
   jupyter: [
     ['jupyter-error.ts'],
     ['api-key.ts'],
@@ -194,7 +194,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['jupyter-router.ts'],
   ],
   'run-apis': [
-    ['run-api-error.ts', 'languages.ts', 'run-program.ts', 'run-apis-deps.ts'],
+    ['run-api-error.ts', 'languages.ts', 'run-program.ts', 'run-apis-deps.ts', 'text-bounds.ts'],
     ['client-key.ts'],
     ['run-request.ts'],
     ['dify.ts', 'piston.ts', 'sandbox-fusion.ts'],
@@ -418,6 +418,19 @@ describe('a source file', () => {
     const own = ['packages/node-support/src/abort.ts', 'packages/sdk/src/deadline.ts'];
     const byHand = sources.filter((file) => /addEventListener\(\s*'abort'/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(byHand.sort(), own);
+  });
+});
+
+describe('a protocol beside /v1', () => {
+  it('reads what comes from sandboxes and clients with a bound, by `bytesUpTo`', () => {
+    // Answers of `/v1` that its contract bounds.
+    const bounded = ['packages/e2b/src/loopback-client.ts'];
+    const whole = /\.(?:readText|arrayBuffer|bytes|blob|json)\(|\.text\(\)|stream\/consumers/;
+    const files = sources.filter((file) => /^packages\/(?:e2b|jupyter|mcp|run-apis)\//.test(file));
+    assert.deepEqual(
+      files.filter((file) => whole.test(readFileSync(file, 'utf8'))),
+      bounded,
+    );
   });
 });
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { parsePlainJson } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
@@ -12,6 +13,8 @@ import { specRoutes } from './rest/spec-routes.ts';
 export type { JupyterDeps } from './jupyter-state.ts';
 
 const BODY_BYTES = 1024 * 1024;
+/** Most values of a body. */
+const MAX_VALUES = 2_000;
 const CHANNELS = /^\/api\/kernels\/([^/?]+)\/channels(?:\?|$)/;
 
 /**
@@ -102,6 +105,18 @@ function buildApp(state: JupyterState): FastifyInstance {
   app.setNotFoundHandler(({ method, url }, reply) => {
     const message = `Cloche does not answer ${method} ${url.split('?', 1)[0]}.`;
     return reply.code(404).send({ message, reason: null });
+  });
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+    try {
+      done(null, parsePlainJson(String(text), MAX_VALUES));
+    } catch (error) {
+      done(new JupyterError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
+    }
+  });
+  // Before a body is read: a request without a key gets no further.
+  app.addHook('onRequest', async ({ raw }) => {
+    if (raw.method !== 'GET') state.apiOf(raw);
   });
   specRoutes(app, state);
   kernelRoutes(app, state);

@@ -2,18 +2,31 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { eventStream, frame, type ScriptedServer, startScriptedServer } from '@cloche/sdk/testing';
+import {
+  eventStream,
+  frame,
+  json,
+  type Reply,
+  type ScriptedServer,
+  type SeenRequest,
+  startScriptedServer,
+} from '@cloche/sdk/testing';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { pino } from 'pino';
 import { McpRouter } from './mcp-router.ts';
+import { TOOLS } from './mcp-server.ts';
 
+const runThatGoesOn = eventStream([frame('stdout', 'first\nsecond\n')], { end: false });
+let reply: (request: SeenRequest) => Reply = () => runThatGoesOn;
 let service: ScriptedServer;
 let router: McpRouter;
 let server: Server;
 before(async () => {
-  service = await startScriptedServer(() => eventStream([frame('stdout', 'first\nsecond\n')], { end: false }));
+  service = await startScriptedServer((request) => reply(request));
   const publicUrl = 'https://cloche.example';
   router = new McpRouter({ apiUrl: () => service.url, publicUrl, version: '1', log: pino({ level: 'silent' }) });
   server = createServer((request, response) => router.handle(request, response));
@@ -64,6 +77,90 @@ for (const [revision, options] of Object.entries({
     });
   });
 }
+
+async function post(body: string, headers: Record<string, string> = {}): Promise<Response> {
+  return fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, {
+    method: 'POST',
+    headers: {
+      authorization: 'Bearer clk_test',
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      ...headers,
+    },
+    body,
+  });
+}
+
+function callOf(name: string, args: object): string {
+  return JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } });
+}
+
+describe('the body of a request', () => {
+  const writing = (bytes: number) => callOf('file_write', { sandboxId: 'sbx_1', path: 'a', text: 'x'.repeat(bytes) });
+  const MIB = 2 ** 20;
+
+  it('may have 8 MiB, with a text of nearly as much, and no more', async (t) => {
+    t.after(() => {
+      reply = () => runThatGoesOn;
+    });
+    const file = { path: '/workspace/a', type: 'file', sizeBytes: 1, modifiedAt: '2026-01-01T00:00:00.000Z' };
+    reply = () => json(200, { file });
+    const taken = await post(writing(7.9 * MIB));
+    assert.deepEqual([taken.status, /isError/.test(await taken.text())], [200, false]);
+    const written = service.requests.at(-1)?.bytes.length;
+    assert.equal(written, Math.floor(7.9 * MIB));
+    const refused = await post(writing(8 * MIB));
+    assert.equal(refused.status, 413);
+    assert.match(await refused.text(), /must not exceed 8388608 bytes/);
+  });
+
+  const deep = `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
+  const UNREAD: Readonly<Record<string, string>> = {
+    'half a document': '{"jsonrpc"',
+    'nothing at all': '',
+    'values nested too deep': `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":${deep}}}`,
+    'too many values': `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"a":[${'[],'.repeat(20_000)}1]}}}`,
+  };
+  for (const [name, body] of Object.entries(UNREAD)) {
+    it(`is refused, and not answered by a tool, if it is ${name}`, async () => {
+      const response = await post(body);
+      assert.equal(response.status, 400);
+      assert.match(await response.text(), /"code":-32700/);
+    });
+  }
+});
+
+describe('a file that a tool reads', () => {
+  it('is no longer read once it has more than 1 MiB, whatever its size was said to be', async (t) => {
+    t.after(() => {
+      reply = () => runThatGoesOn;
+    });
+    reply = () => async (response) => {
+      response.writeHead(200, { 'content-type': 'application/octet-stream' });
+      // Endless: as a program in the sandbox can make it.
+      const piece = Buffer.alloc(64 * 1024, 'x');
+      const endless = new Readable({ read: () => endless.push(piece) });
+      await pipeline(endless, response).catch(() => undefined);
+    };
+    const response = await post(callOf('file_read', { sandboxId: 'sbx_1', path: 'a' }));
+    const answer = await response.text();
+    assert.match(answer, /"isError":true/);
+    assert.match(answer, /a has more than 1048576 bytes/);
+    await service.requests.at(-1)?.disconnected;
+  });
+});
+
+describe('the tools', () => {
+  it('are described once, however many requests ask for them', () => {
+    for (const { name, input, output } of TOOLS) {
+      for (const make of [input['~standard'].jsonSchema.input, output['~standard'].jsonSchema.output]) {
+        const [first, second] = [make({ target: 'draft-2020-12' }), make({ target: 'draft-2020-12' })];
+        assert.ok(first.properties !== undefined, name);
+        assert.equal(first.properties, second.properties, name);
+      }
+    }
+  });
+});
 
 describe('a request of a page', () => {
   async function statusFor(origin: string): Promise<number> {

@@ -5,6 +5,7 @@ import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/ser
 import type { Logger } from 'pino';
 import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
+import { readMessage, UnreadableMessage } from './read-message.ts';
 
 /** Where the authentication of a request carries the signal that aborts when its client has disconnected. */
 const GONE = 'gone';
@@ -12,8 +13,7 @@ const GONE = 'gone';
 type NodeHandler = ReturnType<typeof toNodeHandler>;
 
 const PATH = '/mcp';
-/** Largest request: a file that a tool writes is in it. */
-const BODY_BYTES = 8 * 1024 * 1024;
+const UNAUTHORIZED = -32_001;
 
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
@@ -32,18 +32,17 @@ export class McpRouter {
   readonly #handler: McpHttpHandler;
   readonly #handle: NodeHandler;
   readonly #publicUrl: string | undefined;
+  readonly #log: Logger;
 
   constructor({ apiUrl, publicUrl, version, log }: McpDeps) {
     this.#handler = createMcpHandler(
       ({ authInfo }) =>
         mcpServer(new Cloche({ url: apiUrl(), apiKey: authInfo?.token ?? '' }), version, goneOf(authInfo?.extra)),
-      {
-        maxRequestBodySize: BODY_BYTES,
-        onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed'),
-      },
+      { onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed') },
     );
     this.#handle = toNodeHandler(this.#handler);
     this.#publicUrl = publicUrl;
+    this.#log = log;
   }
 
   matches({ url = '' }: IncomingMessage): boolean {
@@ -52,20 +51,41 @@ export class McpRouter {
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     if (isForeign(request, this.#publicUrl)) {
-      refuse(response, 403, 'Pages of another site must not send requests; use a client that is no page.');
+      refuse(
+        response,
+        403,
+        UNAUTHORIZED,
+        'Pages of another site must not send requests; use a client that is no page.',
+      );
       return;
     }
     const token = /^Bearer +([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
     if (token === undefined) {
       const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
-      refuse(response, 401, message, { 'www-authenticate': 'Bearer' });
+      refuse(response, 401, UNAUTHORIZED, message, { 'www-authenticate': 'Bearer' });
       return;
     }
+    this.#answer(request, response, token).catch((error: unknown) => {
+      // Also a client that left while it sent its request.
+      if (!response.destroyed) this.#log.error({ err: error }, 'a request of an MCP client failed');
+      response.destroy();
+    });
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, token: string): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const auth = { token, clientId: 'cloche', scopes: [], extra: { [GONE]: gone.signal } };
-    // A request that a server received has a method, which Node's type leaves open.
-    void this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response);
+    try {
+      const message = await readMessage(request);
+      const auth = { token, clientId: 'cloche', scopes: [], extra: { [GONE]: gone.signal } };
+      // A request that a server received has a method, which Node's type leaves open.
+      await this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response, message);
+    } catch (error) {
+      if (!(error instanceof UnreadableMessage)) throw error;
+      // Closing the connection while the client still writes could lose the response.
+      request.resume();
+      refuse(response, error.status, error.code, error.message);
+    }
   }
 
   close(): Promise<void> {
@@ -73,8 +93,14 @@ export class McpRouter {
   }
 }
 
-function refuse(response: ServerResponse, status: number, message: string, headers: Record<string, string> = {}): void {
-  const body = { jsonrpc: '2.0', id: null, error: { code: -32_001, message } };
+function refuse(
+  response: ServerResponse,
+  status: number,
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+): void {
+  const body = { jsonrpc: '2.0', id: null, error: { code, message } };
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(JSON.stringify(body));
 }

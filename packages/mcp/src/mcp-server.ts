@@ -1,12 +1,22 @@
 import type { Cloche } from '@cloche/sdk';
 import { McpServer } from '@modelcontextprotocol/server';
-import { addArtifactTools } from './tools/artifact-tools.ts';
-import { addCodeTools } from './tools/code-tools.ts';
-import { addCommandTools } from './tools/command-tools.ts';
-import { addFileTools } from './tools/file-tools.ts';
-import { addPreviewTools } from './tools/preview-tools.ts';
-import { addSandboxTools } from './tools/sandbox-tools.ts';
-import { Tools } from './tools/tools.ts';
+import { artifactTools } from './tools/artifact-tools.ts';
+import { codeTools } from './tools/code-tools.ts';
+import { commandTools } from './tools/command-tools.ts';
+import { fileTools } from './tools/file-tools.ts';
+import { previewTools } from './tools/preview-tools.ts';
+import { sandboxTools } from './tools/sandbox-tools.ts';
+import { registerTool, type Tool } from './tools/tool.ts';
+
+/** All tools, described once: a server is created for each request. */
+export const TOOLS: readonly Tool[] = [
+  ...codeTools,
+  ...sandboxTools,
+  ...commandTools,
+  ...fileTools,
+  ...artifactTools,
+  ...previewTools,
+];
 
 /**
  * Creates a server whose tools make requests with this client.
@@ -22,12 +32,6 @@ export function mcpServer(cloche: Cloche, version: string, gone?: AbortSignal): 
         'id; give that id to the following calls, so that variables and files are kept. Destroy what you no longer need.',
     },
   );
-  const tools = new Tools(server, cloche, gone);
-  addCodeTools(tools);
-  addSandboxTools(tools);
-  addCommandTools(tools);
-  addFileTools(tools);
-  addArtifactTools(tools);
-  addPreviewTools(tools);
+  for (const tool of TOOLS) registerTool(server, tool, cloche, gone);
   return server;
 }

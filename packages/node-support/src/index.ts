@@ -1,5 +1,6 @@
 export * from './abort.ts';
 export * from './back-off.ts';
+export * from './bytes-up-to.ts';
 export * from './deadline.ts';
 export * from './direct-body.ts';
 export * from './expected-bytes.ts';

@@ -4,14 +4,15 @@ import { z } from 'zod';
 import { findLanguage } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
+import { content, name } from './text-bounds.ts';
 
 /** Time limit of a program. Dify sends none. Its own sandbox has this limit in Dify's installation. */
 const TIMEOUT_MS = 15_000;
 
 /** Body of `POST /v1/sandbox/run`. `preload` is ignored, as by Dify's own sandbox unless its operator permits it. */
-const Run = z.object({
-  language: z.string(),
-  code: z.string().min(1),
+export const DifyBody = z.object({
+  language: name(),
+  code: content().min(1),
   enable_network: z.boolean().default(false),
 });
 
@@ -19,8 +20,8 @@ const Run = z.object({
 export function difyRoutes(app: FastifyInstance, run: RunRequest): void {
   app.get('/health', async (_request, reply) => reply.type('application/json').send('"ok"'));
   app.post('/v1/sandbox/run', async (request, reply) => {
-    const { language: name, code, enable_network } = Run.parse(request.body);
-    const language = name === 'python3' || name === 'nodejs' ? findLanguage(name) : undefined;
+    const { language: wanted, code, enable_network } = DifyBody.parse(request.body);
+    const language = wanted === 'python3' || wanted === 'nodejs' ? findLanguage(wanted) : undefined;
     if (!language) throw new RunApiError(400, 'unsupported language: use python3 or nodejs');
     const main = `main.${language.extension}`;
     const { command } = await run(request, reply, {

@@ -1,10 +1,11 @@
-import type { Command } from '@cloche/contract';
+import { type Command, LIMITS } from '@cloche/contract';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { satisfies, validRange } from 'semver';
 import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES, LANGUAGES, type ProgramLanguage } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
+import { content, name, path } from './text-bounds.ts';
 
 /** Time for which the versions of the interpreters are remembered. */
 const VERSIONS_MS = 600_000;
@@ -16,21 +17,21 @@ const PRINT_VERSIONS =
 const DEFAULT_RUN_MS = 3000;
 
 /** Body of `POST /api/v2/execute`. Limits of memory and of compilers are ignored. */
-const Execute = z.object({
-  language: z.string(),
-  version: z.string(),
+export const PistonBody = z.object({
+  language: name(),
+  version: name(),
   files: z
     .array(
       z.object({
-        name: z.string().min(1).optional(),
-        content: z.string(),
+        name: path().optional(),
+        content: content(),
         encoding: z.enum(['base64', 'hex', 'utf8']).default('utf8'),
       }),
     )
     .min(1)
     .max(100),
-  stdin: z.string().default(''),
-  args: z.array(z.string()).max(1000).default([]),
+  stdin: content().default(''),
+  args: z.array(z.string().max(LIMITS.commandArgumentBytes)).max(1000).default([]),
   run_timeout: z.number().positive().max(600_000).default(DEFAULT_RUN_MS),
 });
 
@@ -42,14 +43,14 @@ export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
     return LANGUAGES.map((language) => runtimeOf(language, found));
   });
   app.post('/api/v2/execute', async (request, reply) => {
-    const { language: name, version, files, stdin, args, run_timeout } = Execute.parse(request.body);
-    const language = findLanguage(name);
-    if (!language) throw new RunApiError(400, `${name} runtime is unknown; use ${LANGUAGE_NAMES}`);
+    const { language: wanted, version, files, stdin, args, run_timeout } = PistonBody.parse(request.body);
+    const language = findLanguage(wanted);
+    if (!language) throw new RunApiError(400, `${wanted} runtime is unknown; use ${LANGUAGE_NAMES}`);
     const runtime = runtimeOf(language, await versions.read(request, reply));
     if (validRange(version) === null || !satisfies(runtime.version, version))
-      throw new RunApiError(400, `${name}-${version} runtime is unknown; the version here is ${runtime.version}`);
-    const named = files.map(({ name: path, content, encoding }, index) => ({
-      path: path ?? (index === 0 ? `main.${language.extension}` : `file${index}.code`),
+      throw new RunApiError(400, `${wanted}-${version} runtime is unknown; the version here is ${runtime.version}`);
+    const named = files.map(({ name: given, content, encoding }, index) => ({
+      path: given ?? (index === 0 ? `main.${language.extension}` : `file${index}.code`),
       bytes: Buffer.from(content, encoding),
     }));
     const [main] = named;

@@ -1,30 +1,37 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parsePlainJson } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify';
-import { difyRoutes, refuseDify } from './dify.ts';
-import { pistonRoutes, refusePiston } from './piston.ts';
+import type { z } from 'zod';
+import { keyOf } from './client-key.ts';
+import { DifyBody, difyRoutes, refuseDify } from './dify.ts';
+import { PistonBody, pistonRoutes, refusePiston } from './piston.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunApisDeps } from './run-apis-deps.ts';
 import { ProgramRunner } from './run-program.ts';
 import { type RunRequest, runRequests } from './run-request.ts';
-import { refuseSandboxFusion, sandboxFusionRoutes } from './sandbox-fusion.ts';
+import { refuseSandboxFusion, SandboxFusionBody, sandboxFusionRoutes } from './sandbox-fusion.ts';
+import { BODY_BYTES } from './text-bounds.ts';
 
 export type { RunApisDeps } from './run-apis-deps.ts';
 
 interface RunApiParts {
+  /** Body of its requests. */
+  readonly body: z.ZodObject;
   readonly routes: (app: FastifyInstance, run: RunRequest) => void;
   /** Sends a refusal in the form of the API. */
   readonly refuse: (error: RunApiError, reply: FastifyReply) => FastifyReply;
 }
 
 /** APIs of one route that runs a program, by the prefixes of their paths. */
-const RUN_APIS = {
-  dify: { routes: difyRoutes, refuse: refuseDify },
-  piston: { routes: pistonRoutes, refuse: refusePiston },
-  'sandbox-fusion': { routes: sandboxFusionRoutes, refuse: refuseSandboxFusion },
+export const RUN_APIS = {
+  dify: { body: DifyBody, routes: difyRoutes, refuse: refuseDify },
+  piston: { body: PistonBody, routes: pistonRoutes, refuse: refusePiston },
+  'sandbox-fusion': { body: SandboxFusionBody, routes: sandboxFusionRoutes, refuse: refuseSandboxFusion },
 } as const satisfies Record<string, RunApiParts>;
 export type RunApi = keyof typeof RUN_APIS;
 
-const BODY_BYTES = 16 * 1024 * 1024;
+/** Most values of a request: files and arguments. */
+const MAX_VALUES = 10_000;
 
 /**
  * Answers clients of APIs that run one program and return its output: `/dify`, `/piston`, `/sandbox-fusion`. Each
@@ -86,5 +93,21 @@ function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRe
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     return refuse(refusal, reply);
   });
+  readJsonBodies(app);
+  // Before a body is read: a request without a key gets no further.
+  app.addHook('onRequest', async (request) => {
+    if (request.method === 'POST') keyOf(request);
+  });
   routes(app, run);
+}
+
+function readJsonBodies(app: FastifyInstance): void {
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+    try {
+      done(null, parsePlainJson(String(text), MAX_VALUES));
+    } catch (error) {
+      done(new RunApiError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
+    }
+  });
 }

@@ -1,4 +1,5 @@
 import type { Command } from '@cloche/contract';
+import { bytesUpTo } from '@cloche/node-support';
 import { type Cloche, Commands, type FileOptions, Files, isClocheError } from '@cloche/sdk';
 
 /** The sandbox of a program lives this much longer than the program may, in case that the service is killed. */
@@ -109,14 +110,7 @@ async function readUpTo(
   options: FileOptions,
 ): Promise<Uint8Array | undefined> {
   try {
-    const chunks: Uint8Array[] = [];
-    let bytes = 0;
-    for await (const chunk of (await files.stream(path, options)).body) {
-      bytes += chunk.length;
-      if (bytes > limit) return undefined;
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks);
+    return await bytesUpTo(limit, (await files.stream(path, options)).body);
   } catch (error) {
     if (isClocheError(error, 'not_found', 'conflict', 'permission_denied')) return undefined;
     throw error;

@@ -4,31 +4,38 @@ import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
+import { BODY_BYTES, content, name, path } from './text-bounds.ts';
 
 const SECONDS = 1000;
+/** Files that a program may be given. */
+const MAX_FILES = 1000;
 
 /** Body of `POST /run_code`. `compile_timeout` is ignored: no language here is compiled. So is `memory_limit_MB`. */
-const RunCode = z.object({
-  code: z.string(),
-  language: z.string(),
+export const SandboxFusionBody = z.object({
+  code: content(),
+  language: name(),
   run_timeout: z.number().positive().max(600).default(10),
-  stdin: z.string().nullish(),
-  files: z.record(z.string(), z.base64().nullable()).default({}),
-  fetch_files: z.array(z.string()).max(100).default([]),
+  stdin: content().nullish(),
+  files: z
+    .record(path(), z.base64().max(BODY_BYTES).nullable())
+    .refine((files) => Object.keys(files).length <= MAX_FILES, `must be at most ${MAX_FILES}`)
+    .meta({ maxProperties: MAX_FILES })
+    .default({}),
+  fetch_files: z.array(path()).max(100).default([]),
 });
 
 /** Registers SandboxFusion's `POST /run_code`. Programs run as root of their sandbox, without a network. */
 export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void {
   app.post('/run_code', async (request, reply) => {
-    const { code, language: name, stdin, run_timeout, files, fetch_files } = RunCode.parse(request.body);
-    const language = findLanguage(name);
-    if (!language) throw new RunApiError(422, `The language ${name} is not available; use ${LANGUAGE_NAMES}.`);
+    const { code, language: wanted, stdin, run_timeout, files, fetch_files } = SandboxFusionBody.parse(request.body);
+    const language = findLanguage(wanted);
+    if (!language) throw new RunApiError(422, `The language ${wanted} is not available; use ${LANGUAGE_NAMES}.`);
     const main = `main.${language.extension}`;
     const given = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== null);
     const ended = await run(request, reply, {
       command: [language.interpreter, main],
       files: new Map([
-        ...given.map(([path, base64]): [string, Uint8Array] => [path, Buffer.from(base64, 'base64')]),
+        ...given.map(([file, base64]): [string, Uint8Array] => [file, Buffer.from(base64, 'base64')]),
         [main, Buffer.from(code)],
       ]),
       stdin: stdin ?? undefined,
@@ -44,7 +51,7 @@ export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void
       compile_result: null,
       run_result: resultOf(command),
       executor_pod_name: null,
-      files: Object.fromEntries([...ended.files].map(([path, bytes]) => [path, Buffer.from(bytes).toString('base64')])),
+      files: Object.fromEntries([...ended.files].map(([file, bytes]) => [file, Buffer.from(bytes).toString('base64')])),
     };
   });
 }

@@ -7,11 +7,14 @@ import {
   type Operation,
   sendKernelMessage,
 } from '@cloche/contract';
+import { bytesUpTo } from '@cloche/node-support';
 import { ClocheError, type Context } from '@cloche/sdk';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import type { ApiAccess } from '../api-key.ts';
 import { kernelText } from './kernel-text.ts';
 import type { Message } from './message.ts';
+
+const REFUSAL_BYTES = 1024 * 1024;
 
 /** Sends messages to the kernel of a context, with the key of a client. Each message is a run of the context. */
 export class KernelMessages {
@@ -62,7 +65,9 @@ export class KernelMessages {
       ...(signal && { signal }),
     });
     if (response.ok) return response;
-    const { error } = (await response.json()) as { error: { code: string; message: string } };
+    const text = response.body && (await bytesUpTo(REFUSAL_BYTES, response.body));
+    // Sound: the service that this is a part of sends its own refusals.
+    const { error } = JSON.parse(String(text)) as { error: { code: string; message: string } };
     throw failureOf(error.code, error.message, response.status);
   }
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { JupyterState } from '../jupyter-state.ts';
 import type { KernelModel, Kernels } from '../kernels/kernels.ts';
+import { BODY_SCHEMAS } from './body-schemas.ts';
 
 interface ById {
   Params: { id: string };
@@ -9,17 +10,12 @@ interface StartKernel {
   Body: { name?: string; env?: Record<string, string> } | null;
 }
 
-export const ENVIRONMENT = { type: 'object', additionalProperties: { type: 'string' } } as const;
-const START_SCHEMA = {
-  body: { type: ['object', 'null'], properties: { name: { type: 'string' }, env: ENVIRONMENT } },
-} as const;
-
 /** Registers `/api/kernels`. */
 export function kernelRoutes(app: FastifyInstance, state: JupyterState): void {
   const { rooms } = state;
   const kernelsOf = ({ raw }: FastifyRequest): Kernels => state.kernelsOf(raw);
   app.get('/api/kernels', (request): Promise<KernelModel[]> => kernelsOf(request).list());
-  app.post<StartKernel>('/api/kernels', { schema: START_SCHEMA }, async (request, reply) => {
+  app.post<StartKernel>('/api/kernels', { schema: { body: BODY_SCHEMAS.kernel } }, async (request, reply) => {
     const { name = 'python3', env = {} } = request.body ?? {};
     const kernel = await kernelsOf(request).start(name, env);
     return reply.code(201).header('location', `/api/kernels/${kernel.id}`).send(kernel);

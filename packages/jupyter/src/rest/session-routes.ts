@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { JupyterError } from '../jupyter-error.ts';
 import type { JupyterState } from '../jupyter-state.ts';
 import type { KernelModel } from '../kernels/kernels.ts';
+import { BODY_SCHEMAS } from './body-schemas.ts';
 import type { SessionName } from './session-names.ts';
 
 interface ById {
@@ -12,21 +13,7 @@ interface SessionBody {
 }
 
 const PREFIX = 'session-of-';
-const text = { type: 'string', maxLength: 4096 } as const;
-const SCHEMA = {
-  body: {
-    type: 'object',
-    properties: {
-      path: text,
-      name: text,
-      type: text,
-      kernel: {
-        type: ['object', 'null'],
-        properties: { id: { type: ['string', 'null'] }, name: { type: ['string', 'null'] } },
-      },
-    },
-  },
-} as const;
+const SCHEMA = { body: BODY_SCHEMAS.session };
 
 /** Registers `/api/sessions`. A session is a kernel with the path of a notebook, which only this server remembers. */
 export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {

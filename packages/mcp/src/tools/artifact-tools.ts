@@ -1,7 +1,8 @@
-import type { Artifact, SandboxId } from '@cloche/contract';
+import { type Artifact, LIMITS, type SandboxId } from '@cloche/contract';
 import { SandboxArtifacts } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Content, Tools } from './tools.ts';
+import { id, path, sandboxId } from './schemas.ts';
+import { type Content, describeTool, type ToolCall } from './tool.ts';
 
 /** Most artifacts that one call lists. */
 const LISTED = 100;
@@ -15,10 +16,9 @@ const artifact = z.object({
   createdAt: z.string(),
 });
 
-/** Adds the tools that keep files beyond the end of their sandbox. */
-export function addArtifactTools(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+/** The tools that keep files beyond the end of their sandbox. */
+export const artifactTools = [
+  describeTool(
     'artifact_export',
     {
       title: 'Keep a file',
@@ -26,45 +26,50 @@ export function addArtifactTools(tools: Tools): void {
         'Stores a file of a sandbox, or a directory as a tar.gz, as an artifact, which outlives the sandbox. Returns a link ' +
         'that downloads it for an hour.',
       input: z.object({
-        sandboxId: z.string().describe('Id of the sandbox.'),
-        path: z.string().min(1).describe('Absolute path, or relative to /workspace.'),
-        name: z.string().min(1).optional().describe('File name of the download. Default: the last part of the path.'),
+        sandboxId,
+        path: path().describe('Absolute path, or relative to /workspace.'),
+        name: z
+          .string()
+          .min(1)
+          .max(LIMITS.artifactNameLength)
+          .optional()
+          .describe('File name of the download. Default: the last part of the path.'),
       }),
       output: z.object({ artifact, url: z.string() }),
     },
-    async ({ sandboxId, path, name }, { signal }) => {
-      const artifacts = new SandboxArtifacts(cloche, sandboxId as SandboxId);
-      return linked(tools, await artifacts.export(path, { name, signal }), signal);
+    async ({ sandboxId, path, name }, call) => {
+      const artifacts = new SandboxArtifacts(call.cloche, sandboxId as SandboxId);
+      return linked(await artifacts.export(path, { name, signal: call.signal }), call);
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'artifact_list',
     {
       title: 'List artifacts',
       description: `Lists the newest artifacts, at most ${LISTED}.`,
-      input: z.object({ sandboxId: z.string().optional().describe('Only artifacts of this sandbox.') }),
+      input: z.object({ sandboxId: id().optional().describe('Only artifacts of this sandbox.') }),
       output: z.object({ artifacts: z.array(artifact) }),
       readOnly: true,
     },
-    async ({ sandboxId }, { signal }) => {
+    async ({ sandboxId }, { cloche, signal }) => {
       const listed = await cloche.artifacts.list({ sandboxId, signal });
       return { output: { artifacts: listed.slice(0, LISTED).map(infoOf) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'artifact_get',
     {
       title: 'Get an artifact',
       description: 'Returns an artifact, with a link that downloads it for an hour.',
-      input: z.object({ artifactId: z.string().describe('Id of the artifact.') }),
+      input: z.object({ artifactId: id().describe('Id of the artifact.') }),
       output: z.object({ artifact, url: z.string() }),
       readOnly: true,
     },
-    async ({ artifactId }, { signal }) => linked(tools, await cloche.artifacts.get(artifactId, { signal }), signal),
-  );
-}
+    async ({ artifactId }, call) => linked(await call.cloche.artifacts.get(artifactId, { signal: call.signal }), call),
+  ),
+];
 
-async function linked({ cloche }: Tools, found: Artifact, signal: AbortSignal) {
+async function linked(found: Artifact, { cloche, signal }: ToolCall) {
   const { url } = await cloche.artifacts.downloadUrl(found.id, { signal });
   const { name, contentType: mimeType, sizeBytes: size } = found;
   const content: Content = [

@@ -1,17 +1,17 @@
 import type { CodeOutput, CodeRun, SandboxId } from '@cloche/contract';
-import { LANGUAGES } from '@cloche/contract';
+import { LANGUAGES, LIMITS } from '@cloche/contract';
 import { runCode } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Content, Tools } from './tools.ts';
+import { id } from './schemas.ts';
+import { type Content, describeTool } from './tool.ts';
 
 /** A sandbox that a run has created ends when it is not used for this long. */
 const IDLE_TIMEOUT_MS = 600_000;
 const IMAGES: Readonly<Record<string, string>> = { png: 'image/png', jpeg: 'image/jpeg', gif: 'image/gif' };
 
-/** Adds the tool that runs code. */
-export function addCodeTools(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+/** The tool that runs code. */
+export const codeTools = [
+  describeTool(
     'run_code',
     {
       title: 'Run code',
@@ -20,9 +20,9 @@ export function addCodeTools(tools: Tools): void {
         'sandbox, and the value of the last expression is the result. Plots are returned as images. Without `sandboxId` a new ' +
         'sandbox is created, which ends when it is not used for ten minutes.',
       input: z.object({
-        code: z.string().min(1).describe('The code.'),
+        code: z.string().min(1).max(LIMITS.codeBytes).describe('The code.'),
         language: z.enum(LANGUAGES).default('python'),
-        sandboxId: z.string().optional().describe('Sandbox of an earlier call. Default: a new one.'),
+        sandboxId: id().optional().describe('Sandbox of an earlier call. Default: a new one.'),
         timeoutMs: z.int().min(1).max(600_000).default(60_000).describe('Time limit in milliseconds.'),
       }),
       output: z.object({
@@ -34,15 +34,21 @@ export function addCodeTools(tools: Tools): void {
         durationMs: z.number().optional(),
       }),
     },
-    async ({ code, language, sandboxId, timeoutMs }, { signal, report }) => {
-      const id =
+    async ({ code, language, sandboxId, timeoutMs }, { cloche, signal, report }) => {
+      const usedId =
         (sandboxId as SandboxId | undefined) ??
         (await cloche.sandboxes.create({ idleTimeoutMs: IDLE_TIMEOUT_MS }, { signal })).id;
-      const run = await runCode(cloche, id, code, { language, timeoutMs, signal, onStdout: report, onStderr: report });
-      return { output: outputOf(id, run), content: contentOf(id, run) };
+      const run = await runCode(cloche, usedId, code, {
+        language,
+        timeoutMs,
+        signal,
+        onStdout: report,
+        onStderr: report,
+      });
+      return { output: outputOf(usedId, run), content: contentOf(usedId, run) };
     },
-  );
-}
+  ),
+];
 
 function outputOf(sandboxId: string, { stdout, stderr, outputs, error, durationMs }: CodeRun) {
   const result = outputs.find(({ role, format }) => role === 'result' && format === 'text')?.value;

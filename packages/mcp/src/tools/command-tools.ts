@@ -1,7 +1,8 @@
-import type { Command as CommandInfo } from '@cloche/contract';
-import { Commands } from '@cloche/sdk';
+import { type Command as CommandInfo, LIMITS } from '@cloche/contract';
+import { type Cloche, Commands } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Tools } from './tools.ts';
+import { id, path, sandboxId } from './schemas.ts';
+import { describeTool } from './tool.ts';
 
 /** Most entries of a log that one call returns. */
 const LOG_ENTRIES = 1000;
@@ -14,21 +15,19 @@ const command = z.object({
   stderr: z.string().optional(),
 });
 const start = {
-  sandboxId: z.string().describe('Id of the sandbox.'),
-  command: z.string().min(1).describe('A shell line; it runs as `bash -lc`.'),
-  cwd: z.string().optional().describe('Working directory. Default: /workspace.'),
+  sandboxId,
+  command: z.string().min(1).max(LIMITS.commandArgumentBytes).describe('A shell line; it runs as `bash -lc`.'),
+  cwd: path().optional().describe('Working directory. Default: /workspace.'),
   user: z.enum(['user', 'root']).default('user').describe('`root` is root only inside the sandbox.'),
 };
 const byId = {
-  sandboxId: z.string().describe('Id of the sandbox.'),
-  commandId: z.string().describe('Id of the command.'),
+  sandboxId,
+  commandId: id().describe('Id of the command.'),
 };
 
-/** Adds the tools that run commands. */
-export function addCommandTools(tools: Tools): void {
-  const { cloche } = tools;
-  const commandsOf = (sandboxId: string) => new Commands(cloche, sandboxId as CommandInfo['sandboxId']);
-  tools.add(
+/** The tools that run commands. */
+export const commandTools = [
+  describeTool(
     'command_run',
     {
       title: 'Run a command',
@@ -36,13 +35,13 @@ export function addCommandTools(tools: Tools): void {
       input: z.object({ ...start, timeoutMs: z.int().min(1).max(600_000).default(60_000) }),
       output: z.object({ command }),
     },
-    async ({ sandboxId, command: line, cwd, user, timeoutMs }, { signal, report }) => {
+    async ({ sandboxId, command: line, cwd, user, timeoutMs }, { cloche, signal, report }) => {
       const output = { onStdout: report, onStderr: report };
-      const ended = await commandsOf(sandboxId).run(line, { user, timeoutMs, signal, cwd, ...output });
+      const ended = await commandsOf(cloche, sandboxId).run(line, { user, timeoutMs, signal, cwd, ...output });
       return { output: { command: infoOf(ended) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'command_start',
     {
       title: 'Start a command',
@@ -50,12 +49,12 @@ export function addCommandTools(tools: Tools): void {
       input: z.object(start),
       output: z.object({ command }),
     },
-    async ({ sandboxId, command: line, cwd, user }, { signal }) => {
-      const { info } = await commandsOf(sandboxId).start(line, { user, signal, cwd });
+    async ({ sandboxId, command: line, cwd, user }, { cloche, signal }) => {
+      const { info } = await commandsOf(cloche, sandboxId).start(line, { user, signal, cwd });
       return { output: { command: infoOf(info) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'command_logs',
     {
       title: 'Read the output of a command',
@@ -65,7 +64,7 @@ export function addCommandTools(tools: Tools): void {
       output: z.object({ status: z.string(), output: z.string(), lastSeq: z.int() }),
       readOnly: true,
     },
-    async ({ sandboxId, commandId, afterSeq }, { signal }) => {
+    async ({ sandboxId, commandId, afterSeq }, { cloche, signal }) => {
       const params = paramsOf(sandboxId, commandId);
       const [{ command: info }, { data }] = await Promise.all([
         cloche.call('getCommand', { params, signal }),
@@ -74,8 +73,8 @@ export function addCommandTools(tools: Tools): void {
       const output = data.map((entry) => entry.data).join('');
       return { output: { status: info.status, output, lastSeq: data.at(-1)?.seq ?? afterSeq } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'command_kill',
     {
       title: 'End a command',
@@ -83,12 +82,16 @@ export function addCommandTools(tools: Tools): void {
       input: z.object(byId),
       output: z.object({ command }),
     },
-    async ({ sandboxId, commandId }, { signal }) => {
+    async ({ sandboxId, commandId }, { cloche, signal }) => {
       const params = paramsOf(sandboxId, commandId);
       const { command: ended } = await cloche.call('killCommand', { params, body: { signal: 'SIGKILL' }, signal });
       return { output: { command: infoOf(ended) } };
     },
-  );
+  ),
+];
+
+function commandsOf(cloche: Cloche, sandboxId: string): Commands {
+  return new Commands(cloche, sandboxId as CommandInfo['sandboxId']);
 }
 
 /** Casts the ids. Ids are opaque, so only the service can check them. */

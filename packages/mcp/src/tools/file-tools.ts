@@ -1,22 +1,24 @@
 import type { FileEntry, SandboxId } from '@cloche/contract';
-import { ClocheError, Files } from '@cloche/sdk';
+import { bytesUpTo } from '@cloche/node-support';
+import { type Cloche, ClocheError, Files } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Tools } from './tools.ts';
+import { path, sandboxId } from './schemas.ts';
+import { describeTool } from './tool.ts';
 
 /** Largest file that one call returns. */
 const READ_BYTES = 1024 * 1024;
+/** Longest text that one call writes. With escapes, it must also fit the body of a request. */
+const WRITTEN_LENGTH = 8 * 1024 * 1024;
 
 const entry = z.object({ path: z.string(), type: z.string(), sizeBytes: z.int(), modifiedAt: z.string() });
 const at = {
-  sandboxId: z.string().describe('Id of the sandbox.'),
-  path: z.string().min(1).describe('Absolute path, or relative to /workspace.'),
+  sandboxId,
+  path: path().describe('Absolute path, or relative to /workspace.'),
 };
 
-/** Adds the tools for files. */
-export function addFileTools(tools: Tools): void {
-  const { cloche } = tools;
-  const filesOf = (sandboxId: string) => new Files(cloche, sandboxId as SandboxId);
-  tools.add(
+/** The tools for files. */
+export const fileTools = [
+  describeTool(
     'file_read',
     {
       title: 'Read a file',
@@ -25,32 +27,33 @@ export function addFileTools(tools: Tools): void {
       output: z.object({ text: z.string() }),
       readOnly: true,
     },
-    async ({ sandboxId, path }, { signal }) => {
-      const files = filesOf(sandboxId);
-      const { sizeBytes } = await files.stat(path, { signal });
-      if (sizeBytes > READ_BYTES) {
-        const message = `${path} has ${sizeBytes} bytes, more than ${READ_BYTES}; read a part of it with command_run.`;
+    async ({ sandboxId, path }, { cloche, signal }) => {
+      // Counted while it is read: a program in the sandbox may replace the file at any moment.
+      const { body } = await filesOf(cloche, sandboxId).stream(path, { signal });
+      const bytes = await bytesUpTo(READ_BYTES, body);
+      if (!bytes) {
+        const message = `${path} has more than ${READ_BYTES} bytes; read a part of it with command_run.`;
         throw new ClocheError('invalid_options', message);
       }
-      const text = await files.readText(path, { signal });
+      const text = new TextDecoder().decode(bytes);
       return { output: { text }, content: [{ type: 'text', text }] };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'file_write',
     {
       title: 'Write a file',
       description: 'Creates or replaces a text file, with the directories that are missing.',
-      input: z.object({ ...at, text: z.string().describe('The content.') }),
+      input: z.object({ ...at, text: z.string().max(WRITTEN_LENGTH).describe('The content.') }),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path, text }, { signal }) => {
+    async ({ sandboxId, path, text }, { cloche, signal }) => {
       const bytes = new TextEncoder().encode(text);
-      const file = await filesOf(sandboxId).write(path, bytes, { signal });
+      const file = await filesOf(cloche, sandboxId).write(path, bytes, { signal });
       return { output: { file: entryOf(file) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'file_list',
     {
       title: 'List a directory',
@@ -59,25 +62,25 @@ export function addFileTools(tools: Tools): void {
       output: z.object({ files: z.array(entry) }),
       readOnly: true,
     },
-    async ({ sandboxId, path, depth }, { signal }) => {
-      const files = await filesOf(sandboxId).list(path, { depth, signal });
+    async ({ sandboxId, path, depth }, { cloche, signal }) => {
+      const files = await filesOf(cloche, sandboxId).list(path, { depth, signal });
       return { output: { files: files.map(entryOf) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'file_move',
     {
       title: 'Move a file',
       description: 'Moves or renames a file or a directory.',
-      input: z.object({ ...at, to: z.string().min(1).describe('The new path.') }),
+      input: z.object({ ...at, to: path().describe('The new path.') }),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path, to }, { signal }) => {
-      const file = await filesOf(sandboxId).move(path, to, { signal });
+    async ({ sandboxId, path, to }, { cloche, signal }) => {
+      const file = await filesOf(cloche, sandboxId).move(path, to, { signal });
       return { output: { file: entryOf(file) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'file_delete',
     {
       title: 'Delete a file',
@@ -85,11 +88,15 @@ export function addFileTools(tools: Tools): void {
       input: z.object(at),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path }, { signal }) => {
-      const file = await filesOf(sandboxId).remove(path, { recursive: true, signal });
+    async ({ sandboxId, path }, { cloche, signal }) => {
+      const file = await filesOf(cloche, sandboxId).remove(path, { recursive: true, signal });
       return { output: { file: entryOf(file) } };
     },
-  );
+  ),
+];
+
+function filesOf(cloche: Cloche, sandboxId: string): Files {
+  return new Files(cloche, sandboxId as SandboxId);
 }
 
 function entryOf({ path, type, sizeBytes, modifiedAt }: FileEntry) {

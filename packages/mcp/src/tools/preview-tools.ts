@@ -2,12 +2,12 @@ import type { SandboxId } from '@cloche/contract';
 import { PREVIEW_VISIBILITIES } from '@cloche/contract';
 import { Previews, previewLink } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Tools } from './tools.ts';
+import { sandboxId } from './schemas.ts';
+import { describeTool } from './tool.ts';
 
-/** Adds the tool that shows what a program of a sandbox serves. */
-export function addPreviewTools(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+/** The tool that shows what a program of a sandbox serves. */
+export const previewTools = [
+  describeTool(
     'preview_open',
     {
       title: 'Open a preview',
@@ -15,7 +15,7 @@ export function addPreviewTools(tools: Tools): void {
         'Serves a port of a sandbox at a URL, for example that of a web server that `command_start` has started. Anyone ' +
         'with the link can open it.',
       input: z.object({
-        sandboxId: z.string().describe('Id of the sandbox.'),
+        sandboxId,
         port: z.int().min(1).max(65_535).describe('Port inside the sandbox.'),
         visibility: z
           .enum(PREVIEW_VISIBILITIES)
@@ -25,7 +25,7 @@ export function addPreviewTools(tools: Tools): void {
       }),
       output: z.object({ previewId: z.string(), url: z.string(), expiresAt: z.string() }),
     },
-    async ({ sandboxId, port, visibility, ttlMs }, { signal }) => {
+    async ({ sandboxId, port, visibility, ttlMs }, { cloche, signal }) => {
       const previews = new Previews(cloche, sandboxId as SandboxId);
       const preview = await previews.open(port, { visibility, ttlMs, signal });
       const { id: previewId, expiresAt } = preview;
@@ -38,5 +38,5 @@ export function addPreviewTools(tools: Tools): void {
         ],
       };
     },
-  );
-}
+  ),
+];

@@ -1,7 +1,8 @@
-import type { SandboxId } from '@cloche/contract';
+import { LIMITS, type SandboxId } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { z } from 'zod';
-import type { Tools } from './tools.ts';
+import { id, labels, sandboxId, texts } from './schemas.ts';
+import { describeTool } from './tool.ts';
 
 const sandbox = z.object({
   id: z.string(),
@@ -10,59 +11,51 @@ const sandbox = z.object({
   expiresAt: z.string(),
   metadata: z.record(z.string(), z.string()),
 });
-const byId = { sandboxId: z.string().describe('Id of the sandbox.') };
+const byId = { sandboxId };
 const ttlMs = z.int().min(1).describe('Lifetime from now, in milliseconds.');
 
-/** Adds the tools that create, find and end sandboxes. */
-export function addSandboxTools(tools: Tools): void {
-  addCreateTool(tools);
-  addFindTools(tools);
-  addLifetimeTools(tools);
-}
+/** Only `/v1` knows how many bytes all variables together may have. */
+const VARIABLES = { entries: LIMITS.envEntries, nameLength: LIMITS.envBytes, valueLength: LIMITS.envBytes };
 
-function addCreateTool(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+/** The tools that create, find and end sandboxes. */
+export const sandboxTools = [
+  describeTool(
     'sandbox_create',
     {
       title: 'Create a sandbox',
       description:
         'Creates a sandbox with a lifetime, and optionally with labels, environment variables and no network.',
       input: z.object({
-        template: z.string().optional().describe('Slug or id of a template. Default: Python and Node.js.'),
+        template: id().optional().describe('Slug or id of a template. Default: Python and Node.js.'),
         ttlMs: ttlMs.optional(),
-        metadata: z.record(z.string(), z.string()).optional().describe('Labels.'),
-        env: z.record(z.string(), z.string()).optional().describe('Environment variables.'),
+        metadata: labels().optional().describe('Labels.'),
+        env: texts(VARIABLES).optional().describe('Environment variables.'),
         network: z.boolean().default(true).describe('Whether the sandbox reaches the internet.'),
       }),
       output: z.object({ sandbox }),
     },
-    async ({ network, ...given }, { signal }) => {
+    async ({ network, ...given }, { cloche, signal }) => {
       const body = { ...defined(given), ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }) };
       return { output: { sandbox: infoOf((await cloche.sandboxes.create(body, { signal })).info) } };
     },
-  );
-}
-
-function addFindTools(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+  ),
+  describeTool(
     'sandbox_list',
     {
       title: 'List sandboxes',
       description: 'Lists the sandboxes that live, newest first.',
       input: z.object({
-        metadata: z.record(z.string(), z.string()).default({}).describe('Labels that they must have.'),
+        metadata: labels().default({}).describe('Labels that they must have.'),
       }),
       output: z.object({ sandboxes: z.array(sandbox) }),
       readOnly: true,
     },
-    async ({ metadata }, { signal }) => {
+    async ({ metadata }, { cloche, signal }) => {
       const found = await cloche.sandboxes.list({ metadata, signal });
       return { output: { sandboxes: found.map(({ info }) => infoOf(info)) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'sandbox_get',
     {
       title: 'Get a sandbox',
@@ -71,15 +64,11 @@ function addFindTools(tools: Tools): void {
       output: z.object({ sandbox }),
       readOnly: true,
     },
-    async ({ sandboxId }, { signal }) => {
+    async ({ sandboxId }, { cloche, signal }) => {
       return { output: { sandbox: infoOf((await cloche.sandboxes.get(sandboxId, { signal })).info) } };
     },
-  );
-}
-
-function addLifetimeTools(tools: Tools): void {
-  const { cloche } = tools;
-  tools.add(
+  ),
+  describeTool(
     'sandbox_extend',
     {
       title: 'Extend a sandbox',
@@ -87,13 +76,13 @@ function addLifetimeTools(tools: Tools): void {
       input: z.object({ ...byId, ttlMs }),
       output: z.object({ sandbox }),
     },
-    async ({ sandboxId, ttlMs }, { signal }) => {
+    async ({ sandboxId, ttlMs }, { cloche, signal }) => {
       const params = { sandboxId: sandboxId as SandboxId };
       const { sandbox: extended } = await cloche.call('setSandboxTtl', { params, body: { ttlMs }, signal });
       return { output: { sandbox: infoOf(extended) } };
     },
-  );
-  tools.add(
+  ),
+  describeTool(
     'sandbox_kill',
     {
       title: 'Destroy a sandbox',
@@ -101,15 +90,15 @@ function addLifetimeTools(tools: Tools): void {
       input: z.object(byId),
       output: z.object({ sandbox }),
     },
-    async ({ sandboxId }, { signal }) => {
+    async ({ sandboxId }, { cloche, signal }) => {
       const { sandbox: ended } = await cloche.call('killSandbox', {
         params: { sandboxId: sandboxId as SandboxId },
         signal,
       });
       return { output: { sandbox: infoOf(ended) } };
     },
-  );
-}
+  ),
+];
 
 function infoOf({ id, status, templateSlug, expiresAt, metadata }: SandboxInfo) {
   return { id, status, template: templateSlug, expiresAt, metadata };

@@ -1,0 +1,13 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { unboundedParts } from '@cloche/testkit/unbounded-parts';
+import { z } from 'zod';
+import { TOOLS } from '../mcp-server.ts';
+
+describe('the input of a tool', () => {
+  for (const { name, input } of TOOLS) {
+    it(`has a maximum for each text, list and number of fields: ${name}`, () => {
+      assert.deepEqual(unboundedParts(z.toJSONSchema(input, { io: 'input' })), []);
+    });
+  }
+});
