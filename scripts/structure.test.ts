@@ -53,8 +53,12 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['effective-settings.ts'],
     ['index.ts'],
   ],
-  'node-support': [[OTHER_FILES], ['deadline.ts', 'direct-body.ts', 'idle-tidying.ts', 'semaphore.ts'], ['index.ts']],
-  protocol: [[OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],
+  'node-support': [
+    [OTHER_FILES],
+    ['deadline.ts', 'direct-body.ts', 'idle-tidying.ts', 'semaphore.ts', 'sort-in-slices.ts'],
+    ['index.ts'],
+  ],
+  protocol: [['bounded.ts'], [OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],
   server: [
     ['base'],
     ['bytes', 'tracing'],

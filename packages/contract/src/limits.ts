@@ -61,6 +61,8 @@ export const LIMITS = {
   promotedOutputBytes: 48 * 1024 * 1024,
   /** All rich outputs of such a run together. */
   promotedOutputsBytes: 256 * 1024 * 1024,
+  /** Outputs of one run that are stored as artifacts. */
+  promotedOutputs: 1000,
 
   /** Open previews per sandbox. */
   previewsPerSandbox: 64,

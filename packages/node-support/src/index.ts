@@ -10,4 +10,5 @@ export * from './keyed-queue.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
 export * from './semaphore.ts';
+export * from './sort-in-slices.ts';
 export * from './time-slice.ts';

@@ -28,74 +28,83 @@
  * `server-timing` (`timings.ts`).
  */
 import { type Static, Type } from 'typebox';
+import { Count, Environment, Ordinal, Path, Sentence, Word } from './bounded.ts';
 import { MAX_TIMINGS_CHARACTERS } from './timings.ts';
+
+/** Most characters of a run's code, or of a message to it. */
+const MAX_REQUEST_CHARACTERS = 6 * 1024 * 1024;
+/** Most characters of an output: as many bytes of JSON as a client can ask for. */
+const MAX_OUTPUT_CHARACTERS = 48 * 1024 * 1024;
 
 export const Language = Type.Union([Type.Literal('python'), Type.Literal('javascript'), Type.Literal('typescript')]);
 export type Language = Static<typeof Language>;
 
-export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Type.Integer() });
+export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Count });
 
 /** The work in the sandbox for clients of any server: runs, commands, and clients at terminals. */
 export const AgentActivity = Type.Object({ running: Type.Boolean() });
 
 /** Variables added to the environment of every process that is started for the client. */
-export const SetEnvironment = Type.Object({ env: Type.Record(Type.String(), Type.String()) });
+export const SetEnvironment = Type.Object({ env: Environment });
 
 export const OpenContext = Type.Object({
   language: Language,
   /** Absolute path, resolved in the sandbox with its links. */
-  cwd: Type.String(),
+  cwd: Path,
   /** Longest time until the kernel is ready. */
-  timeoutMs: Type.Integer({ minimum: 1 }),
+  timeoutMs: Ordinal,
   /** Milliseconds to wait for a kernel that the host provides, before the agent starts one. */
-  kernelWaitMs: Type.Optional(Type.Integer({ minimum: 0 })),
+  kernelWaitMs: Type.Optional(Count),
 });
 export type OpenContext = Static<typeof OpenContext>;
 
-export const AgentContext = Type.Object({ contextId: Type.String(), language: Language, cwd: Type.String() });
+export const AgentContext = Type.Object({ contextId: Word, language: Language, cwd: Path });
 export type AgentContext = Static<typeof AgentContext>;
-export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext) });
+export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext, { maxItems: 1_024 }) });
 
 /** Which claim of which idempotency record a run belongs to. A higher claim of a record ends the run of a lower one. */
-export const RunOperation = Type.Object({ recordId: Type.String(), claim: Type.Integer({ minimum: 1 }) });
+export const RunOperation = Type.Object({ recordId: Word, claim: Ordinal });
 export type RunOperation = Static<typeof RunOperation>;
 
 export const StartRun = Type.Object({
-  contextId: Type.String(),
+  contextId: Word,
   /** Opens the context first if it is not open, as a separate request would. */
   open: Type.Optional(OpenContext),
-  runId: Type.String(),
+  runId: Word,
   /** Absent if the request has no `Idempotency-Key`. Agents of earlier releases ignore it. */
   operation: Type.Optional(RunOperation),
-  code: Type.String(),
+  code: Type.String({ maxLength: MAX_REQUEST_CHARACTERS }),
   /**
    * A message of a client, to answer in place of running `code`. Agents of earlier releases, and kernels without
    * messages, run the code, and send no event `message`.
    */
-  message: Type.Optional(Type.String()),
+  message: Type.Optional(Type.String({ maxLength: MAX_REQUEST_CHARACTERS })),
   /** Asks for `timings` in `done`. Agents of earlier releases ignore it. */
   timed: Type.Optional(Type.Boolean()),
   /** Limit from the arrival of this request, including the wait in the context's queue. */
-  timeoutMs: Type.Integer({ minimum: 1 }),
+  timeoutMs: Ordinal,
   /** Limits of the JSON-encoded sizes. */
   limits: Type.Object({
-    stdoutBytes: Type.Integer({ minimum: 0 }),
-    stderrBytes: Type.Integer({ minimum: 0 }),
+    stdoutBytes: Count,
+    stderrBytes: Count,
     /** Limit of one output's value; a larger value is left out, and the output says so. */
-    outputBytes: Type.Integer({ minimum: 0 }),
+    outputBytes: Count,
     /** Limit of all outputs of the run together. */
-    outputsBytes: Type.Integer({ minimum: 0 }),
+    outputsBytes: Count,
   }),
 });
 export type StartRun = Static<typeof StartRun>;
 
 /** The answer of a client to a message of the run that its context executes. */
-export const AnswerMessage = Type.Object({ message: Type.String() });
+export const AnswerMessage = Type.Object({ message: Type.String({ maxLength: MAX_REQUEST_CHARACTERS }) });
+
+/** Agents cut longer texts of errors. */
+const ErrorText = Type.String({ maxLength: 1024 * 1024 });
 
 export const RunError = Type.Object({
-  name: Type.String(),
-  message: Type.String(),
-  traceback: Type.Optional(Type.Array(Type.String())),
+  name: Word,
+  message: ErrorText,
+  traceback: Type.Optional(Type.Array(ErrorText, { maxItems: 1_000 })),
 });
 export type RunError = Static<typeof RunError>;
 
@@ -119,12 +128,12 @@ export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 export const AgentOutput = Type.Object({
   kind: Type.Literal('inline'),
   format: Type.Union(OUTPUT_FORMATS.map((format) => Type.Literal(format))),
-  mimeType: Type.String(),
+  mimeType: Word,
   /** Text unchanged, JSON as text, binary as base64. */
-  value: Type.String(),
+  value: Type.String({ maxLength: MAX_OUTPUT_CHARACTERS }),
   role: Type.Union([Type.Literal('result'), Type.Literal('display')]),
   /** Number of the output within the run, from 0. Outputs with the same number are forms of the same value. */
-  bundle: Type.Integer({ minimum: 0 }),
+  bundle: Count,
 });
 export type AgentOutput = {
   kind: 'inline';
@@ -137,13 +146,13 @@ export type AgentOutput = {
 
 /** Bytes cut from each stream; a stream is absent when nothing was cut. */
 export const Truncation = Type.Object({
-  stdout: Type.Optional(Type.Integer({ minimum: 1 })),
-  stderr: Type.Optional(Type.Integer({ minimum: 1 })),
+  stdout: Type.Optional(Ordinal),
+  stderr: Type.Optional(Ordinal),
 });
 
 export const RunDone = Type.Object({
-  executionCount: Type.Integer({ minimum: 0 }),
-  durationMs: Type.Integer({ minimum: 0 }),
+  executionCount: Count,
+  durationMs: Count,
   error: Type.Optional(RunError),
   truncated: Type.Optional(Truncation),
   /** Whether the kernel was replaced since this context's previous result. */
@@ -156,14 +165,17 @@ export type RunDone = Static<typeof RunDone>;
 const runEvent = <Name extends string, Data extends Parameters<typeof Type.Object>[0][string]>(
   type: Name,
   data: Data,
-) => Type.Object({ type: Type.Literal(type), runId: Type.String(), data });
+) => Type.Object({ type: Type.Literal(type), runId: Word, data });
+
+/** Agents send longer texts in several events. */
+const StreamText = Type.String({ maxLength: 1024 * 1024 });
 
 /** An event of a run. `done` is always the last event and is always sent, unless the connection breaks. */
 export const AgentRunEvent = Type.Union([
-  runEvent('stdout', Type.String()),
-  runEvent('stderr', Type.String()),
+  runEvent('stdout', StreamText),
+  runEvent('stderr', StreamText),
   runEvent('output', AgentOutput),
-  runEvent('message', Type.String()),
+  runEvent('message', Type.String({ maxLength: MAX_OUTPUT_CHARACTERS })),
   runEvent('error', RunError),
   runEvent('done', RunDone),
 ]);
@@ -202,9 +214,9 @@ export const AGENT_ERROR_CODES = [
 export type AgentErrorCode = (typeof AGENT_ERROR_CODES)[number];
 export const AgentErrorBody = Type.Object({
   error: Type.Object({
-    code: Type.String(),
-    message: Type.String(),
+    code: Word,
+    message: Sentence,
     /** Path of the file that `permission_denied` is about. */
-    path: Type.Optional(Type.String()),
+    path: Type.Optional(Path),
   }),
 });

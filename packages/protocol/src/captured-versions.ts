@@ -1,5 +1,6 @@
 /** Messages between server and hostd about template versions that are made from sandboxes. */
 import { type Static, Type } from 'typebox';
+import { Count, MAX_LISTED, Ordinal, Word } from './bounded.ts';
 
 export const VersionId = Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' });
 
@@ -25,6 +26,7 @@ export const CapturedManifest = Type.Object(
     env: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,255}$' }), Type.String({ maxLength: 16_384 }), {
         maxProperties: 256,
+        additionalProperties: false,
       }),
     ),
     /** Modules that a Python kernel has loaded before code imports them. */
@@ -63,7 +65,7 @@ export const CaptureInstance = Type.Object(
     purpose: VersionPurpose,
     manifest: CapturedManifest,
     /** Most bytes that the layer may have. */
-    maxBytes: Type.Optional(Type.Integer({ minimum: 1 })),
+    maxBytes: Type.Optional(Ordinal),
   },
   { additionalProperties: false },
 );
@@ -81,17 +83,17 @@ export const CapturedVersion = Type.Object({
   /** `tplv_` and the first 20 hex digits of `digest`. Instances are launched from it like from any other version. */
   id: VersionId,
   /** SHA-256 of the manifest, of the version below and of the digests of the layers. */
-  digest: Type.String(),
+  digest: Word,
   purpose: VersionPurpose,
   manifest: CapturedManifest,
   /** The version below the layers, which was built on the host. Absent if a layer holds the whole root. */
-  base: Type.Optional(Type.String()),
+  base: Type.Optional(Word),
   /** SHA-256 of each layer, the uppermost first. Versions share layers. */
-  layers: Type.Array(Type.Object({ digest: Type.String(), bytes: Type.Integer({ minimum: 0 }) })),
-  capturedAt: Type.String(),
+  layers: Type.Array(Type.Object({ digest: Word, bytes: Count }), { maxItems: MAX_LAYERS }),
+  capturedAt: Word,
 });
 export type CapturedVersion = Static<typeof CapturedVersion>;
-export const CapturedVersionList = Type.Object({ versions: Type.Array(CapturedVersion) });
+export const CapturedVersionList = Type.Object({ versions: Type.Array(CapturedVersion, { maxItems: MAX_LISTED }) });
 
 /** Removes a version, unless it was made again after `madeAt`, the time that `MadeVersionList` had for it. */
 export const RemoveVersionQuery = Type.Object(
@@ -104,6 +106,6 @@ export const RemoveVersionQuery = Type.Object(
 export type RemoveVersionQuery = Static<typeof RemoveVersionQuery>;
 
 /** A version that the server has to remove, and when it was made last: by the host's clock, and later each time. */
-const MadeVersion = Type.Object({ id: VersionId, madeAt: Type.Integer({ minimum: 0 }) });
+const MadeVersion = Type.Object({ id: VersionId, madeAt: Count });
 export type MadeVersion = Static<typeof MadeVersion>;
-export const MadeVersionList = Type.Object({ versions: Type.Array(MadeVersion) });
+export const MadeVersionList = Type.Object({ versions: Type.Array(MadeVersion, { maxItems: MAX_LISTED }) });

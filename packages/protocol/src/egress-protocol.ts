@@ -18,6 +18,7 @@
  */
 import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
+import { Amount, Count, MAX_LISTED, Ordinal, Sentence, Word } from './bounded.ts';
 
 /**
  * Ports of egress on the gateway address, for traffic that the host's rules redirect. The original destination of a
@@ -59,7 +60,9 @@ export type GatedSandbox = Static<typeof GatedSandbox>;
 
 export const GatedSandboxList = Type.Object(
   {
-    sandboxes: Type.Array(Type.Object({ address: IPV4, ...GatedSandbox.properties }, { additionalProperties: false })),
+    sandboxes: Type.Array(Type.Object({ address: IPV4, ...GatedSandbox.properties }, { additionalProperties: false }), {
+      maxItems: MAX_LISTED,
+    }),
   },
   { additionalProperties: false },
 );
@@ -67,9 +70,9 @@ export type GatedSandboxList = Static<typeof GatedSandboxList>;
 
 export const EgressHealth = Type.Object({
   status: Type.Literal('ready'),
-  protocolVersion: Type.Integer(),
+  protocolVersion: Count,
   /** PEM. Check that it is a single certificate before adding it to a sandbox's trust store. */
-  authorityCertificate: Type.String(),
+  authorityCertificate: Sentence,
 });
 export type EgressHealth = Static<typeof EgressHealth>;
 
@@ -78,7 +81,7 @@ export type EgressHealth = Static<typeof EgressHealth>;
  * printing it.
  */
 export const DecisionEntry = Type.Object({
-  seq: Type.Integer({ minimum: 1 }),
+  seq: Ordinal,
   at: Type.String({ maxLength: 40 }),
   sandboxId: Type.String({ maxLength: 64 }),
   /** `suppressed`: `count` further decisions about this sandbox were too frequent to be kept. */
@@ -91,13 +94,13 @@ export const DecisionEntry = Type.Object({
   ]),
   protocol: Type.Optional(Type.String({ maxLength: 16 })),
   host: Type.Optional(Type.String({ maxLength: 256 })),
-  port: Type.Optional(Type.Integer()),
+  port: Type.Optional(Count),
   reason: Type.Optional(Type.String({ maxLength: 256 })),
-  status: Type.Optional(Type.Integer()),
-  bytesUp: Type.Optional(Type.Integer()),
-  bytesDown: Type.Optional(Type.Integer()),
-  durationMs: Type.Optional(Type.Number()),
-  count: Type.Optional(Type.Integer()),
+  status: Type.Optional(Count),
+  bytesUp: Type.Optional(Count),
+  bytesDown: Type.Optional(Count),
+  durationMs: Type.Optional(Amount),
+  count: Type.Optional(Count),
 });
 export type DecisionEntry = Static<typeof DecisionEntry>;
 
@@ -120,13 +123,13 @@ export type DecisionQuery = Static<typeof DecisionQuery>;
 export const DecisionPage = Type.Object({
   decisions: Type.Array(DecisionEntry, { maxItems: MAX_DECISIONS_A_PAGE }),
   /** Value of `afterSeq` for the next request. */
-  nextSeq: Type.Integer(),
+  nextSeq: Count,
   /** Whether further decisions are available now. */
   hasMore: Type.Boolean(),
   /** Number of decisions after `afterSeq` that are no longer kept; 0 after a restart of egress. */
-  missed: Type.Integer({ minimum: 0 }),
+  missed: Count,
 });
 export type DecisionPage = Static<typeof DecisionPage>;
 
 /** Body of an error. `bad_request` 400: the message is invalid, and nothing was changed. */
-export const EgressErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });
+export const EgressErrorBody = Type.Object({ error: Type.Object({ code: Word, message: Sentence }) });

@@ -27,6 +27,7 @@
  * (`timings.ts`).
  */
 import { type Static, Type } from 'typebox';
+import { Amount, Count, Environment, MAX_LISTED, mapOf, Ordinal, Path, Sentence, Word } from './bounded.ts';
 import { VersionId } from './captured-versions.ts';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
@@ -44,8 +45,8 @@ export const LaunchSpec = Type.Object(
       {
         /** Cores; a fraction is a share of one core. */
         cpu: Type.Number({ exclusiveMinimum: 0, maximum: 256 }),
-        memoryBytes: Type.Integer({ minimum: 32 * 1024 * 1024 }),
-        diskBytes: Type.Integer({ minimum: 16 * 1024 * 1024 }),
+        memoryBytes: Type.Integer({ minimum: 32 * 1024 * 1024, maximum: Number.MAX_SAFE_INTEGER }),
+        diskBytes: Type.Integer({ minimum: 16 * 1024 * 1024, maximum: Number.MAX_SAFE_INTEGER }),
         pids: Type.Integer({ minimum: 16, maximum: 1_000_000 }),
       },
       { additionalProperties: false },
@@ -79,12 +80,12 @@ export type StartedLanguage = Static<typeof StartedLanguage>;
 
 /** A live incarnation of a sandbox. */
 export const Instance = Type.Object({
-  sandboxId: Type.String(),
-  generation: Type.Integer({ minimum: 1 }),
-  templateVersionId: Type.String(),
+  sandboxId: Word,
+  generation: Ordinal,
+  templateVersionId: Word,
   /** Socket of the agent's HTTP server. Guests cannot replace it. */
-  agentSocketPath: Type.String(),
-  startedAt: Type.String(),
+  agentSocketPath: Path,
+  startedAt: Word,
 });
 export type Instance = Static<typeof Instance>;
 
@@ -103,62 +104,64 @@ export const LaunchedInstance = Type.Object({
 });
 export type LaunchedInstance = Static<typeof LaunchedInstance>;
 
-export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
+export const InstanceList = Type.Object({ instances: Type.Array(Instance, { maxItems: MAX_LISTED }) });
 
 /**
  * Resources that an instance has used since it was given to its sandbox. The counters never decrease, and a restart of
  * hostd does not reset them.
  */
 export const InstanceUse = Type.Object({
-  sandboxId: Type.String(),
-  generation: Type.Integer({ minimum: 1 }),
+  sandboxId: Word,
+  generation: Ordinal,
   /** Milliseconds of processor time of all its processes, the agent's included. */
-  cpuMs: Type.Integer({ minimum: 0 }),
+  cpuMs: Count,
   /**
    * Bytes that the sandbox has sent on its network link, with all headers. Includes what egress or the firewall
    * refused. 0 without a link.
    */
-  egressBytes: Type.Integer({ minimum: 0 }),
+  egressBytes: Count,
   /** Bytes that the sandbox has received on its network link, with all headers. */
-  ingressBytes: Type.Integer({ minimum: 0 }),
+  ingressBytes: Count,
 });
 export type InstanceUse = Static<typeof InstanceUse>;
 
-export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse) });
+export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse, { maxItems: MAX_LISTED }) });
 
 /** Resources that an instance uses at one moment. The counters of bytes are those of `InstanceUse`. */
 export const InstanceMeasurement = Type.Object({
   /** Milliseconds since 1970. */
-  at: Type.Number(),
+  at: Amount,
   /** Cores, on average since the measurement before. */
-  cpu: Type.Number({ minimum: 0 }),
+  cpu: Amount,
   /** Memory that the kernel cannot reclaim, without that of the agent. */
-  memoryBytes: Type.Number({ minimum: 0 }),
+  memoryBytes: Amount,
   /** Absent in a moment in which no process shows the disk: the instance is ending. */
-  diskBytes: Type.Optional(Type.Number({ minimum: 0 })),
-  inodes: Type.Optional(Type.Number({ minimum: 0 })),
+  diskBytes: Type.Optional(Amount),
+  inodes: Type.Optional(Amount),
   /**
    * Processes and threads, without those of the agent. Absent with gVisor, whose guest processes the host cannot see.
    */
-  processes: Type.Optional(Type.Number({ minimum: 0 })),
+  processes: Type.Optional(Amount),
   egressBytes: InstanceUse.properties.egressBytes,
   ingressBytes: InstanceUse.properties.ingressBytes,
 });
 export type InstanceMeasurement = Static<typeof InstanceMeasurement>;
 
 export const MeasuredInstance = Type.Object({
-  sandboxId: Type.String(),
-  generation: Type.Integer({ minimum: 1 }),
+  sandboxId: Word,
+  generation: Ordinal,
   measurement: InstanceMeasurement,
   /** Bytes that fit on the disk, and its inodes. */
-  diskLimitBytes: Type.Optional(Type.Number({ minimum: 0 })),
-  inodesLimit: Type.Optional(Type.Number({ minimum: 0 })),
+  diskLimitBytes: Type.Optional(Amount),
+  inodesLimit: Type.Optional(Amount),
 });
 export type MeasuredInstance = Static<typeof MeasuredInstance>;
-export const MeasuredInstanceList = Type.Object({ measured: Type.Array(MeasuredInstance) });
-
 /** Most instances in one request for measurements. */
 export const MAX_MEASURED_INSTANCES = 500;
+export const MeasuredInstanceList = Type.Object({
+  measured: Type.Array(MeasuredInstance, { maxItems: MAX_MEASURED_INSTANCES }),
+});
+
 export const MeasureInstances = Type.Object(
   {
     instances: Type.Array(
@@ -190,7 +193,7 @@ export const InstanceHistory = Type.Object({
    * The last hour at intervals of 10 s, oldest first, as far as this hostd has run and the sandbox has had the
    * instance.
    */
-  samples: Type.Array(InstanceMeasurement),
+  samples: Type.Array(InstanceMeasurement, { maxItems: 1_000 }),
 });
 export type InstanceHistory = Static<typeof InstanceHistory>;
 
@@ -207,40 +210,42 @@ export type StopQuery = Static<typeof StopQuery>;
 /** Manifest of a template version, which the builder writes beside the root file system. */
 export const TemplateVersionManifest = Type.Object({
   /** `tplv_` and the first 20 hex digits of `digest`. */
-  id: Type.String(),
+  id: Word,
   /** For example `python-node` or `node`. */
-  slug: Type.String(),
-  description: Type.String(),
+  slug: Word,
+  description: Sentence,
   /** Version for people: the build date as `YYYY.MM.DD-` and the first 8 digits of the digest. */
-  version: Type.String(),
+  version: Word,
   /** SHA-256 of the recipe and of the list of installed packages. */
-  digest: Type.String(),
-  languages: Type.Array(Type.String()),
+  digest: Word,
+  languages: Type.Array(Word, { maxItems: 16 }),
   /** Versions of the installed packages by manager and name: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
-  packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String())),
+  packages: mapOf(mapOf(Word, 20_000), 16),
   /** Environment variables of every process in a sandbox of this version. */
-  env: Type.Optional(Type.Record(Type.String(), Type.String())),
-  builtAt: Type.String(),
+  env: Type.Optional(Environment),
+  builtAt: Word,
 });
 export type TemplateVersionManifest = Static<typeof TemplateVersionManifest>;
-export const TemplateVersionList = Type.Object({ templateVersions: Type.Array(TemplateVersionManifest) });
+export const TemplateVersionList = Type.Object({
+  templateVersions: Type.Array(TemplateVersionManifest, { maxItems: MAX_LISTED }),
+});
 
 export type HostdHealth = Static<typeof HostdHealth>;
 export const HostdHealth = Type.Object({
   status: Type.Literal('ready'),
-  protocolVersion: Type.Integer(),
+  protocolVersion: Count,
   /** Version of the agents in instances that this hostd launches. Absent in version 4. */
-  agentProtocolVersion: Type.Optional(Type.Integer()),
-  installationId: Type.String(),
-  ociRuntime: Type.String(),
+  agentProtocolVersion: Type.Optional(Count),
+  installationId: Word,
+  ociRuntime: Word,
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
     /** Most instances to keep ready, of all kinds together; one that holds much memory counts as several. */
-    size: Type.Integer(),
-    ready: Type.Integer(),
+    size: Count,
+    ready: Count,
     /** Launches that found a ready instance; `misses` counts those that did not. */
-    hits: Type.Integer(),
-    misses: Type.Integer(),
+    hits: Count,
+    misses: Count,
   }),
 });
 
@@ -268,4 +273,4 @@ export const HOSTD_ERROR_CODES = [
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];
-export const HostdErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });
+export const HostdErrorBody = Type.Object({ error: Type.Object({ code: Word, message: Sentence }) });

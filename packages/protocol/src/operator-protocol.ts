@@ -19,6 +19,7 @@
  * | `GET /audit/export?org=&from=&to=` | → audit events as JSON lines, oldest first; times in ISO 8601 |
  */
 import { type Static, Type } from 'typebox';
+import { Amount, Count, MAX_LISTED, Ordinal, Sentence, Word } from './bounded.ts';
 
 export const CreateOrg = Type.Object(
   { name: Type.String({ minLength: 1, maxLength: 100 }) },
@@ -27,77 +28,78 @@ export const CreateOrg = Type.Object(
 export type CreateOrg = Static<typeof CreateOrg>;
 export const OrgCreated = Type.Object({
   org: Type.Object({
-    id: Type.String(),
-    name: Type.String(),
-    defaultProjectId: Type.String(),
-    createdAt: Type.String(),
+    id: Word,
+    name: Word,
+    defaultProjectId: Word,
+    createdAt: Word,
   }),
 });
 export type OrgCreated = Static<typeof OrgCreated>;
-export const OrgList = Type.Object({ data: Type.Array(OrgCreated.properties.org) });
+export const OrgList = Type.Object({ data: Type.Array(OrgCreated.properties.org, { maxItems: MAX_LISTED }) });
 export type OrgList = Static<typeof OrgList>;
 
 export const QuotaList = Type.Object({
-  data: Type.Array(
-    Type.Object({ quota: Type.String(), limit: Type.Union([Type.Integer(), Type.Null()]), used: Type.Number() }),
-  ),
+  data: Type.Array(Type.Object({ quota: Word, limit: Type.Union([Count, Type.Null()]), used: Amount }), {
+    maxItems: 1_000,
+  }),
 });
 export type QuotaList = Static<typeof QuotaList>;
 
 export const CreateKey = Type.Object(
   {
     /** Id or name; the first organization when left out. */
-    org: Type.Optional(Type.String()),
+    org: Type.Optional(Word),
     name: Type.Optional(Type.String({ maxLength: 100 })),
-    scopes: Type.Array(Type.String(), { minItems: 1, maxItems: 64 }),
+    scopes: Type.Array(Word, { minItems: 1, maxItems: 64 }),
     /** Projects that the key is limited to; all of the organization's when left out. */
-    projectIds: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 64 })),
-    expiresInMs: Type.Optional(Type.Integer({ minimum: 1 })),
+    projectIds: Type.Optional(Type.Array(Word, { minItems: 1, maxItems: 64 })),
+    expiresInMs: Type.Optional(Ordinal),
   },
   { additionalProperties: false },
 );
 export type CreateKey = Static<typeof CreateKey>;
 export const KeyCreated = Type.Object({
   key: Type.Object({
-    id: Type.String(),
-    orgId: Type.String(),
-    scopes: Type.Array(Type.String()),
-    projectIds: Type.Optional(Type.Array(Type.String())),
-    expiresAt: Type.Optional(Type.String()),
+    id: Word,
+    orgId: Word,
+    scopes: Type.Array(Word, { maxItems: 64 }),
+    projectIds: Type.Optional(Type.Array(Word, { maxItems: 1_000 })),
+    expiresAt: Type.Optional(Word),
     /** Shown once; only its hash is kept. */
-    secret: Type.String(),
+    secret: Word,
   }),
 });
 export type KeyCreated = Static<typeof KeyCreated>;
 
-export const KeyRevoked = Type.Object({ key: Type.Object({ id: Type.String() }) });
+export const KeyRevoked = Type.Object({ key: Type.Object({ id: Word }) });
 export type KeyRevoked = Static<typeof KeyRevoked>;
 
 export const ReconcileReport = Type.Object({
-  instancesRemoved: Type.Integer(),
-  sandboxesEnded: Type.Integer(),
+  instancesRemoved: Count,
+  sandboxesEnded: Count,
 });
 export type ReconcileReport = Static<typeof ReconcileReport>;
 
 /** Result of the verification of an organization's audit events. */
 export const AuditVerification = Type.Object({
-  orgId: Type.String(),
+  orgId: Word,
   /** Number of events that were checked. */
-  events: Type.Integer(),
+  events: Count,
   /** Number and hash of the newest event. */
-  lastSeq: Type.Integer(),
-  lastHash: Type.String(),
+  lastSeq: Count,
+  lastHash: Word,
   /** The first problems. */
   problems: Type.Array(
     Type.Object({
-      seq: Type.Integer(),
+      seq: Count,
       kind: Type.Union([Type.Literal('changed'), Type.Literal('removed'), Type.Literal('inserted')]),
-      message: Type.String(),
+      message: Sentence,
     }),
+    { maxItems: 1_000 },
   ),
-  problemCount: Type.Integer(),
+  problemCount: Count,
 });
 export type AuditVerification = Static<typeof AuditVerification>;
-export const AuditVerifications = Type.Object({ data: Type.Array(AuditVerification) });
+export const AuditVerifications = Type.Object({ data: Type.Array(AuditVerification, { maxItems: MAX_LISTED }) });
 export type AuditVerifications = Static<typeof AuditVerifications>;
 export type AuditProblem = AuditVerification['problems'][number];

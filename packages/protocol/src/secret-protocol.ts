@@ -63,6 +63,8 @@ export type SecretQuestions = Static<typeof SecretQuestions>;
 
 export const SecretAnswers = Type.Object({
   /** Values in the order of the questions; null for a placeholder that stays as it is. */
-  values: Type.Array(Type.Union([Type.String(), Type.Null()])),
+  values: Type.Array(Type.Union([Type.String({ maxLength: 32 * 1024 }), Type.Null()]), {
+    maxItems: MAX_SECRET_QUESTIONS,
+  }),
 });
 export type SecretAnswers = Static<typeof SecretAnswers>;

@@ -45,6 +45,29 @@ describe('the log of a command', () => {
     }
   });
 
+  it('keeps the order of a few changes between the streams, and joins single bytes to both in turn', () => {
+    const { log } = openLog();
+    for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.push(stream, Buffer.from('a'));
+    assert.deepEqual(
+      readAll(log).map(({ stream, data }) => [stream, data]),
+      [
+        ['stdout', 'a'],
+        ['stderr', 'a'],
+        ['stdout', 'a'],
+      ],
+    );
+    const each = 30_000;
+    for (let n = 0; n < each; n++) {
+      log.push('stdout', Buffer.from('o'));
+      log.push('stderr', Buffer.from('é'));
+    }
+    log.end();
+    const flood = readAll(log).slice(3);
+    assert.ok(flood.length < 10, `${flood.length} entries`);
+    assert.equal(textOf(flood.filter(({ stream }) => stream === 'stdout')), 'o'.repeat(each));
+    assert.equal(textOf(flood.filter(({ stream }) => stream === 'stderr')), 'é'.repeat(each));
+  });
+
   it('is on disk only when it is long, and in files that no other user can read', () => {
     const { log, files } = openLog();
     log.push('stdout', Buffer.alloc(50_000));

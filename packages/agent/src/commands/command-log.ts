@@ -1,14 +1,22 @@
 import { onAbort } from '@cloche/node-support';
-import { type AgentLogEntry, jsonBytes } from '@cloche/protocol';
+import { type AgentLogEntry, jsonBytes, MAX_LOG_ENTRY_BYTES } from '@cloche/protocol';
 import { incompleteTailBytes } from '../base/incomplete-tail.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
 
 /** Longest time that a small piece of output waits to be joined with others into one entry. */
 const GATHER_MS = 2;
-const MAX_ENTRY_BYTES = 64 * 1024;
+/** Most changes between the streams that are kept in order while output is gathered. */
+const MAX_CHANGES = 8;
 /** Bytes of the newest entries kept in memory. Older entries are written to disk; a short log stays in memory. */
 const TAIL_BYTES = 128 * 1024;
+
+/** Output of one stream that is not an entry yet. */
+interface Gathered {
+  readonly stream: StandardStream;
+  readonly pieces: Buffer[];
+  readonly at: number;
+}
 
 export interface LogPage {
   entries: AgentLogEntry[];
@@ -31,7 +39,8 @@ export class CommandLog {
   #ended = false;
   #droppedSeq = 0;
   #droppedBytes = 0;
-  #gathered: { stream: StandardStream; pieces: Buffer[]; bytes: number; at: number } | undefined;
+  #gathered: Gathered[] = [];
+  #gatheredBytes = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param folder used by this log alone; created on first use. */
@@ -52,8 +61,7 @@ export class CommandLog {
     this.#torn[stream] = rest.subarray(whole);
     rest = rest.subarray(0, whole);
     while (rest.length > 0) {
-      const gathered = this.#gathered?.stream === stream ? this.#gathered.bytes : 0;
-      const room = MAX_ENTRY_BYTES - gathered;
+      const room = MAX_LOG_ENTRY_BYTES - this.#gatheredBytes;
       const head = rest.length <= room ? rest : cutAtCharacter(rest, room);
       if (head.length > 0) this.#gather(stream, head);
       else this.#flush();
@@ -127,24 +135,26 @@ export class CommandLog {
   }
 
   #gather(stream: StandardStream, bytes: Buffer): void {
-    if (this.#gathered?.stream !== stream) this.#flush();
-    this.#gathered ??= { stream, pieces: [], bytes: 0, at: Date.now() };
-    this.#gathered.pieces.push(bytes);
-    this.#gathered.bytes += bytes.length;
-    if (this.#gathered.bytes >= MAX_ENTRY_BYTES) this.#flush();
+    const last = this.#gathered.at(-1);
+    if (last?.stream === stream) last.pieces.push(bytes);
+    else this.#gathered.push({ stream, pieces: [bytes], at: Date.now() });
+    this.#gatheredBytes += bytes.length;
+    if (this.#gatheredBytes >= MAX_LOG_ENTRY_BYTES) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
   }
 
   #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#gathered === undefined) return;
-    const { stream, pieces, at } = this.#gathered;
-    this.#gathered = undefined;
-    this.#lastSeq += 1;
-    const entry: KeptEntry = { seq: this.#lastSeq, stream, at, bytes: Buffer.concat(pieces) };
-    this.#tail.push(entry);
-    this.#tailBytes += entry.bytes.length + ENTRY_OVERHEAD_BYTES;
+    if (this.#gathered.length === 0) return;
+    for (const { stream, pieces, at } of inFewEntries(this.#gathered)) {
+      this.#lastSeq += 1;
+      const entry: KeptEntry = { seq: this.#lastSeq, stream, at, bytes: Buffer.concat(pieces) };
+      this.#tail.push(entry);
+      this.#tailBytes += entry.bytes.length + ENTRY_OVERHEAD_BYTES;
+    }
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
     if (this.#tailBytes > TAIL_BYTES) this.#spill(TAIL_BYTES / 2);
     for (const wake of [...this.#waiting]) wake();
   }
@@ -198,6 +208,21 @@ export class CommandLog {
     const data = `[cloche: ${this.#droppedBytes} bytes dropped from the start of the log]\n`;
     return { seq: this.#droppedSeq, stream: 'system', data, at: Date.now() };
   }
+}
+
+/**
+ * Joins what each stream printed if they took turns more often than a reader needs to see: single bytes to both in turn
+ * would be one entry each.
+ */
+function inFewEntries(gathered: readonly Gathered[]): Gathered[] {
+  if (gathered.length <= MAX_CHANGES) return [...gathered];
+  const byStream = new Map<StandardStream, Gathered>();
+  for (const { stream, pieces, at } of gathered) {
+    const joined = byStream.get(stream) ?? { stream, pieces: [], at };
+    for (const piece of pieces) joined.pieces.push(piece);
+    byStream.set(stream, joined);
+  }
+  return [...byStream.values()];
 }
 
 /** Returns the beginning of `bytes`: at most `room` bytes, without an incomplete character at the end. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { parsePlainJson } from '@cloche/node-support';
 import { SecretAnswers, type SecretQuestion, type SecretQuestions } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { EgressError } from '../upstream/egress-error.ts';
@@ -12,6 +13,7 @@ const RETRY_MS = 100;
 const MAX_CONNECTIONS = 8;
 /** Bytes of the longest answer: each value at its longest, escaped. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_ANSWER_VALUES = 1_000;
 
 const answers = Compile(SecretAnswers);
 
@@ -70,7 +72,7 @@ export class SecretClient implements SecretSource {
 }
 
 function readAnswer(text: string, questions: readonly SecretQuestion[]): (string | undefined)[] {
-  const answer: unknown = JSON.parse(text);
+  const answer = parsePlainJson(text, MAX_ANSWER_VALUES);
   if (!answers.Check(answer) || answer.values.length !== questions.length) {
     throw new EgressError('secrets', 'the answer of the server has another form');
   }

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { parsePlainJson } from '@cloche/node-support';
 import { EgressErrorBody, EgressHealth, type GatedSandbox, type GatedSandboxList } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 
 const ANSWER_MS = 5000;
 /** Limit of an answer. Egress handles untrusted traffic, so its answers may not exhaust hostd's memory. */
 const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_VALUES = 1_000;
 
 /** A refusal by egress. Any other error means that egress could not be reached. */
 export class EgressRefusedError extends Error {
@@ -25,7 +27,7 @@ export class EgressClient {
   }
 
   async health(): Promise<EgressHealth> {
-    return Value.Parse(EgressHealth, JSON.parse(await this.#ask('GET', '/health')));
+    return Value.Parse(EgressHealth, parsePlainJson(await this.#ask('GET', '/health'), MAX_VALUES));
   }
 
   /** Returns the counters in Prometheus' text format, unparsed. */
@@ -105,7 +107,7 @@ async function boundedText(incoming: IncomingMessage): Promise<string> {
 
 function messageOf(answer: string): string {
   try {
-    return Value.Parse(EgressErrorBody, JSON.parse(answer)).error.message;
+    return Value.Parse(EgressErrorBody, parsePlainJson(answer, MAX_VALUES)).error.message;
   } catch {
     return 'no reason given';
   }

@@ -6,5 +6,8 @@
 /** Bytes of a page: the JSON-encoded texts of its entries. */
 export const COMMAND_PAGE_BYTES = 2 * 1024 * 1024;
 
+/** Most bytes of one entry of a command's log. */
+export const MAX_LOG_ENTRY_BYTES = 64 * 1024;
+
 /** Longest path; a longer one is refused before it is read. */
 export const MAX_PATH_BYTES = 4096;

@@ -17,33 +17,36 @@
  * Closing a connection does not affect the command.
  */
 import { type Static, Type } from 'typebox';
+import { Count, Environment, Ordinal, Path, Word } from '../bounded.ts';
+import { MAX_LOG_ENTRY_BYTES } from './bounds.ts';
+
+/** Limit of a page of logs and of one line of a stream; far more than an honest agent sends. */
+export const MAX_COMMAND_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 export const TerminalSize = Type.Object({
-  columns: Type.Integer({ minimum: 1 }),
-  rows: Type.Integer({ minimum: 1 }),
+  columns: Ordinal,
+  rows: Ordinal,
 });
 export type TerminalSize = Static<typeof TerminalSize>;
 
 export const StartCommand = Type.Object({
-  argv: Type.Array(Type.String(), { minItems: 1 }),
+  argv: Type.Array(Type.String({ maxLength: 131_072 }), { minItems: 1, maxItems: 100_000 }),
   /** Absolute path, anywhere in the sandbox. */
-  cwd: Type.String(),
+  cwd: Path,
   /** Variables that override those of the sandbox. */
-  env: Type.Record(Type.String(), Type.String()),
+  env: Environment,
   user: Type.Union([Type.Literal('user'), Type.Literal('root')]),
-  stdin: Type.Optional(Type.String()),
+  stdin: Type.Optional(Type.String({ maxLength: MAX_COMMAND_MESSAGE_BYTES })),
   /** Whether standard input stays open after `stdin`. */
   stdinOpen: Type.Boolean(),
   /** Runs the command in a terminal; in pipes when left out. */
   terminal: Type.Optional(TerminalSize),
   /** Time limit; none when left out. */
-  timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
+  timeoutMs: Type.Optional(Ordinal),
   /** JSON-encoded bytes of the start of each stream to keep for `result`. Nothing is kept when left out. */
-  capture: Type.Optional(
-    Type.Object({ stdoutBytes: Type.Integer({ minimum: 0 }), stderrBytes: Type.Integer({ minimum: 0 }) }),
-  ),
+  capture: Type.Optional(Type.Object({ stdoutBytes: Count, stderrBytes: Count })),
   /** Limit of the command's log. */
-  logBytes: Type.Integer({ minimum: 0 }),
+  logBytes: Count,
 });
 export type StartCommand = Static<typeof StartCommand>;
 
@@ -57,39 +60,42 @@ export const AgentCommandStatus = Type.Union([
 
 /** State of a command. */
 export const AgentCommand = Type.Object({
-  id: Type.String(),
+  id: Word,
   status: AgentCommandStatus,
   exitCode: Type.Optional(Type.Integer({ minimum: 0, maximum: 255 })),
   signal: Type.Optional(Type.String({ maxLength: 16 })),
   failureReason: Type.Optional(Type.String({ maxLength: 1024 })),
-  durationMs: Type.Optional(Type.Integer({ minimum: 0 })),
+  durationMs: Type.Optional(Count),
 });
 export type AgentCommand = Static<typeof AgentCommand>;
 
 /** Bytes cut from each stream; a stream is absent when nothing was cut. */
 const CutBytes = Type.Object({
-  stdout: Type.Optional(Type.Integer({ minimum: 1 })),
-  stderr: Type.Optional(Type.Integer({ minimum: 1 })),
+  stdout: Type.Optional(Ordinal),
+  stderr: Type.Optional(Ordinal),
 });
 
 /** An event of a command's result. `done` is the last one. */
 export const CommandResultEvent = Type.Union([
-  Type.Object({ type: Type.Union([Type.Literal('stdout'), Type.Literal('stderr')]), data: Type.String() }),
+  Type.Object({
+    type: Type.Union([Type.Literal('stdout'), Type.Literal('stderr')]),
+    data: Type.String({ maxLength: MAX_COMMAND_MESSAGE_BYTES }),
+  }),
   Type.Object({ type: Type.Literal('done'), command: AgentCommand, truncated: Type.Optional(CutBytes) }),
 ]);
 export type CommandResultEvent = Static<typeof CommandResultEvent>;
 
 export const AgentLogEntry = Type.Object({
-  seq: Type.Integer({ minimum: 1 }),
+  seq: Ordinal,
   stream: Type.Union([Type.Literal('stdout'), Type.Literal('stderr'), Type.Literal('system')]),
-  data: Type.String(),
-  at: Type.Integer({ minimum: 0 }),
+  data: Type.String({ minLength: 1, maxLength: MAX_LOG_ENTRY_BYTES }),
+  at: Count,
 });
 export type AgentLogEntry = Static<typeof AgentLogEntry>;
 
 export const ReadCommandLog = Type.Object({
-  afterSeq: Type.Integer({ minimum: 0 }),
-  limit: Type.Integer({ minimum: 1 }),
+  afterSeq: Count,
+  limit: Ordinal,
 });
 export type ReadCommandLog = Static<typeof ReadCommandLog>;
 
@@ -99,7 +105,7 @@ export const AgentLogPage = Type.Object({
 });
 export type AgentLogPage = Static<typeof AgentLogPage>;
 
-export const FollowCommandLog = Type.Object({ afterSeq: Type.Integer({ minimum: 0 }) });
+export const FollowCommandLog = Type.Object({ afterSeq: Count });
 
 /** An event of a command's log. `exit` is the last one and is always sent, unless the connection breaks. */
 export const AgentCommandEvent = Type.Union([
@@ -108,10 +114,10 @@ export const AgentCommandEvent = Type.Union([
 ]);
 export type AgentCommandEvent = Static<typeof AgentCommandEvent>;
 
-export const WriteStdin = Type.Object({ dataBase64: Type.String(), close: Type.Boolean() });
+export const WriteStdin = Type.Object({
+  dataBase64: Type.String({ maxLength: 2 * MAX_COMMAND_MESSAGE_BYTES }),
+  close: Type.Boolean(),
+});
 export type WriteStdin = Static<typeof WriteStdin>;
 
-export const SignalCommand = Type.Object({ signal: Type.String() });
-
-/** Limit of a page of logs and of one line of a stream; far more than an honest agent sends. */
-export const MAX_COMMAND_MESSAGE_BYTES = 4 * 1024 * 1024;
+export const SignalCommand = Type.Object({ signal: Word });

@@ -20,26 +20,30 @@
  * the connection of an upload undoes the upload.
  */
 import { type Static, Type } from 'typebox';
+import { Count, Path } from '../bounded.ts';
 
 /** User whose rights a file operation has. */
 export type FileUser = 'user' | 'root';
 
+/** A name of at most 255 bytes, each as a percent escape. */
+const FileName = Type.String({ maxLength: 3 * 255 });
+
 export const AgentFile = Type.Object(
   {
     /** Absolute path, or a file URI when its bytes are not valid UTF-8. */
-    path: Type.String(),
-    name: Type.String(),
+    path: Path,
+    name: FileName,
     type: Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type))),
-    sizeBytes: Type.Integer({ minimum: 0 }),
+    sizeBytes: Count,
     /** The permission bits. */
     mode: Type.Integer({ minimum: 0, maximum: 0o7777 }),
-    uid: Type.Integer({ minimum: 0 }),
-    gid: Type.Integer({ minimum: 0 }),
+    uid: Count,
+    gid: Count,
     modifiedMs: Type.Integer({ minimum: -8.64e15, maximum: 8.64e15 }),
     /** Entity tag of a file; changes with its content. */
     etag: Type.Optional(Type.String({ pattern: '^"[0-9a-f-]{1,100}"$' })),
     /** Target of a symbolic link. */
-    target: Type.Optional(Type.String()),
+    target: Type.Optional(Path),
   },
   { additionalProperties: false },
 );
@@ -49,8 +53,8 @@ export const AgentUnpacked = Type.Object(
   {
     /** The directory that the archive was unpacked into. */
     file: AgentFile,
-    entries: Type.Integer({ minimum: 0 }),
-    sizeBytes: Type.Integer({ minimum: 0 }),
+    entries: Count,
+    sizeBytes: Count,
   },
   { additionalProperties: false },
 );
@@ -73,7 +77,7 @@ export const AgentFileEvent = Type.Union([
   Type.Object(
     {
       type: Type.Union([Type.Literal('created'), Type.Literal('modified'), Type.Literal('deleted')]),
-      path: Type.String(),
+      path: Path,
     },
     { additionalProperties: false },
   ),

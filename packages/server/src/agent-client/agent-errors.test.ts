@@ -166,12 +166,7 @@ describe('a failure of the connection', () => {
 });
 
 describe("the service's error", () => {
-  const INTERNAL: Row = [
-    'internal',
-    500,
-    undefined,
-    'The operation failed inside the sandbox; the log of the service has the cause under the request id.',
-  ];
+  const OTHERS: Row = ['unavailable', 503, 1, 'The operation failed inside the sandbox; try again.'];
   const expected: Partial<Record<Kind, Row>> = {
     gone: ['unavailable', 503, 1, 'The connection to the sandbox "sbx_1" broke; try again.'],
     invalid_cwd: invalid(
@@ -206,9 +201,18 @@ describe("the service's error", () => {
   };
   for (const kind of ALL_KINDS) {
     it(`for ${kind} has its code, status, Retry-After and message`, () => {
-      assert.deepEqual(rowOf(sandboxError(new AgentError(kind, 'of the agent'), SANDBOX)), expected[kind] ?? INTERNAL);
+      assert.deepEqual(rowOf(sandboxError(new AgentError(kind, 'of the agent'), SANDBOX)), expected[kind] ?? OTHERS);
     });
   }
+
+  it('is never `internal`, whatever an agent answers', () => {
+    for (const code of [...AGENT_ERROR_CODES, 'made up']) {
+      for (const group of GROUPS) {
+        const { code: answered } = sandboxError(refusal({ code, message: '' }, group), SANDBOX);
+        assert.notEqual(answered, 'internal', `${code} of ${group}`);
+      }
+    }
+  });
 
   const noTerminal: Row = [
     'not_found',

@@ -52,7 +52,10 @@ const HEAD_REFUSALS: ReadonlyMap<number, readonly [AgentFileErrorCode, string]> 
   [416, ['range_not_satisfiable', 'The range begins after the end of the file.']],
 ]);
 
-/** The service's error for each failure of a sandbox's agent. The other kinds are `internal`. */
+/**
+ * The service's error for each failure of a sandbox's agent. The others are `unavailable`: whatever a process in a sandbox
+ * answers, it is no failure of the service.
+ */
 const SANDBOX_ERRORS: Partial<Record<Kind, (error: AgentError, sandbox: Subject) => AppError>> = {
   gone: (error, { id }) => unavailable(`The connection to the sandbox "${id}" broke; try again.`, error),
   invalid_cwd: () =>
@@ -171,7 +174,7 @@ export function isConnectionError(error: unknown): boolean {
 
 /** Returns the service's error for a failure of the sandbox's agent. */
 export function sandboxError(error: AgentError, sandbox: Subject): AppError {
-  return SANDBOX_ERRORS[error.kind]?.(error, sandbox) ?? internal(error);
+  return SANDBOX_ERRORS[error.kind]?.(error, sandbox) ?? failedInside(error);
 }
 
 /**
@@ -251,10 +254,6 @@ function noProcessLeft(limit: number, cause: Error): AppError {
   return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
 }
 
-function internal(cause: AgentError): AppError {
-  return new AppError(
-    'internal',
-    'The operation failed inside the sandbox; the log of the service has the cause under the request id.',
-    { cause },
-  );
+function failedInside(cause: AgentError): AppError {
+  return unavailable('The operation failed inside the sandbox; try again.', cause);
 }

@@ -1,6 +1,10 @@
 /** Reads whole bodies of a peer, limited in size and validated. The signal of the request limits the time. */
+import { parsePlainJson } from '@cloche/node-support';
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
+
+/** Most values in a body: those of a list of as many instances as one host has, or of a page of a log. */
+const MAX_VALUES = 1_000_000;
 
 /** The peer's response does not match the protocol. */
 export class MalformedResponseError extends Error {
@@ -29,16 +33,16 @@ export async function readJson<S extends TSchema>(
   return parseJson(await readText(body, maxBytes), schema);
 }
 
-/** @throws MalformedResponseError for a text that is not JSON or does not match `schema`. */
+/** @throws MalformedResponseError for a text that is not JSON, has too many values or levels, or does not match `schema`. */
 export function parseJson<S extends TSchema>(
   text: string,
   schema: Validator<Record<never, never>, S>,
 ): ReturnType<typeof schema.Parse> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parsePlainJson(text, MAX_VALUES);
   } catch (error) {
-    throw new MalformedResponseError('an answer that is not JSON', { cause: error });
+    throw new MalformedResponseError('an answer that is not JSON of its size', { cause: error });
   }
   if (!schema.Check(value)) throw new MalformedResponseError('an answer that does not match its schema');
   return value;

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand, TerminalSize } from '@cloche/protocol';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { CutBytes } from './cut-bytes.ts';
 
 export interface NewTerminal {
   readonly columns: number;
@@ -15,7 +16,7 @@ export interface AgentCommandResult {
   readonly command: AgentCommand;
   readonly stdout: string;
   readonly stderr: string;
-  readonly truncated: { readonly stdout?: number; readonly stderr?: number } | undefined;
+  readonly truncated: CutBytes | undefined;
 }
 
 /**

@@ -18,6 +18,8 @@ export interface PromotionContext {
   readonly index: number;
   /** Bytes of inline outputs that the result still has room for. */
   readonly inlineBytesLeft: number;
+  /** Aborts when the run must end. */
+  readonly signal: AbortSignal;
 }
 
 const BINARY: ReadonlySet<OutputFormat> = new Set(['png', 'jpeg', 'gif', 'pdf']);
@@ -51,7 +53,7 @@ export class PromoteOutputs {
   /** Returns undefined for an output that stays inline. */
   async promote(
     { format, mimeType, value }: AgentOutput,
-    { sandbox, runId, index, inlineBytesLeft }: PromotionContext,
+    { sandbox, runId, index, inlineBytesLeft, signal }: PromotionContext,
   ): Promise<PromotedOutput | undefined> {
     const isBinary = BINARY.has(format);
     const mostBytes = Math.min(LIMITS.inlineOutputBytes, inlineBytesLeft);
@@ -67,7 +69,7 @@ export class PromoteOutputs {
       idempotencyRecordId: undefined,
     };
     const bytes = Buffer.from(value, isBinary ? 'base64' : 'utf8');
-    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, Readable.from([bytes]));
+    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, Readable.from([bytes]), { signal });
     return { artifactId: id, sizeBytes, sha256 };
   }
 }

@@ -141,9 +141,9 @@ export class RunCode {
     return completed;
   }
 
-  #promotion({ sandbox }: ResolvedRun, runId: string) {
+  #promotion({ sandbox }: ResolvedRun, runId: string, { signal }: Deadline) {
     return (output: AgentOutput, index: number, inlineBytesLeft: number) =>
-      this.#deps.promoteOutputs.promote(output, { sandbox, runId, index, inlineBytesLeft });
+      this.#deps.promoteOutputs.promote(output, { sandbox, runId, index, inlineBytesLeft, signal });
   }
 
   #connect({ sandbox }: ResolvedRun, limit: Deadline): AgentClient | Promise<AgentClient> {
@@ -173,7 +173,7 @@ export class RunCode {
       isNoted = true;
       const live =
         run.isPromoting && event.type === 'output'
-          ? await result.takePromoting(event, this.#promotion(run, runId))
+          ? await result.takePromoting(event, this.#promotion(run, runId, limit))
           : result.take(event);
       const emitted = live && emit(live);
       if (emitted) await emitted;

@@ -46,6 +46,40 @@ describe('the result of a run', () => {
     run.take({ type: 'stderr', runId: 'run_1', data: half });
   });
 
+  it('has a bounded number of outputs that are stored as artifacts, and says what is left out after them', async () => {
+    const run = result();
+    let stored = 0;
+    const promote = async () => {
+      stored += 1;
+      return { artifactId: `art_${stored}`, sizeBytes: 1, sha256: 'x' };
+    };
+    const take = (value: string) => {
+      const data: AgentOutput = {
+        kind: 'inline',
+        format: 'png',
+        mimeType: 'image/png',
+        value,
+        role: 'display',
+        bundle: 0,
+      };
+      return run.takePromoting({ type: 'output', runId: 'run_1', data }, promote);
+    };
+    for (let index = 0; index < LIMITS.promotedOutputs; index += 1) await take('eA==');
+    await take('eQ==');
+    await take('x'.repeat(LIMITS.inlineOutputBytes + 1));
+    const [small, large] = run.complete().outputs.slice(-2);
+    assert.equal(stored, LIMITS.promotedOutputs);
+    assert.deepEqual(small?.kind === 'inline' && [small.format, small.value], ['png', 'eQ==']);
+    assert.match(large?.value ?? '', new RegExp(`at most ${LIMITS.promotedOutputs}`));
+  });
+
+  it('passes on no field of what was cut that the protocol does not have', () => {
+    const run = result();
+    const truncated = JSON.parse(`{"stdout":1,"more":${'['.repeat(200)}${']'.repeat(200)}}`);
+    run.take({ type: 'done', runId: 'run_1', data: { executionCount: 1, durationMs: 1, truncated } });
+    assert.deepEqual(run.complete().truncated, { stdout: 1 });
+  });
+
   it('bounds outputs one by one, together and in number', () => {
     const output = (value: string): AgentOutput => ({
       kind: 'inline',

@@ -8,6 +8,7 @@ import {
 } from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
+import { cutBytes } from '../driver/cut-bytes.ts';
 import { AgentError } from '../driver/runtime-driver.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
@@ -15,6 +16,8 @@ import type { PromotedOutput } from './promote-outputs.ts';
 const STREAM_BYTES = LIMITS.outputStreamBytes + 4096;
 /** Size counted per output besides its value, so that a flood of empty outputs is bounded too. */
 const OUTPUT_OVERHEAD_BYTES = 256;
+/** Replaces a large output of a run that has no artifact left for it. */
+const TOO_MANY = `[cloche: an output left out; a run stores at most ${LIMITS.promotedOutputs} as artifacts]`;
 const ERROR_NAME_LENGTH = 256;
 const ERROR_TEXT_LENGTH = 64 * 1024;
 const TRACEBACK_LINES = 1000;
@@ -30,6 +33,7 @@ export class RunResult {
   readonly #outputs: CodeOutput[] = [];
   #outputBytes = 0;
   #inlineBytes = 0;
+  #promoted = 0;
   #error: CodeExecutionError | undefined;
   #done: RunDone | undefined;
   #isStateLost = false;
@@ -82,10 +86,17 @@ export class RunResult {
     this.#requireOwn(event);
     const { format, mimeType, value, role, bundle } = event.data;
     this.#admit(event.data, LIMITS.promotedOutputBytes, LIMITS.promotedOutputsBytes);
-    const promoted = await promote(event.data, this.#outputs.length, LIMITS.inlineOutputsBytes - this.#inlineBytes);
-    if (!promoted) this.#inlineBytes += jsonBytes(value);
-    const content = promoted ? { kind: 'artifact' as const, ...promoted } : { kind: 'inline' as const, value };
-    const output: CodeOutput = { ...content, format, mimeType, role, bundle };
+    const inlineBytesLeft = LIMITS.inlineOutputsBytes - this.#inlineBytes;
+    const mayPromote = this.#promoted < LIMITS.promotedOutputs;
+    const promoted = mayPromote ? await promote(event.data, this.#outputs.length, inlineBytesLeft) : undefined;
+    let output: CodeOutput;
+    if (promoted) {
+      this.#promoted += 1;
+      output = { kind: 'artifact', ...promoted, format, mimeType, role, bundle };
+    } else if (jsonBytes(value) <= Math.min(LIMITS.inlineOutputBytes, inlineBytesLeft)) {
+      this.#inlineBytes += jsonBytes(value);
+      output = { kind: 'inline', value, format, mimeType, role, bundle };
+    } else output = { kind: 'inline', value: TOO_MANY, format: 'text', mimeType: 'text/plain', role, bundle };
     this.#outputs.push(output);
     return { type: 'output', data: output };
   }
@@ -104,7 +115,7 @@ export class RunResult {
 
   complete(): CodeRun {
     const done = this.#done;
-    const truncated = done?.truncated;
+    const truncated = cutBytes(done?.truncated);
     return {
       sandboxId: this.#context.sandboxId,
       contextId: this.#context.id,
@@ -114,7 +125,7 @@ export class RunResult {
       stderr: this.#stderr.text,
       outputs: this.#outputs,
       ...(this.#error ? { error: this.#error } : { durationMs: done?.durationMs ?? 0 }),
-      ...(truncated ? { truncated: { ...truncated } } : {}),
+      ...(truncated ? { truncated } : {}),
       ...(this.#isStateLost || done?.stateLost ? { stateLost: true } : {}),
     };
   }

@@ -7,8 +7,16 @@ const MARKER = -1;
 
 interface FullLog {
   readonly id: string;
+  readonly last_seq: number;
   readonly output_bytes: number;
   readonly dropped_bytes: number;
+}
+
+interface DropOptions {
+  readonly keptBytes: number;
+  /** Counted for each entry besides its bytes. */
+  readonly overheadBytes: number;
+  readonly at: number;
 }
 
 /**
@@ -19,11 +27,15 @@ interface FullLog {
 export async function dropOldest(
   { db }: Transaction,
   log: FullLog,
-  { keptBytes, at }: { readonly keptBytes: number; readonly at: number },
+  { keptBytes, overheadBytes, at }: DropOptions,
 ): Promise<void> {
-  let kept = log.output_bytes - log.dropped_bytes;
-  let cut = 0;
   const output = db.selectFrom('sequence_log_entries').select(['seq', 'bytes']).where('log_id', '=', log.id);
+  const first = await output.where('bytes', '>', 0).orderBy('seq').limit(1).executeTakeFirst();
+  if (!first) return;
+  // Counts the entries that are never dropped among them as output, which are few.
+  let kept = log.output_bytes - log.dropped_bytes + (log.last_seq - first.seq + 1) * overheadBytes;
+  let dropped = log.dropped_bytes;
+  let cut = 0;
   while (kept > keptBytes) {
     const oldest = await output
       .where('bytes', '>', 0)
@@ -34,12 +46,12 @@ export async function dropOldest(
     if (oldest.length === 0) break;
     for (const { seq, bytes } of oldest) {
       if (kept <= keptBytes) break;
-      kept -= bytes;
+      kept -= bytes + overheadBytes;
+      dropped += bytes;
       cut = seq;
     }
   }
   if (cut === 0) return;
-  const dropped = log.output_bytes - kept;
   const entries = db.deleteFrom('sequence_log_entries').where('log_id', '=', log.id);
   await entries.where('seq', '<', cut).where('bytes', '<>', 0).execute();
   const data = JSON.stringify(`[cloche: ${dropped} bytes dropped from the start of the output]\n`);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openSandboxes } from '../../testing/sandboxes.ts';
 import { Changes } from '../base/changes.ts';
-import { type LogEntry, SequenceLog } from './sequence-log.ts';
+import { ENTRY_OVERHEAD_BYTES, type LogEntry, SequenceLog } from './sequence-log.ts';
 
 const output = (data: string, type = 'stdout') => ({ type, data, outputBytes: Buffer.byteLength(data) });
 
@@ -103,11 +103,22 @@ describe('a log', () => {
     }
     assert.deepEqual([seen, pages > 1], [200, true]);
   });
+
+  it('limits a page by what its entries are as JSON, however large they are', async () => {
+    await using opened = await openLog(Number.MAX_SAFE_INTEGER);
+    const { log } = opened;
+    const large = '\u0001'.repeat(1024 * 1024);
+    for (let index = 0; index < 4; index += 1) await log.append('a', [output(large)]);
+    for (let after = 0; after < 4; after += 1) {
+      const { data, hasMore } = await log.read('a', after, 1_000);
+      assert.deepEqual([data.map(({ seq }) => seq), hasMore], [[after + 1], after < 3]);
+    }
+  });
 });
 
 describe('a log beyond its limit', () => {
   it('drops its oldest output alone, and says once how much', async () => {
-    await using opened = await openLog(10);
+    await using opened = await openLog(10 + 2 * ENTRY_OVERHEAD_BYTES);
     const { log } = opened;
     await log.append('a', [{ type: 'state', data: 'first' }]);
     for (const text of ['aaaa', 'bbbb', 'cccc']) await log.append('a', [output(text)]);
@@ -128,8 +139,23 @@ describe('a log beyond its limit', () => {
       [6, 'stdout', 'eeee'],
     ]);
     // More than the limit at once leaves the marker alone.
-    await log.append('a', [output('f'.repeat(11))]);
-    assert.deepEqual(await shown(1), [[7, 'system', marker(33)]]);
+    await log.append('a', [output('f'.repeat(11 + ENTRY_OVERHEAD_BYTES))]);
+    assert.deepEqual(await shown(1), [[7, 'system', marker(33 + ENTRY_OVERHEAD_BYTES)]]);
+  });
+
+  it('has a bounded number of entries, however small or empty they are, whatever they are called', async () => {
+    const most = 50;
+    await using opened = await openLog(most * (ENTRY_OVERHEAD_BYTES + 1));
+    for (const [id, entry] of [
+      ['small', output('x')],
+      ['empty', output('')],
+      ['system', output('', 'system')],
+    ] as const) {
+      for (let round = 0; round < 5; round += 1) await opened.log.append(id, Array(most).fill(entry));
+      const { data } = await opened.log.read(id, 0, 1_000);
+      assert.ok(data.length <= most + 1, `${data.length} entries of ${id}`);
+      assert.equal(data.at(-1)?.seq, 5 * most);
+    }
   });
 });
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { orAbort } from '@cloche/node-support';
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
@@ -10,7 +10,9 @@ import { dropOldest } from './drop-oldest.ts';
 
 /** Entries read by one query. */
 const READ_AT_ONCE = 64;
-/** Output in one page, in bytes. A page exceeds it by less than the entries of one query. */
+/** Counted for each entry of output besides its bytes, so that a flood of small entries is bounded too. */
+export const ENTRY_OVERHEAD_BYTES = 100;
+/** JSON of the entries of one page, in bytes. A page exceeds it by less than one entry. */
 const PAGE_BYTES = 4 * 1024 * 1024;
 /** Entries deleted by one statement, which takes a few milliseconds. */
 const FORGOTTEN_AT_ONCE = 500;
@@ -19,7 +21,7 @@ export interface NewLogEntry {
   readonly type: string;
   /** Any JSON value. */
   readonly data: unknown;
-  /** Bytes of output; undefined for an entry that is never dropped. */
+  /** Bytes of output; undefined for an entry of the server itself, which is never dropped. */
   readonly outputBytes?: number;
 }
 
@@ -51,7 +53,7 @@ export interface SequenceLogDeps {
 }
 
 export interface SequenceLogOptions {
-  /** Output kept in one log; the oldest is dropped first. */
+  /** Output kept in one log, `ENTRY_OVERHEAD_BYTES` for each entry included; the oldest is dropped first. */
   readonly keptBytes: number;
   /** Changes by the id of the log; those of this server alone by default. */
   readonly appended?: Changes<string>;
@@ -85,22 +87,24 @@ export class SequenceLog {
   ): Promise<boolean> {
     const { transactions, clock } = this.#deps;
     const at = clock.now();
-    const output = entries.reduce((bytes, entry) => bytes + (entry.outputBytes ?? 0), 0);
+    const output = entries.reduce((bytes, entry) => bytes + storedBytes(entry), 0);
     return transactions.run(async (tx) => {
       const log = await this.#number(tx, id, { count: entries.length, output, source });
       if (!log) return false;
       const first = log.last_seq - entries.length + 1;
-      const rows = entries.map(({ type, data, outputBytes = 0 }, index) => ({
+      const rows = entries.map((entry, index) => ({
         log_id: id,
         seq: first + index,
-        type,
+        type: entry.type,
         at,
-        data: JSON.stringify(data),
-        bytes: outputBytes,
+        data: JSON.stringify(entry.data),
+        bytes: storedBytes(entry),
       }));
       if (rows.length > 0) await tx.db.insertInto('sequence_log_entries').values(rows).execute();
-      if (log.output_bytes - log.dropped_bytes > this.#options.keptBytes) {
-        await dropOldest(tx, log, { keptBytes: this.#options.keptBytes, at });
+      const { keptBytes } = this.#options;
+      // At least what is kept: dropped entries are counted here too.
+      if (log.output_bytes - log.dropped_bytes + log.last_seq * ENTRY_OVERHEAD_BYTES > keptBytes) {
+        await dropOldest(tx, log, { keptBytes, at, overheadBytes: ENTRY_OVERHEAD_BYTES });
       }
       tx.afterCommit(() => this.#appended.notify(id));
       return true;
@@ -204,18 +208,41 @@ export class SequenceLog {
   async #read(id: string, afterSeq: number, limit: number, lastSeq: number): Promise<LogPage> {
     const data: LogEntry[] = [];
     let nextSeq = afterSeq;
-    let bytes = 0;
-    while (data.length < limit && bytes < PAGE_BYTES && nextSeq < lastSeq) {
-      const count = Math.min(READ_AT_ONCE, limit - data.length);
-      const query = this.#deps.db.selectFrom('sequence_log_entries').selectAll().where('log_id', '=', id);
-      const rows = await query.where('seq', '>', nextSeq).orderBy('seq').limit(count).execute();
-      for (const row of rows) bytes += row.data.length;
-      data.push(...rows.map(toEntry));
+    let left = PAGE_BYTES;
+    while (data.length < limit && left > 0 && nextSeq < lastSeq) {
+      const rows = await this.#rows(id, nextSeq, Math.min(READ_AT_ONCE, limit - data.length), left);
+      for (const row of rows) {
+        left -= Buffer.byteLength(row.data);
+        data.push(toEntry(row));
+      }
+      const before = nextSeq;
       nextSeq = data.at(-1)?.seq ?? nextSeq;
-      if (rows.length < count) break;
+      if (nextSeq === before) break;
     }
     return { data, nextSeq, hasMore: data.length > 0 && nextSeq < lastSeq };
   }
+
+  /** Returns at most `count` entries, up to the one with which they have `maxBytes`. The database reads no others. */
+  async #rows(id: string, afterSeq: number, count: number, maxBytes: number) {
+    const { db } = this.#deps;
+    const following = db.selectFrom('sequence_log_entries').where('log_id', '=', id).where('seq', '>', afterSeq);
+    const sizes = following
+      .select(['seq', sql<number>`octet_length(data)`.as('size')])
+      .orderBy('seq')
+      .limit(count);
+    const sums = db.selectFrom(sizes.as('sizes')).select('seq');
+    const before = sums.select(sql<number>`sum(size) over (order by seq) - size`.as('before'));
+    const last = db
+      .selectFrom(before.as('sums'))
+      .where('before', '<', maxBytes)
+      .select(({ fn }) => fn.max('seq').as('seq'));
+    return following.where('seq', '<=', last).selectAll().orderBy('seq').execute();
+  }
+}
+
+/** An empty entry of output is stored as one byte: 0 marks those that are never dropped. */
+function storedBytes({ outputBytes }: NewLogEntry): number {
+  return outputBytes === undefined ? 0 : Math.max(1, outputBytes);
 }
 
 function toEntry({ seq, type, at, data }: Selectable<SequenceLogEntryTable>): LogEntry {

@@ -224,6 +224,27 @@ describe('the client of an agent', () => {
     await unreachable.close();
   });
 
+  const entry = (fields: object) => ({ seq: 1, stream: 'system', data: 'x', at: 0, ...fields });
+  const entries = {
+    'of more than 64 KiB': [entry({ data: 'x'.repeat(64 * 1024 + 1) })],
+    'that is empty': [entry({ data: '' })],
+    'whose number does not follow': [entry({ seq: 3 }), entry({ seq: 3 })],
+    'of an impossible number': [entry({ seq: 2 ** 53 })],
+    'of too many levels': [entry({ more: JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`) })],
+  };
+  for (const [name, logged] of Object.entries(entries)) {
+    it(`takes no entry of a log ${name}, in a page or followed`, async () => {
+      const follows = `${logged.map((each) => JSON.stringify({ type: 'log', entry: each })).join('\n')}\n`;
+      const answer: Answer = ({ url }, response) =>
+        response.end(url?.endsWith('/follow') ? follows : JSON.stringify({ entries: logged, hasMore: false }));
+      await using agent = await openAgent(() => {}, answer);
+      const { commands } = agent.client;
+      const { signal } = new AbortController();
+      await assert.rejects(commands.readLog('cmd_1', 0, 10, signal), { kind: 'misbehaved' });
+      await assert.rejects(drain(commands.follow('cmd_1', 0, signal)), { kind: 'misbehaved' });
+    });
+  }
+
   it('leaves NUL out of texts that may become columns of a row', async () => {
     const answers = {
       '/commands/cmd_1': {

@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
-import { pause } from '@cloche/node-support';
+import { parsePlainJson, pause } from '@cloche/node-support';
 import {
   AgentCommand,
   AgentCommandEvent,
+  type AgentLogEntry,
   AgentLogPage,
   CommandResultEvent,
   jsonBytes,
@@ -15,6 +16,7 @@ import {
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../base/result-memory.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
+import { cutBytes } from '../../driver/cut-bytes.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { toAgentError } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';
@@ -68,7 +70,7 @@ export class AgentHttpCommands implements AgentCommands {
       const event = parse(line);
       if (!resultEvent.Check(event)) throw new AgentError('misbehaved', 'a result that does not fit the protocol');
       if (event.type === 'done') {
-        const { truncated } = event;
+        const truncated = cutBytes(event.truncated);
         return { command: withoutNul(event.command), stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
       }
       texts[event.type].add(event.data);
@@ -78,15 +80,20 @@ export class AgentHttpCommands implements AgentCommands {
     throw new AgentError('misbehaved', 'a result without its end');
   }
 
-  readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
+  async readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
     const asked = { method: 'POST', path: pathOf(id, 'logs'), message: { afterSeq, limit } } as const;
-    return this.#transport.ask('commands', asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
+    const page = await this.#transport.ask('commands', asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
+    if (page.entries.length > limit) throw new AgentError('misbehaved', 'a page with more entries than its limit');
+    page.entries.reduce(follow, afterSeq);
+    return page;
   }
 
   async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<AgentCommandEvent, void> {
+    let last = afterSeq;
     for await (const line of this.#lines(pathOf(id, 'follow'), { afterSeq }, signal)) {
       const event = parse(line);
       if (!commandEvent.Check(event)) throw new AgentError('misbehaved', 'an event that does not fit the protocol');
+      if (event.type === 'log') last = follow(last, event.entry);
       yield event.type === 'exit' ? { ...event, command: withoutNul(event.command) } : event;
       if (event.type === 'exit') return;
       const restMs = this.#budget.spend(line.length);
@@ -131,6 +138,9 @@ export class AgentHttpCommands implements AgentCommands {
   }
 }
 
+/** Most JSON values in a line. */
+const MAX_EVENT_VALUES = 1_000;
+
 /** Collects one stream of a result, up to the requested length. */
 class ResultText {
   readonly #pieces: string[] = [];
@@ -147,14 +157,20 @@ class ResultText {
   }
 }
 
+/** Returns the number of an entry, which may leave out entries that the agent has dropped. */
+function follow(last: number, { seq }: AgentLogEntry): number {
+  if (seq > last) return seq;
+  throw new AgentError('misbehaved', `entry ${seq} of a log after entry ${last}`);
+}
+
 function pathOf(id: string, action?: string): string {
   return `/commands/${encodeURIComponent(id)}${action === undefined ? '' : `/${action}`}`;
 }
 
 function parse(line: string): unknown {
   try {
-    return JSON.parse(line);
+    return parsePlainJson(line, MAX_EVENT_VALUES);
   } catch (error) {
-    throw new AgentError('misbehaved', 'a line that is not JSON', { cause: error });
+    throw new AgentError('misbehaved', 'a line that is no JSON of its size', { cause: error });
   }
 }

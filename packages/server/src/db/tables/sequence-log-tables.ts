@@ -22,6 +22,6 @@ export interface SequenceLogEntryTable {
   type: string;
   at: number;
   data: string;
-  /** Bytes of output; 0 for an entry that is never dropped. */
+  /** Bytes of output, at least 1; 0 for an entry that is never dropped. */
   bytes: number;
 }

@@ -1,5 +1,6 @@
 import type { TemplateBuildId } from '@cloche/contract';
 import { pause } from '@cloche/node-support';
+import { ENTRY_OVERHEAD_BYTES } from '../../sequence-log/sequence-log.ts';
 import type { BuildLog, NewLogEntry } from './build-log.ts';
 
 /** Longest time that output waits before it is written, and the size from which it is written at once. */
@@ -26,7 +27,7 @@ export class BuildOutput implements AsyncDisposable {
 
   async add(entry: NewLogEntry): Promise<void> {
     this.#entries.push(entry);
-    this.#bytes += Buffer.byteLength(entry.data);
+    this.#bytes += Buffer.byteLength(entry.data) + ENTRY_OVERHEAD_BYTES;
     if (this.#bytes >= FLUSH_BYTES) return this.flush();
     this.#flushing ??= this.#flushSoon();
   }

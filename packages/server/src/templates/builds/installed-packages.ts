@@ -1,6 +1,7 @@
 /** Which packages a version has, as programs in its sandbox print them: hostile input, checked and bounded. */
 
-const LONGEST = 200;
+import { TimeSlice } from '@cloche/node-support';
+
 const MOST_OF_MANAGER = 5_000;
 const LINE = /^(apt|pip|npm)\t([^\t]{1,200})\t([^\t]{1,200})$/;
 
@@ -35,14 +36,21 @@ export const LISTING_MS = 60_000;
 
 export type InstalledPackages = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-export function parseInstalledPackages(text: string): InstalledPackages {
-  const found: Record<string, Record<string, string>> = {};
-  for (const line of text.split('\n')) {
+/** Takes time in proportion to the text, in slices. */
+export async function parseInstalledPackages(text: string): Promise<InstalledPackages> {
+  const found = new Map<string, Map<string, string>>();
+  const timeSlice = new TimeSlice();
+  for (let start = 0; start < text.length; ) {
+    const end = text.indexOf('\n', start);
+    const line = text.slice(start, end === -1 ? text.length : end);
+    start += line.length + 1;
     const [, manager = '', name = '', version = ''] = LINE.exec(line) ?? [];
-    if (name === '' || name.length > LONGEST || name === '__proto__') continue;
-    found[manager] ??= {};
-    const packages = found[manager];
-    if (Object.keys(packages).length < MOST_OF_MANAGER) packages[name] = version;
+    if (name !== '' && name !== '__proto__') {
+      const packages = found.get(manager) ?? new Map<string, string>();
+      found.set(manager, packages);
+      if (packages.size < MOST_OF_MANAGER || packages.has(name)) packages.set(name, version);
+    }
+    if (timeSlice.isOver) await timeSlice.yieldIfOver();
   }
-  return found;
+  return Object.fromEntries([...found].map(([manager, packages]) => [manager, Object.fromEntries(packages)]));
 }

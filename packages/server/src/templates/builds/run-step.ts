@@ -1,12 +1,13 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
-import type { AgentCommand } from '@cloche/protocol';
+import { type AgentCommand, jsonBytes } from '@cloche/protocol';
 import type { ArtifactContents } from '../../artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
 import type { IdSource } from '../../base/id-source.ts';
-import { type AgentClient, FileError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
+import { type AgentClient, AgentError, FileError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
+import { ENTRY_OVERHEAD_BYTES } from '../../sequence-log/sequence-log.ts';
 import { describeStep } from '../recipe/describe-step.ts';
 import type { PlannedFile, PlannedStep } from '../recipe/plan.ts';
 import { BuildFailedError, failureOf } from './build-failure.ts';
@@ -24,6 +25,8 @@ import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './war
 
 /** Used share of the disk, or of its inodes, from which a full disk is assumed to be the cause of a failed step. */
 const FULL = 0.98;
+/** Most bytes of the line that says how much of an output was cut. */
+const NOTICE_BYTES = 1024;
 
 export interface RunStepDeps {
   readonly sandboxUse: SandboxUse;
@@ -87,15 +90,22 @@ export class RunStep {
   /** Runs a program that reports something about the sandbox. */
   #ask(
     argv: string[],
-    { stdoutBytes, timeoutMs }: { readonly stdoutBytes: number; readonly timeoutMs: number },
+    { stdoutBytes, timeoutMs }: { readonly stdoutBytes: number; readonly timeoutMs?: number },
     { sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>,
   ): Promise<AgentCommand & { readonly stdout: string }> {
     return this.#deps.sandboxUse.act(sandbox, { signal }, async ({ commands }) => {
       const id = this.#deps.ids.next('cmd_');
       const capture = { stdoutBytes, stderrBytes: 0 };
       const command = { argv, cwd: '/', env: {}, user: 'root' as const };
-      await commands.start(id, { ...command, stdinOpen: false, logBytes: 0, timeoutMs, capture }, signal);
+      await commands.start(
+        id,
+        { ...command, stdinOpen: false, logBytes: 0, ...(timeoutMs && { timeoutMs }), capture },
+        signal,
+      );
       const { command: ended, stdout } = await commands.result(id, signal);
+      if (jsonBytes(stdout) > stdoutBytes + NOTICE_BYTES) {
+        throw new AgentError('misbehaved', 'more output than the limit in the request');
+      }
       return { ...ended, stdout };
     });
   }
@@ -108,7 +118,7 @@ export class RunStep {
     for await (const event of commands.follow(id, 0, signal)) {
       if (event.type === 'exit') return event.command;
       const { stream, data } = event.entry;
-      bytes += Buffer.byteLength(data);
+      bytes += Buffer.byteLength(data) + ENTRY_OVERHEAD_BYTES;
       if (bytes > LIMITS.templateStepOutputBytes) throw tooMuchOutput(number);
       await output.add({ step: number, stream, data });
     }
@@ -138,12 +148,12 @@ export class RunStep {
   ): Promise<StepResult> {
     const archive = { path: ARCHIVE, content: { artifactId, sha256 }, mode: '0600', as: 'root' } as const;
     await this.#writeFiles([archive], agent, run);
-    const { signal, number } = run;
-    const id = this.#deps.ids.next('cmd_');
-    const capture = { stdoutBytes: UNPACKED_BYTES, stderrBytes: 0 };
-    const command = { argv: [...UNPACK, ARCHIVE, IMAGE_ROOT], cwd: '/', env: {}, user: 'root' as const };
-    await agent.commands.start(id, { ...command, stdinOpen: false, logBytes: 0, capture }, signal);
-    const { command: ended, stdout } = await agent.commands.result(id, signal);
+    const { number } = run;
+    const { stdout, ...ended } = await this.#ask(
+      [...UNPACK, ARCHIVE, IMAGE_ROOT],
+      { stdoutBytes: UNPACKED_BYTES },
+      run,
+    );
     const unpacked = parseUnpacked(stdout);
     if (ended.exitCode === 0 && unpacked.env) return { imageEnv: unpacked.env };
     const message = unpacked.message ?? 'The image could not be unpacked.';

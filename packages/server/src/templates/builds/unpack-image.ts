@@ -1,5 +1,6 @@
 /** How a sandbox unpacks an image, and what its program prints: hostile input, checked. */
 import { LIMITS } from '@cloche/contract';
+import { parsePlainJson } from '@cloche/node-support';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 
@@ -9,6 +10,8 @@ export const IMAGE_ROOT = '/image';
 /** Program of the guest folder. */
 export const UNPACK = ['/opt/cloche/bin/node', '--disable-sigusr1', '/opt/cloche/unpack-image.cjs'];
 export const UNPACKED_BYTES = 1024 * 1024;
+/** Most values in what the program prints: the variables of an image, and more. */
+const MAX_VALUES = 10_000;
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
 
@@ -23,7 +26,7 @@ const unpacked = Compile(
 export function parseUnpacked(stdout: string): { env?: Record<string, string>; message?: string } {
   let printed: unknown;
   try {
-    printed = JSON.parse(stdout);
+    printed = parsePlainJson(stdout, MAX_VALUES);
   } catch {
     return {};
   }

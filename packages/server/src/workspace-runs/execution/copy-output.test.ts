@@ -6,6 +6,7 @@ import { SequenceLog } from '../../sequence-log/sequence-log.ts';
 import { copyOutput } from './copy-output.ts';
 
 const ID = 'wrun_1';
+const PIECE = 'x'.repeat(64 * 1024);
 const entry = (seq: number, data: string, stream: 'stdout' | 'stderr' | 'system' = 'stdout'): AgentCommandEvent => ({
   type: 'log',
   entry: { seq, stream, data, at: 0 },
@@ -16,9 +17,9 @@ async function* events(...all: readonly AgentCommandEvent[]): AsyncGenerator<Age
   yield* all;
 }
 
-async function openLog() {
+async function openLog(keptBytes = 100 * 2 ** 20) {
   const world = await openSandboxes();
-  const log = new SequenceLog(world, { keptBytes: 100 * 2 ** 20 });
+  const log = new SequenceLog(world, { keptBytes });
   const output = async () => (await log.read(ID, 0, 1000)).data.map(({ data }) => data);
   return { log, output, [Symbol.asyncDispose]: () => world[Symbol.asyncDispose]() };
 }
@@ -40,14 +41,13 @@ describe('copying the output of a command', () => {
   it('reads no further while much of it is not written yet', async () => {
     await using opened = await openLog();
     const { log } = opened;
-    const piece = 'x'.repeat(64 * 1024);
     let given = 0;
     let ahead = 0;
     async function* flood() {
       for (let seq = 1; seq <= 100; seq += 1) {
         given = seq;
         ahead = Math.max(ahead, given - (await log.sourceSeq(ID)));
-        yield entry(seq, piece);
+        yield entry(seq, PIECE);
       }
       yield EXIT;
     }
@@ -64,6 +64,15 @@ describe('copying the output of a command', () => {
     await assert.rejects(copyOutput(events(entry(1, 'a'), EXIT), log, { id: ID, after: 0 }), /another server/);
     await copyOutput(events(entry(3, 'c', 'system'), EXIT), log, { id: ID, after: 2 });
     assert.deepEqual(await output(), ['a', 'b', 'c']);
+  });
+
+  it('drops the oldest of what an agent calls messages of the system, too', async () => {
+    const keptBytes = 10 * PIECE.length;
+    await using opened = await openLog(keptBytes);
+    const flood = Array.from({ length: 100 }, (_, index) => entry(index + 1, PIECE, 'system'));
+    await copyOutput(events(...flood, EXIT), opened.log, { id: ID, after: 0 });
+    const kept = (await opened.output()).join('');
+    assert.ok(kept.length < keptBytes, `${kept.length} bytes`);
   });
 
   it('fails where the events end before the command', async () => {

@@ -1,5 +1,5 @@
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry } from '@cloche/protocol';
-import type { NewLogEntry, SequenceLog } from '../../sequence-log/sequence-log.ts';
+import { ENTRY_OVERHEAD_BYTES, type NewLogEntry, type SequenceLog } from '../../sequence-log/sequence-log.ts';
 
 /** Entries and bytes written in one transaction, which other queries wait for. One entry has at most 64 KiB. */
 const PART_ENTRIES = 64;
@@ -27,7 +27,7 @@ export async function copyOutput(
     for (let part = takePart(waiting); part.length > 0; part = takePart(waiting)) {
       const upTo = part.at(-1)?.seq ?? copied;
       const entries = part.map(toLogEntry);
-      waitingBytes -= entries.reduce((bytes, { outputBytes = 0 }) => bytes + outputBytes, 0);
+      waitingBytes -= part.reduce((bytes, entry) => bytes + sizeOf(entry), 0);
       if (!(await log.append(id, entries, { source: { after: copied, upTo } }))) {
         throw new Error(`another server has copied a part of the output of ${id}`);
       }
@@ -51,7 +51,7 @@ export async function copyOutput(
       return event.command;
     }
     waiting.push(event.entry);
-    waitingBytes += Buffer.byteLength(event.entry.data);
+    waitingBytes += sizeOf(event.entry);
     if (!writing) begin().catch((error) => (failure ??= error));
     if (waitingBytes > MAX_WAITING_BYTES) await writing;
     if (failure) throw failure;
@@ -61,13 +61,18 @@ export async function copyOutput(
 
 function takePart(waiting: AgentLogEntry[]): AgentLogEntry[] {
   let bytes = 0;
-  const beyond = waiting.findIndex(({ data }, index) => {
-    bytes += Buffer.byteLength(data);
+  const beyond = waiting.findIndex((entry, index) => {
+    bytes += sizeOf(entry);
     return index === PART_ENTRIES || (index > 0 && bytes > PART_BYTES);
   });
   return waiting.splice(0, beyond === -1 ? waiting.length : beyond);
 }
 
+function sizeOf({ data }: AgentLogEntry): number {
+  return Buffer.byteLength(data) + ENTRY_OVERHEAD_BYTES;
+}
+
+/** What the agent calls an entry of the system counts as output too: only the server's own entries are kept for ever. */
 function toLogEntry({ stream, data }: AgentLogEntry): NewLogEntry {
-  return { type: stream, data, ...(stream !== 'system' && { outputBytes: Buffer.byteLength(data) }) };
+  return { type: stream, data, outputBytes: Buffer.byteLength(data) };
 }

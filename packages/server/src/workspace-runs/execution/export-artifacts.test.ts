@@ -2,10 +2,13 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
+import type { AgentFile } from '@cloche/protocol';
+import { longestTurn } from '@cloche/testkit/longest-turn';
 import { DEFAULT_PROJECT, ORG } from '../../../testing/sandboxes.ts';
 import { standStill } from '../../../testing/stand-still.ts';
 import { newRun, openRuns, RUN_ID, type RunsWorld, runRepositoryOf } from '../../../testing/workspace-runs.ts';
 import { ClaimedRows } from '../../db/claimed-rows.ts';
+import type { AgentFiles } from '../../driver/agent-files.ts';
 import { AccessFiles } from '../../files/access-files.ts';
 import { SequenceLog } from '../../sequence-log/sequence-log.ts';
 import { ClaimedRun } from './claimed-run.ts';
@@ -77,4 +80,33 @@ describe('a server that goes on late with the artifacts of a workspace run', () 
     await refused;
     assert.deepEqual(await reported(), [{ path: 'built', artifactId }]);
   });
+});
+
+it('patterns and names that almost match keep other work waiting hardly longer than honest ones', async () => {
+  const exportOf = async (patterns: readonly string[], nameOf: (index: number) => string, claim: string) => {
+    const listed = Array.from({ length: 5_000 }, (_, index): AgentFile => {
+      const name = nameOf((index * 7_919) % 5_000);
+      const facts = { type: 'file', sizeBytes: 0, mode: 0o644, uid: 0, gid: 0, modifiedMs: 0 } as const;
+      return { path: `/workspace/${name}`, name, ...facts };
+    });
+    const files: Pick<AccessFiles, 'act'> = {
+      act: (_request, act) => act({ list: async () => listed } as unknown as AgentFiles, AbortSignal.timeout(60_000)),
+    };
+    const exported = new ExportArtifacts({ ...world, files, runLog, claims });
+    const settings = JSON.stringify({ ...newRun().settings, artifacts: patterns });
+    await world.db.updateTable('workspace_runs').set({ settings }).where('id', '=', RUN_ID).execute();
+    using run = await claimedBy(claim);
+    const longest = await longestTurn(() => exported.export(run));
+    assert.equal((await reported()).length, patterns.length);
+    await world.db.deleteFrom('sequence_log_entries').execute();
+    return longest;
+  };
+  const honest = [1, 2].map((index) => `*${'x'.repeat(124)}${index}`);
+  const hostile = [1, 2].map((index) => `*${'a'.repeat(124)}b${index}`);
+  await exportOf(honest, (index) => `file-${index}-`.padEnd(250, '-'), 'srv_1:a');
+
+  const expected = await exportOf(honest, (index) => `file-${index}-`.padEnd(250, '-'), 'srv_1:b');
+  const attacked = await exportOf(hostile, (index) => `${'a'.repeat(245)}${index}`, 'srv_1:c');
+
+  assert.ok(attacked < 5 * expected, `${attacked} ms, ${expected} ms for honest ones`);
 });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
 import { type ArtifactId, DEFAULT_CWD, LIMITS } from '@cloche/contract';
-import { Deadline } from '@cloche/node-support';
+import { Deadline, sortInSlices, TimeSlice } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
 import type { ExportArtifact } from '../../artifacts/export-artifact.ts';
 import { AppError } from '../../base/app-error.ts';
@@ -24,7 +24,7 @@ interface Reported {
 }
 
 export interface ExportArtifactsDeps {
-  readonly files: AccessFiles;
+  readonly files: Pick<AccessFiles, 'act'>;
   readonly exportArtifact: ExportArtifact;
   readonly runLog: SequenceLog;
   readonly claims: ClaimedRows;
@@ -109,6 +109,7 @@ export class ExportArtifacts {
     const open: { readonly path: string; readonly state: PatternState; readonly depth: number }[] = [
       { path: DEFAULT_CWD, state: pattern.start, depth: 0 },
     ];
+    const timeSlice = new TimeSlice();
     let seen = 0;
     for (let folder = open.pop(); folder; folder = open.pop()) {
       const { path, state, depth } = folder;
@@ -117,13 +118,14 @@ export class ExportArtifacts {
       seen += entries.length;
       if (seen > MAX_ENTRIES) throw tooManyEntries();
       const further: typeof open = [];
-      for (const entry of entries.toSorted(byName)) {
+      for (const entry of await sortInSlices(entries, byName)) {
+        if (timeSlice.isOver) await timeSlice.yieldIfOver();
         const next = pattern.next(state, entry.name);
         if (entry.type === 'file' && pattern.accepts(next)) yield relative(entry.path);
         if (entry.type !== 'directory' || next.size === 0 || depth >= LIMITS.fileListDepth) continue;
         further.push({ path: entry.path, state: next, depth: depth + 1 });
       }
-      open.push(...further.toReversed());
+      for (const below of further.reverse()) open.push(below);
     }
   }
 }
