@@ -12,7 +12,10 @@ export const Webhook = Type.Object(
     id: WebhookIdSchema,
     orgId: OrgIdSchema,
     projectId: Type.Optional(ProjectIdSchema),
-    url: Type.String({ description: 'Where events are sent, by POST.' }),
+    url: Type.String({
+      description:
+        'Where events are sent, by POST. In events, its path and query are left out, because they may hold a token.',
+    }),
     events: Type.Array(Type.String(), {
       description: 'The types of events that are sent. `sandbox.*` stands for every type that begins with `sandbox.`.',
     }),

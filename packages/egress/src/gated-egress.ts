@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { tidyWhenIdle } from '@cloche/node-support';
-import type { OperatorRanges } from '@cloche/protocol';
+import type { ClosedAddresses, OperatorRanges } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
@@ -11,7 +11,7 @@ import { DecisionLog } from './decisions/decision-log.ts';
 import type { Upstream } from './dns/upstream.ts';
 import { DnsRelay } from './dns-relay/dns-relay.ts';
 import { planGatedLookup } from './dns-relay/gated-lookups.ts';
-import { ClosedAddresses } from './policy/closed-addresses.ts';
+import { closedToSandboxes } from './policy/closed-addresses.ts';
 import { Gateway } from './proxy/gateway.ts';
 import { GatedSandboxes } from './sandboxes/gated-sandboxes.ts';
 import type { SecretSource } from './secrets/secret-source.ts';
@@ -56,7 +56,7 @@ export class GatedEgress implements AsyncDisposable {
   static async open(options: GatedEgressOptions): Promise<GatedEgress> {
     const { sandboxCidr, ranges, isOwnAddress, dnsUpstream, trust } = options;
     const authority = await CertificateAuthority.open(options.authorityDir);
-    const closed = new ClosedAddresses({ ranges, sandboxCidr, isOwnAddress });
+    const closed = closedToSandboxes({ ranges, sandboxCidr, isOwnAddress });
     const connector = new Connector({ dnsUpstream, closed, trust });
     const egress = new GatedEgress(new GatedSandboxes({ connector, ...options }), authority);
     try {

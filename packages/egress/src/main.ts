@@ -1,9 +1,9 @@
+import { OwnAddresses } from '@cloche/node-support';
 import { EGRESS_PORTS } from '@cloche/protocol';
 import { pino } from 'pino';
 import { readConfig } from './config.ts';
 import { DnsRelay } from './dns-relay/dns-relay.ts';
 import { GatedEgress } from './gated-egress.ts';
-import { OwnAddresses } from './policy/own-addresses.ts';
 import { SecretClient } from './secrets/secret-source.ts';
 import { affordableFraction, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';
 import { originalDestination } from './socket-options.ts';

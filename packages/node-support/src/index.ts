@@ -7,6 +7,7 @@ export * from './expected-bytes.ts';
 export * from './exposed-collector.ts';
 export * from './idle-tidying.ts';
 export * from './keyed-queue.ts';
+export * from './own-addresses.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
 export * from './semaphore.ts';

@@ -1,8 +1,10 @@
 import { isIP } from 'node:net';
+import { inRanges, parseRanges } from './address-ranges.ts';
 
 /**
- * Addresses that no sandbox may reach in any mode: the operator's networks, and ranges without internet hosts. hostd
- * blocks them for traffic that the kernel routes, egress for traffic that it proxies.
+ * Addresses that no sandbox and no webhook may reach in any mode: the operator's networks, and ranges without internet
+ * hosts. hostd blocks them for traffic that the kernel routes, egress for traffic that it proxies, the server for
+ * webhooks.
  */
 export const CLOSED_RANGES = [
   '0.0.0.0/8',
@@ -24,12 +26,15 @@ export const CLOSED_RANGES = [
   '240.0.0.0/4',
 ] as const;
 
-/**
- * The operator's changes to the closed ranges. A range in both lists is closed. Sandboxes can never reach each other.
- */
+/** IPv6 has hosts of the internet only here, except for the closed parts below. */
+const GLOBAL_IPV6 = '2000::/3';
+/** Protocol assignments with Teredo, documentation, and 6to4, which leads to IPv4. */
+const CLOSED_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
+
+/** The operator's changes to the closed ranges, of both families. A range in both lists is closed. */
 export interface OperatorRanges {
-  allowCidrs: readonly string[];
-  denyCidrs: readonly string[];
+  readonly allowCidrs: readonly string[];
+  readonly denyCidrs: readonly string[];
 }
 
 type RangeSettings = { readonly [Name in `CLOCHE_EGRESS_${'ALLOW' | 'DENY'}_CIDRS`]?: string | undefined };
@@ -39,19 +44,48 @@ type RangeSettings = { readonly [Name in `CLOCHE_EGRESS_${'ALLOW' | 'DENY'}_CIDR
  * @throws Error that names the invalid setting.
  */
 export function readOperatorRanges(settings: RangeSettings): OperatorRanges {
-  return {
-    allowCidrs: parseCidrs('CLOCHE_EGRESS_ALLOW_CIDRS', settings),
-    denyCidrs: parseCidrs('CLOCHE_EGRESS_DENY_CIDRS', settings),
-  };
+  const read = (name: keyof RangeSettings) => parseRanges(`configuration: ${name}`, settings[name] ?? '');
+  return { allowCidrs: read('CLOCHE_EGRESS_ALLOW_CIDRS'), denyCidrs: read('CLOCHE_EGRESS_DENY_CIDRS') };
 }
 
-/** Parses comma-separated IPv4 ranges. Strict, because the ranges become part of the host's firewall rules. */
-function parseCidrs(name: keyof RangeSettings, settings: RangeSettings): string[] {
-  const cidrs = (settings[name] ?? '').split(',').map((cidr) => cidr.trim());
-  return cidrs.filter(Boolean).map((cidr) => {
-    const [address = '', length = '32', ...rest] = cidr.split('/');
-    const isValid = isIP(address) === 4 && /^\d{1,2}$/.test(length) && Number(length) <= 32 && rest.length === 0;
-    if (!isValid) throw new Error(`configuration: ${name}: not an IPv4 range: ${cidr}`);
-    return `${address}/${Number(length)}`;
-  });
+export interface ClosedAddressesOptions {
+  readonly ranges: OperatorRanges;
+  /** Returns whether an address is closed although the operator permits it. */
+  readonly isNever?: (address: string) => boolean;
+  /** Returns whether an address belongs to this host. The operator can permit it. */
+  readonly isOwn?: (address: string) => boolean;
+}
+
+/**
+ * Decides by the address that a connection is about to go to. This stops names that lead to closed addresses, and names
+ * whose address changes between two look-ups. A text that is no address is closed.
+ */
+export class ClosedAddresses {
+  readonly #isDenied: (address: string) => boolean;
+  readonly #isAllowed: (address: string) => boolean;
+  readonly #isNever: (address: string) => boolean;
+  readonly #isOwn: (address: string) => boolean;
+
+  constructor({ ranges, isNever = () => false, isOwn = () => false }: ClosedAddressesOptions) {
+    this.#isDenied = inRanges(ranges.denyCidrs);
+    this.#isAllowed = inRanges(ranges.allowCidrs);
+    this.#isNever = isNever;
+    this.#isOwn = isOwn;
+  }
+
+  isClosed(address: string): boolean {
+    if (this.#isNever(address) || this.#isDenied(address)) return true;
+    if (this.#isAllowed(address)) return false;
+    return this.#isOwn(address) || !isOfInternet(address);
+  }
+}
+
+const isClosedIpv4 = inRanges(CLOSED_RANGES);
+const isClosedIpv6 = inRanges(CLOSED_IPV6);
+const isGlobalIpv6 = inRanges([GLOBAL_IPV6]);
+
+/** Returns whether hosts of the internet can have the address. */
+function isOfInternet(address: string): boolean {
+  const family = isIP(address);
+  return family === 4 ? !isClosedIpv4(address) : family === 6 && isGlobalIpv6(address) && !isClosedIpv6(address);
 }

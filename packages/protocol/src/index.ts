@@ -1,3 +1,4 @@
+export * from './address-ranges.ts';
 export * from './agent-protocol/bounds.ts';
 export * from './agent-protocol/commands.ts';
 export * from './agent-protocol/files.ts';

@@ -20,6 +20,7 @@ import { Quotas } from '../src/quotas/quotas.ts';
 import { Deliverer } from '../src/webhooks/deliverer.ts';
 import { DeliveryRepository } from '../src/webhooks/delivery-repository.ts';
 import { SendEvents } from '../src/webhooks/send-events.ts';
+import { SendingSlots } from '../src/webhooks/sending-slots.ts';
 import { TargetGuard } from '../src/webhooks/target-guard.ts';
 import { WebhookMetrics } from '../src/webhooks/webhook-metrics.ts';
 import { WebhookProgress } from '../src/webhooks/webhook-progress.ts';
@@ -150,7 +151,8 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
   const metrics = new WebhookMetrics({ metrics: registry, db, clock });
   const feed = new EventFeed(db, outbox);
   const sending = new SendEvents({ feed, progress, deliveries, secrets, sender, metrics, clock });
-  const deliverer = new Deliverer({ progress, sending, claims, outbox, serverId, ids, clock, log });
+  const slots = new SendingSlots();
+  const deliverer = new Deliverer({ progress, sending, claims, slots, outbox, serverId, ids, clock, log });
   const webhooks = new WebhookRepository(db, transactions);
   const projects = new ProjectAccess(new SqlProjectRepository(db));
   const wake = () => deliverer.wake();
@@ -161,6 +163,7 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
     quotas,
     secrets,
     guard,
+    slots,
     sender,
     clock,
     ids,

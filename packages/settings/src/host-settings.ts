@@ -102,19 +102,21 @@ export const HOST_SETTINGS = {
     summary: '`ip:port` of the resolver that answers the DNS queries of sandboxes',
   },
   CLOCHE_EGRESS_ALLOW_CIDRS: {
-    value: text('', 'IPv4 ranges, separated by commas'),
+    value: text('', 'ranges of addresses, separated by commas'),
     default: '',
     defaultText: 'none',
     readBy: ['hostd', 'egress'],
     summary: 'private ranges that sandboxes may reach, separated by commas',
   },
   CLOCHE_EGRESS_DENY_CIDRS: {
-    value: text('', 'IPv4 ranges, separated by commas'),
+    value: text('', 'ranges of addresses, separated by commas'),
     default: '',
     defaultText: 'none',
     readBy: ['server', 'hostd', 'egress'],
     summary: 'further ranges that no sandbox may reach in any mode, and no webhook, separated by commas',
-    more: 'An address in both settings is closed. Close public addresses of your own networks and of Docker and Kubernetes here.',
+    more:
+      'An address in both settings is closed. Close public addresses of your own networks and of Docker and Kubernetes here, ' +
+      'also of IPv6, and the public address of this host if a router maps it.',
   },
   CLOCHE_EGRESS_EXTRA_CA: {
     value: text('.', 'a path'),

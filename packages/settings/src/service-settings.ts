@@ -168,7 +168,7 @@ export const SERVICE_SETTINGS = {
     default: '',
     defaultText: 'none',
     readBy: ['server'],
-    summary: 'private ranges that webhooks may reach, separated by commas',
+    summary: 'private ranges, and addresses of this host, that webhooks may reach, separated by commas',
     more: 'Every client that may create webhooks can then make the server send requests to these addresses.',
   },
   CLOCHE_E2B: {

@@ -120,7 +120,8 @@ export const testWebhook = {
   summary: 'Test a webhook',
   description:
     'Sends an event of type `webhook.test` once and returns the result, at most 15 seconds later. It does not wait for ' +
-    'earlier events, and is sent also if the webhook is not enabled.',
+    'earlier events, and is sent also if the webhook is not enabled. While 16 messages of the organization are under way, it ' +
+    'is `rate_limited`.',
   scope: 'webhook:write',
   idempotency: 'optional',
   params: WebhookParams,

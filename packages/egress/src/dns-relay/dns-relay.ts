@@ -2,12 +2,12 @@ import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'no
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { onAbort } from '@cloche/node-support';
+import { inRanges } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { LineBudget } from '../decisions/line-budget.ts';
 import { frame, readFrames } from '../dns/dns-frames.ts';
 import { failure, isQuery, refusalOf } from '../dns/dns-messages.ts';
 import { askByConnection, askByDatagram, type Upstream } from '../dns/upstream.ts';
-import { isInRange } from '../ipv4-range.ts';
 import type { LookupShares } from '../shares/egress-shares.ts';
 
 /** Log lines per sandbox and window about questions that the resolver did not answer. */
@@ -43,6 +43,7 @@ export type LookupPlan = { answer: Buffer } | { ask: Buffer; finish: (answer: Bu
  */
 export class DnsRelay {
   readonly #deps: DnsRelayDeps;
+  readonly #isOfSandbox: (address: string) => boolean;
   readonly #datagrams: DatagramSocket;
   readonly #server: Server;
   readonly #lines: LineBudget;
@@ -51,6 +52,7 @@ export class DnsRelay {
 
   private constructor(deps: DnsRelayDeps) {
     this.#deps = deps;
+    this.#isOfSandbox = inRanges([deps.sandboxCidr]);
     this.#datagrams = createSocket('udp4');
     this.#server = createServer();
     const suppressed = (source: string, count: number) =>
@@ -96,7 +98,7 @@ export class DnsRelay {
   }
 
   async #onDatagram(query: Buffer, from: RemoteInfo): Promise<void> {
-    if (!isQuery(query) || !isInRange(from.address, this.#deps.sandboxCidr)) return;
+    if (!isQuery(query) || !this.#isOfSandbox(from.address)) return;
     const refusal = refusalOf(query);
     if (refusal) return this.#send(failure(query, refusal), from);
     const evicted = new AbortController();
@@ -124,7 +126,7 @@ export class DnsRelay {
         return isIdle;
       },
     };
-    const isKnown = isInRange(source, this.#deps.sandboxCidr);
+    const isKnown = this.#isOfSandbox(source);
     using place = isKnown ? this.#deps.shares.connections.tryEnter(source, held) : undefined;
     if (!place) return void socket.destroy();
 

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import type { ClosedAddresses } from '@cloche/protocol';
 import {
   type Answer,
   type DecodedPacket,
@@ -10,7 +11,6 @@ import {
   TRUNCATED_RESPONSE,
 } from 'dns-packet';
 import type { DecisionLog } from '../decisions/decision-log.ts';
-import type { ClosedAddresses } from '../policy/closed-addresses.ts';
 import { permitsHost } from '../policy/egress-policy.ts';
 import { normalizeHost } from '../policy/host-name.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';

@@ -1,31 +1,20 @@
-import { CLOSED_RANGES, type OperatorRanges } from '@cloche/protocol';
-import { isInRange } from '../ipv4-range.ts';
+import { isIPv4 } from 'node:net';
+import { ClosedAddresses, inRanges, type OperatorRanges } from '@cloche/protocol';
 
-export interface ClosedAddressesOptions {
+export interface ClosedToSandboxesOptions {
   ranges: OperatorRanges;
-  /** Range of the sandboxes' addresses. The operator cannot open it. */
+  /** Range of the sandboxes' addresses. */
   sandboxCidr: string;
-  /** Returns whether an address belongs to this host. Such addresses are always closed. */
+  /** Returns whether an address belongs to this host. */
   isOwnAddress: (address: string) => boolean;
 }
 
 /**
- * Decides by the address that a connection is about to go to. This stops names that lead to private addresses, and
- * names whose address changes between two lookups.
+ * Returns the addresses that are closed to sandboxes. The operator can open neither other sandboxes, nor this host, nor
+ * IPv6, which sandboxes do not have.
  */
-export class ClosedAddresses {
-  readonly #options: ClosedAddressesOptions;
-
-  constructor(options: ClosedAddressesOptions) {
-    this.#options = options;
-  }
-
-  isClosed(address: string): boolean {
-    const { ranges, sandboxCidr, isOwnAddress } = this.#options;
-    if (isInRange(address, sandboxCidr) || isOwnAddress(address)) return true;
-    const isIn = (cidrs: readonly string[]) => cidrs.some((range) => isInRange(address, range));
-    if (isIn(ranges.denyCidrs)) return true;
-    if (isIn(ranges.allowCidrs)) return false;
-    return !isInRange(address, '0.0.0.0/0') || isIn(CLOSED_RANGES);
-  }
+export function closedToSandboxes({ ranges, sandboxCidr, isOwnAddress }: ClosedToSandboxesOptions): ClosedAddresses {
+  const isOfSandbox = inRanges([sandboxCidr]);
+  const isNever = (address: string) => !isIPv4(address) || isOfSandbox(address) || isOwnAddress(address);
+  return new ClosedAddresses({ ranges, isNever });
 }

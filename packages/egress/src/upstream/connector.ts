@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type SecureContext, connect as tlsConnect } from 'node:tls';
+import type { ClosedAddresses } from '@cloche/protocol';
 import type { Upstream } from '../dns/upstream.ts';
-import type { ClosedAddresses } from '../policy/closed-addresses.ts';
 import { type EgressPolicy, permitsAddressOfName } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
 import { EgressError } from './egress-error.ts';

@@ -27,10 +27,12 @@ test('closes the ranges that the contract names, and leaves the documentation ra
 });
 
 test('opens what the operator opens, but never what the operator closes, nor other sandboxes', () => {
-  const ranges = { allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'], denyCidrs: ['10.1.2.0/24'] };
+  const ranges = { allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'], denyCidrs: ['10.1.2.0/24', '2001:67c::/32'] };
   const rules = nftRuleset({ ...OPTIONS, ranges });
   assert.match(rules, /set opened \{.*10\.1\.0\.0\/16/);
   assert.match(rules, /set closed_by_operator \{.*10\.1\.2\.0\/24/);
+  // Sandboxes have no IPv6.
+  assert.doesNotMatch(rules, /2001:67c/);
   const inOrder = ['198.18.0.0/16 jump refused', '@closed_by_operator jump', '@opened accept', '@closed jump refused'];
   const order = inOrder.map((rule) => rules.indexOf(rule));
   assert.ok(order.every((at) => at > 0));

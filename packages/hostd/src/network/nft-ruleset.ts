@@ -130,7 +130,9 @@ function linksOf(installationId: string) {
 }
 
 function elements(cidrs: readonly string[]): string {
-  return cidrs.length === 0 ? '' : `elements = { ${cidrs.join(', ')} }`;
+  // Sandboxes have no IPv6.
+  const ofIpv4 = cidrs.filter((cidr) => !cidr.includes(':'));
+  return ofIpv4.length === 0 ? '' : `elements = { ${ofIpv4.join(', ')} }`;
 }
 
 function refuse(from: string): string {

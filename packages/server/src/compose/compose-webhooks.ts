@@ -14,6 +14,7 @@ import type { Quotas } from '../quotas/quotas.ts';
 import { Deliverer } from '../webhooks/deliverer.ts';
 import { DeliveryRepository } from '../webhooks/delivery-repository.ts';
 import { SendEvents } from '../webhooks/send-events.ts';
+import { SendingSlots } from '../webhooks/sending-slots.ts';
 import { TargetGuard, type TargetOptions } from '../webhooks/target-guard.ts';
 import { WebhookMetrics } from '../webhooks/webhook-metrics.ts';
 import { WebhookProgress } from '../webhooks/webhook-progress.ts';
@@ -72,10 +73,11 @@ export async function composeWebhooks({
   const feed = new EventFeed(db, outbox);
   const metrics = new WebhookMetrics({ metrics: registry, db, clock });
   const sending = new SendEvents({ ...shared, metrics, feed, progress, deliveries, secrets, sender });
-  const deliverer = new Deliverer({ ...shared, progress, sending, claims });
+  const slots = new SendingSlots();
+  const deliverer = new Deliverer({ ...shared, progress, sending, claims, slots });
   const webhooks = new WebhookRepository(db, transactions);
   const wake = () => deliverer.wake();
-  const service = new WebhookService({ ...shared, webhooks, deliveries, secrets, guard, sender, wake });
+  const service = new WebhookService({ ...shared, webhooks, deliveries, secrets, guard, sender, slots, wake });
   const forget = async () => {
     await deliveries.forget(clock.now() - retentionMs);
     return FORGET_EVERY_MS;

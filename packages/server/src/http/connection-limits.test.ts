@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
+import { inRanges } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
-import { inRanges } from '../base/address-ranges.ts';
 import { type ConnectionLimits, limitConnections } from './connection-limits.ts';
 
 async function serve(limits: ConnectionLimits) {

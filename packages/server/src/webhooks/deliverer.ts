@@ -7,14 +7,9 @@ import { Loop } from '../base/loop.ts';
 import type { ClaimedRows } from '../db/claimed-rows.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { SendEvents } from './send-events.ts';
+import type { SendingSlots } from './sending-slots.ts';
 import type { WebhookProgress } from './webhook-progress.ts';
 
-/**
- * Most webhooks that are served at the same time: by this server, and of one organization, so that others get their
- * turn.
- */
-const AT_A_TIME = 256;
-const AT_A_TIME_OF_ORGANIZATION = 16;
 /** Longest time until a retry and an event of another server are noticed. */
 const LOOK_AGAIN_MS = 1000;
 /** Pause before a webhook is served again after an unexpected error, such as one of the database. */
@@ -26,6 +21,7 @@ export interface DelivererDeps {
   readonly progress: WebhookProgress;
   readonly sending: SendEvents;
   readonly claims: ClaimedRows;
+  readonly slots: SendingSlots;
   readonly outbox: EventOutbox;
   readonly serverId: string;
   readonly ids: IdSource;
@@ -39,7 +35,7 @@ export interface DelivererDeps {
 export class Deliverer {
   readonly #deps: DelivererDeps;
   readonly #stop = new AbortController();
-  readonly #turns = new Map<Promise<void>, OrgId>();
+  readonly #turns = new Set<Promise<void>>();
   #looks: Loop | undefined;
   /** Whether any webhook was enabled at the last look, at most `LOOK_AGAIN_MS` ago. */
   #hasWebhooks = true;
@@ -69,39 +65,33 @@ export class Deliverer {
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#looks?.stop();
-    await Promise.all(this.#turns.keys());
+    await Promise.all(this.#turns);
   }
 
   async #beginDue(): Promise<void> {
-    this.#hasWebhooks = await this.#deps.progress.anyEnabled();
-    const free = AT_A_TIME - this.#turns.size;
-    if (!this.#hasWebhooks || free <= 0) return;
-    const counts = Map.groupBy(this.#turns.values(), (orgId) => orgId);
-    const used = (orgId: OrgId) => counts.get(orgId)?.length ?? 0;
-    const busy = [...counts.keys()].filter((orgId) => used(orgId) >= AT_A_TIME_OF_ORGANIZATION);
-    const started = new Map<OrgId, number>();
-    let left = free;
-    for (const { id, orgId } of await this.#deps.progress.listDue(busy)) {
-      const already = started.get(orgId) ?? 0;
-      if (left === 0 || this.#stop.signal.aborted) return;
-      if (used(orgId) + already >= AT_A_TIME_OF_ORGANIZATION) continue;
-      if (!(await this.#begin(id, orgId))) continue;
-      started.set(orgId, already + 1);
-      left -= 1;
+    const { progress, slots } = this.#deps;
+    this.#hasWebhooks = await progress.anyEnabled();
+    if (!this.#hasWebhooks || slots.areAllUsed) return;
+    for (const { id, orgId } of await progress.listDue(slots.busy())) {
+      if (slots.areAllUsed || this.#stop.signal.aborted) return;
+      await this.#begin(id, orgId);
     }
   }
 
-  /** Claims a webhook and begins to serve it. Returns false if another process holds the claim. */
-  async #begin(id: WebhookId, orgId: OrgId): Promise<boolean> {
-    const { claims, serverId, ids, clock } = this.#deps;
+  /** Claims a webhook and begins to serve it, if there is a slot and no other process holds the claim. */
+  async #begin(id: WebhookId, orgId: OrgId): Promise<void> {
+    const { claims, slots, serverId, ids, clock } = this.#deps;
+    using opened = new DisposableStack();
+    const slot = opened.use(slots.take(orgId));
     const claim = `${serverId}:${ids.next('clm_')}`;
-    if (!(await claims.acquire(id, claim, clock.now()))) return false;
+    if (!slot || !(await claims.acquire(id, claim, clock.now()))) return;
+    const kept = opened.move();
     const turn = this.#turn(id, claim).finally(() => {
+      kept.dispose();
       this.#turns.delete(turn);
       this.wake();
     });
-    this.#turns.set(turn, orgId);
-    return true;
+    this.#turns.add(turn);
   }
 
   /** After an unexpected error, the claim is kept for a while, so that the webhook is not served again at once. */

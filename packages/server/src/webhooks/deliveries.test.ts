@@ -168,8 +168,9 @@ describe('a delivery that fails', () => {
     const [{ event }] = other.received as [Receiving['received'][number]];
     assert.equal(event.type, 'webhook.disabled');
     assert.deepEqual(
-      Object.values(event.data).map(({ id, enabled, disabledReason }) => [id, enabled, disabledReason]),
-      [[webhook.id, false, 'gone']],
+      Object.values(event.data).map(({ id, enabled, disabledReason, url }) => [id, enabled, disabledReason, url]),
+      // The path and the query may hold a token.
+      [[webhook.id, false, 'gone', new URL(receiver.url).origin]],
     );
     assert.equal(receiver.received.length, 1);
     receiver.answerWith((response) => response.writeHead(204).end());

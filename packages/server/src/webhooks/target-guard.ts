@@ -1,19 +1,11 @@
 import { isIP } from 'node:net';
-import { CLOSED_RANGES } from '@cloche/protocol';
-import { inRanges } from '../base/address-ranges.ts';
+import { OwnAddresses } from '@cloche/node-support';
+import { ClosedAddresses, type OperatorRanges } from '@cloche/protocol';
 
-/** IPv6 has hosts of the internet only here, except for the closed parts below. */
-const GLOBAL_IPV6 = '2000::/3';
-/** Protocol assignments with Teredo, documentation, and 6to4, which leads to IPv4. */
-const CLOSED_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
-
-export interface TargetOptions {
+/** `allowCidrs` permits ranges that are closed, also addresses of this host. */
+export interface TargetOptions extends OperatorRanges {
   /** Whether `http` URLs are permitted beside `https`. */
   readonly allowHttp: boolean;
-  /** Ranges that are permitted although they are closed, such as `10.1.0.0/16`. */
-  readonly allowCidrs: readonly string[];
-  /** Ranges that are closed in addition. They win over the permitted ones. */
-  readonly denyCidrs: readonly string[];
 }
 
 /**
@@ -23,17 +15,13 @@ export interface TargetOptions {
  * the operator's networks and the metadata of clouds; "what a webhook may not reach" in webhook-sender.test.ts.
  */
 export class TargetGuard {
-  readonly #isClosed = inRanges(CLOSED_RANGES);
-  readonly #isClosedIpv6 = inRanges(CLOSED_IPV6);
-  readonly #isGlobalIpv6 = inRanges([GLOBAL_IPV6]);
-  readonly #isAllowed: (address: string) => boolean;
-  readonly #isDenied: (address: string) => boolean;
+  readonly #closed: ClosedAddresses;
   readonly #allowHttp: boolean;
 
-  constructor({ allowHttp, allowCidrs, denyCidrs }: TargetOptions) {
+  /** @param own addresses of this host, whose firewalls do not see what it sends to itself */
+  constructor({ allowHttp, ...ranges }: TargetOptions, own: Pick<OwnAddresses, 'has'> = new OwnAddresses()) {
     this.#allowHttp = allowHttp;
-    this.#isAllowed = inRanges(allowCidrs);
-    this.#isDenied = inRanges(denyCidrs);
+    this.#closed = new ClosedAddresses({ ranges, isOwn: (address) => own.has(address) });
   }
 
   /** Returns what is wrong with the URL of a webhook, or undefined. A host's addresses are checked at each delivery. */
@@ -51,10 +39,7 @@ export class TargetGuard {
 
   /** Returns whether webhooks may connect to an address. */
   permits(address: string): boolean {
-    if (this.#isDenied(address)) return false;
-    if (this.#isAllowed(address)) return true;
-    if (isIP(address) === 4) return !this.#isClosed(address);
-    return this.#isGlobalIpv6(address) && !this.#isClosedIpv6(address);
+    return !this.#closed.isClosed(address);
   }
 }
 

@@ -8,7 +8,7 @@ import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { isGone, type SendResult } from './delivery.ts';
 import type { DeliveryRepository, Sent } from './delivery-repository.ts';
 import { nextAttempt } from './retry-times.ts';
-import { type DisabledReason, toRecord, toWebhook, type WebhookRecord } from './webhook.ts';
+import { type DisabledReason, toRecord, toWebhookOfEvent, type WebhookRecord } from './webhook.ts';
 
 /** Webhooks that one look for due ones returns. */
 const LOOKED_AT = 500;
@@ -189,7 +189,7 @@ export class WebhookProgress {
   ): Promise<WebhookRecord> {
     const disabled = await this.#set(tx, claimed, { ...change, enabled: 0, disabled_reason: reason, updated_at: now });
     const { orgId, projectId } = disabled;
-    const data = { webhook: toWebhook(disabled, now) };
+    const data = { webhook: toWebhookOfEvent(disabled, now) };
     await this.#deps.outbox.append(tx, { type: 'webhook.disabled', orgId, ...(projectId && { projectId }), data });
     return disabled;
   }

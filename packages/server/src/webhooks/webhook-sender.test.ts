@@ -4,12 +4,12 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { parseRanges } from '@cloche/protocol';
 import { startReceiver } from '../../testing/webhooks.ts';
-import { parseRanges } from '../base/address-ranges.ts';
 import { TargetGuard, type TargetOptions } from './target-guard.ts';
 import { type SenderOptions, WebhookSender } from './webhook-sender.ts';
 
@@ -76,6 +76,17 @@ describe('an attempt to send', () => {
       assert.equal(result.kind, 'failed', speak.toString());
       await server.closed();
     }
+  });
+
+  it('ends at once after too many interim answers, and accepts a few', async () => {
+    const hint = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
+    await using chatty = await startSpeaker((socket) => endlessly(socket, hint.repeat(1000)));
+    assert.deepEqual(await post(chatty.url), { kind: 'failed', error: 'no answer: more than 8 interim answers' });
+    await chatty.closed();
+    await using brief = await startSpeaker((socket) =>
+      socket.end(`${hint.repeat(8)}HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n`),
+    );
+    assert.deepEqual(await post(brief.url), { kind: 'answered', status: 204, body: '' });
   });
 
   it('has succeeded with the status, though the body never ends', async () => {
@@ -183,10 +194,36 @@ describe('what a webhook may not reach', () => {
       ['10.0.0.1', 'fd00::1', '10.1.0.1', '203.0.113.1', '127.0.0.1'].map((address) => both.permits(address)),
       [true, true, false, false, false],
     );
-    assert.deepEqual(parseRanges('X', '10.0.0.0/8, fd00::/8,127.0.0.1'), ['10.0.0.0/8', 'fd00::/8', '127.0.0.1']);
+    assert.deepEqual(parseRanges('X', '10.0.0.0/8, fd00::/8,127.0.0.1'), ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32']);
     for (const text of ['10.0.0.0/33', 'example.com', '10.0.0.0/8/8', '10.0.0/8', '::1/129']) {
       assert.throws(() => parseRanges('X', text), /X: not a range/, text);
     }
+  });
+
+  it('is an address of this host, public or not, unless the operator permits it', () => {
+    const own = ['8.8.4.4', '2606:4700::7'];
+    const open = (allowCidrs: string[]) =>
+      new TargetGuard({ ...STRICT, allowCidrs }, { has: (address) => own.includes(address) });
+    for (const address of own) {
+      assert.equal(open([]).permits(address), false, address);
+      assert.match(
+        open([]).problemWith(new URL(`https://${address.includes(':') ? `[${address}]` : address}`).href) ?? '',
+        /public/,
+      );
+      assert.equal(open([address]).permits(address), true, address);
+    }
+    for (const address of ['8.8.8.8', '2606:4700::8']) assert.equal(open([]).permits(address), true, address);
+    // Those of the host that the test runs on.
+    const [first] = Object.values(networkInterfaces()).flatMap((all) => all?.filter(({ internal }) => !internal) ?? []);
+    if (first) assert.equal(guard.permits(first.address), false);
+  });
+
+  it('is a range of IPv6 that the operator closes', () => {
+    const closing = new TargetGuard({ ...STRICT, denyCidrs: ['2606:4700::/32'] });
+    assert.deepEqual(
+      ['2606:4700::1111', '2606:4701::1111'].map((address) => closing.permits(address)),
+      [false, true],
+    );
   });
 
   it('is a name that leads to a closed address', async () => {

@@ -9,6 +9,8 @@ import { hostOf, type TargetGuard } from './target-guard.ts';
 const ATTEMPT_MS = 15_000;
 /** Bytes of an answer that are read. */
 const ANSWER_BYTES = 64 * 1024;
+/** Most interim answers (1xx), each of which has at most 16 KiB, before the answer. */
+const INTERIM_ANSWERS = 8;
 const DNS_TRY_MS = 5_000;
 
 export interface SenderOptions {
@@ -54,6 +56,8 @@ export class Receiver implements AsyncDisposable {
   /** Sends a message once. Never rejects for what the receiver does; rejects with the signal's reason if it aborts. */
   async post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<SendResult> {
     using deadline = new Deadline(this.#options.attemptMs ?? ATTEMPT_MS, signal);
+    const chatter = new AbortController();
+    let interim = 0;
     try {
       this.#client ??= await this.#connect(deadline.signal);
       const answer = await this.#client.request({
@@ -61,7 +65,11 @@ export class Receiver implements AsyncDisposable {
         path: this.#url.pathname + this.#url.search,
         headers: { 'content-type': 'application/json', 'user-agent': 'cloche-webhooks', ...headers },
         body,
-        signal: deadline.signal,
+        onInfo: () => {
+          interim += 1;
+          if (interim > INTERIM_ANSWERS) chatter.abort(new InterimAnswersError());
+        },
+        signal: AbortSignal.any([deadline.signal, chatter.signal]),
       });
       return { kind: 'answered', status: answer.statusCode, body: await beginningOf(answer, deadline.signal) };
     } catch (error) {
@@ -102,6 +110,12 @@ export class Receiver implements AsyncDisposable {
   }
 }
 
+class InterimAnswersError extends Error {
+  constructor() {
+    super(`no answer: more than ${INTERIM_ANSWERS} interim answers`);
+  }
+}
+
 class UnreachableError extends Error {
   constructor() {
     super('the host of the URL has no public address');
@@ -138,7 +152,7 @@ async function beginningOf({ body }: Dispatcher.ResponseData, signal: AbortSigna
 
 /** Texts for errors that the owner of a webhook can act on. Other errors are named by their codes only. */
 function reasonOf(error: unknown): string {
-  if (error instanceof UnreachableError) return error.message;
+  if (error instanceof UnreachableError || error instanceof InterimAnswersError) return error.message;
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? `no answer: ${code}` : 'no answer: the connection failed';
 }

@@ -19,11 +19,15 @@ import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
 import type { DeliveryRepository } from './delivery-repository.ts';
 import { send } from './send-events.ts';
+import type { SendingSlots } from './sending-slots.ts';
 import type { TargetGuard } from './target-guard.ts';
 import { toWebhook, type WebhookRecord } from './webhook.ts';
 import type { WebhookRepository } from './webhook-repository.ts';
 import type { WebhookSecrets } from './webhook-secrets.ts';
 import type { WebhookSender } from './webhook-sender.ts';
+
+/** An attempt to send takes 15 seconds at most; most take far less. */
+const TEST_AGAIN_SECONDS = 5;
 
 export interface WebhookServiceDeps {
   readonly webhooks: WebhookRepository;
@@ -33,6 +37,7 @@ export interface WebhookServiceDeps {
   readonly secrets: WebhookSecrets;
   readonly guard: TargetGuard;
   readonly sender: WebhookSender;
+  readonly slots: SendingSlots;
   readonly clock: Clock;
   readonly ids: IdSource;
   /** Looks for something to send. */
@@ -159,10 +164,15 @@ export class WebhookService {
     return { webhook: rotated, secret };
   }
 
-  /** Sends a test once and returns the result. @throws AppError `not_found`, `forbidden` */
+  /**
+   * Sends a test once and returns the result. @throws AppError `not_found`, `forbidden`; `rate_limited` while as many
+   * messages of the organization are under way as may be
+   */
   async test(credential: Credential, id: string, signal: AbortSignal, audit?: RequestAudit): Promise<WebhookDelivery> {
-    const { deliveries, sender, clock, ids } = this.#deps;
+    const { deliveries, sender, slots, clock, ids } = this.#deps;
     const webhook = await this.#getLive(credential, id);
+    using slot = slots.take(webhook.orgId);
+    if (!slot) throw tooManyUnderWay();
     await audit?.announce(webhook);
     const { orgId, projectId } = webhook;
     const at = clock.now();
@@ -237,6 +247,11 @@ function wholeOrganization(): AppError {
     'forbidden',
     'This API key is bound to projects; set body.projectId to one of them, or use a key of the whole organization.',
   );
+}
+
+function tooManyUnderWay(): AppError {
+  const message = 'Too many messages to webhooks are under way; test the webhook again when some have ended.';
+  return new AppError('rate_limited', message, { retryAfterSeconds: TEST_AGAIN_SECONDS });
 }
 
 function deleted(id: string): AppError {

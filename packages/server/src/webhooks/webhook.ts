@@ -53,6 +53,11 @@ export function toWebhook(record: WebhookRecord, now: number): Webhook {
   };
 }
 
+/** Returns the webhook as it is in events, which keys without `webhook:read` can have. */
+export function toWebhookOfEvent(record: WebhookRecord, now: number): Webhook {
+  return { ...toWebhook(record, now), url: new URL(record.url).origin };
+}
+
 /** Converts a row. The casts are sound because only the service writes these columns. */
 export function toRecord(row: Selectable<WebhookTable>): WebhookRecord {
   return {

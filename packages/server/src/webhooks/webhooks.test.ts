@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
@@ -127,6 +128,24 @@ describe('a webhook of a whole server', () => {
     assert.deepEqual([refused.status, refused.response], ['failed', { status: 418, body: 'teapot' }]);
     const resent = await world.call('POST', `/v1/webhooks/${webhook.id}/deliveries/${refused.id}/resend`);
     assert.equal(resent.status, 409);
+  });
+
+  it('is tested within the slots of its organization, which deliveries use too', async () => {
+    const waiting: ServerResponse[] = [];
+    receiver.answerWith((response) => void waiting.push(response));
+    const { webhook } = (await create()).body;
+    const path = `/v1/webhooks/${webhook.id}/test`;
+    const tests = Array.from({ length: 40 }, () => world.call('POST', path));
+    const refused = (answers: ApiAnswer[]) => answers.filter(({ status }) => status === 429);
+    const answered: ApiAnswer[] = [];
+    for (const each of tests) void each.then((answer) => answered.push(answer));
+    await eventually(() => refused(answered).length === 24, { because: '16 of 40 are under way' });
+    assert.equal(waiting.length, 16);
+    assert.equal(answered[0]?.body.error.code, 'rate_limited');
+    for (const response of waiting) response.writeHead(204).end();
+    assert.equal((await Promise.all(tests)).filter(({ status }) => status === 200).length, 16);
+    receiver.answerWith((response) => response.writeHead(204).end());
+    assert.equal((await world.call('POST', path)).body.delivery.status, 'delivered');
   });
 
   it('signs with the old and the new secret after a rotation', async () => {

@@ -1018,7 +1018,7 @@ class Webhook(Model):
     """
     url: str
     """
-    Where events are sent, by POST.
+    Where events are sent, by POST. In events, its path and query are left out, because they may hold a token.
     """
     events: list[str]
     """

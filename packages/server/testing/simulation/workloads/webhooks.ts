@@ -7,6 +7,7 @@ import { Deliverer } from '../../../src/webhooks/deliverer.ts';
 import type { SendResult } from '../../../src/webhooks/delivery.ts';
 import { DeliveryRepository } from '../../../src/webhooks/delivery-repository.ts';
 import { SendEvents } from '../../../src/webhooks/send-events.ts';
+import { SendingSlots } from '../../../src/webhooks/sending-slots.ts';
 import { TargetGuard } from '../../../src/webhooks/target-guard.ts';
 import { WebhookMetrics } from '../../../src/webhooks/webhook-metrics.ts';
 import { WebhookProgress } from '../../../src/webhooks/webhook-progress.ts';
@@ -51,11 +52,12 @@ async function composeDelivery(parts: ServerParts, sender: WebhookSender) {
     ...{ progress, deliveries, secrets, sender, metrics, clock },
     feed: new EventFeed(db, outbox),
   });
-  const deliverer = new Deliverer({ ...parts, progress, sending, claims });
+  const slots = new SendingSlots();
+  const deliverer = new Deliverer({ ...parts, progress, sending, claims, slots });
   const guard = new TargetGuard({ allowHttp: true, allowCidrs: ['127.0.0.1/32'], denyCidrs: [] });
   const webhooks = new WebhookRepository(db, transactions);
   const wake = () => deliverer.wake();
-  const service = new WebhookService({ ...parts, webhooks, deliveries, secrets, guard, sender, wake });
+  const service = new WebhookService({ ...parts, webhooks, deliveries, secrets, guard, sender, slots, wake });
   return { routes: webhookRoutes(service, clock), start: () => deliverer.start() };
 }
 
