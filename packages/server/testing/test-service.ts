@@ -26,6 +26,8 @@ import { openTestDatabase } from './test-database.ts';
 export interface TestService {
   readonly url: string;
   readonly inFlight: InFlight;
+  /** Folder of the files of large results. */
+  readonly resultsFolder: string;
   /** Log lines, parsed. */
   readonly lines: readonly Record<string, unknown>[];
   key(scopes?: readonly string[]): Promise<string>;
@@ -75,6 +77,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   return {
     url,
     inFlight,
+    resultsFolder: folder,
     lines,
     key,
     failCheck: (error) => {

@@ -1,6 +1,6 @@
 /** Sends JSON and streams of events, and records them under the Idempotency-Key of the request. */
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply } from 'fastify';
 import type { ResultMemory } from '../base/result-memory.ts';
@@ -74,7 +74,7 @@ export async function replay(
     if ('file' in response) return sendFile(reply, response.status, response.file, idempotency);
     return sendJson(reply, response.status, response.body);
   }
-  const result = 'file' in response ? await idempotency.read(response.file) : [response.body];
+  const result = 'file' in response ? idempotency.read(response.file) : [response.body];
   return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
 }
 
@@ -96,13 +96,8 @@ async function streamTo(
   return reply;
 }
 
-async function sendFile(
-  reply: FastifyReply,
-  status: number,
-  file: ResultFile,
-  idempotency: Idempotency,
-): Promise<FastifyReply> {
-  const json = await idempotency.read(file);
+function sendFile(reply: FastifyReply, status: number, file: ResultFile, idempotency: Idempotency): FastifyReply {
+  const json = Readable.from(idempotency.read(file), { objectMode: false });
   return sendJson(reply.header('content-length', file.bytes), status, json);
 }
 

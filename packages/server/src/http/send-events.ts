@@ -71,5 +71,5 @@ async function record(event: SseEvent, claim: Claim, idempotency: Idempotency): 
     return { type: event.type, json: [text] };
   }
   const file = await claim.completeWithFile(200, jsonPieces(event.data));
-  return { type: event.type, json: await idempotency.read(file) };
+  return { type: event.type, json: idempotency.read(file) };
 }

@@ -76,15 +76,20 @@ export class SseWriter {
   }
 
   async #sendPieces(head: string, json: JsonText): Promise<void> {
-    this.#isInFrame = true;
-    await this.#write(head);
     for await (const piece of json) {
+      // Only now: if the JSON cannot be opened, the stream can still end with an error event.
+      if (!this.#isInFrame) await this.#beginFrame(head);
       await this.#write(piece);
       // Lets other requests run between pieces, however fast the client reads.
       await setImmediate();
     }
     await this.#write('}\n\n');
     this.#isInFrame = false;
+  }
+
+  async #beginFrame(head: string): Promise<void> {
+    this.#isInFrame = true;
+    await this.#write(head);
   }
 
   async #write(piece: string | Buffer): Promise<void> {

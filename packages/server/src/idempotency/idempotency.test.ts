@@ -104,7 +104,7 @@ function describeRecords(open: () => Promise<void>): void {
     assert.ok(file.diskBytes < 10_000);
     const opened = await idempotency.open(scope, {});
     assert.deepEqual(opened, { status: 'replay', response: { status: 200, file } });
-    assert.equal((await buffer(await idempotency.read(file))).toString(), text);
+    assert.equal((await buffer(idempotency.read(file))).toString(), text);
   });
 
   it('is read by servers without its file while the record exists, if the database has a copy', async () => {
@@ -113,7 +113,7 @@ function describeRecords(open: () => Promise<void>): void {
     // Hexadecimal digits of random bytes shrink to a half, which are several parts.
     const text = JSON.stringify(randomBytes(1_000_000).toString('hex'));
     const file = await here.write([text.slice(0, 700_000), text.slice(700_000)]);
-    const readBy = async (of: ResultFiles) => (await buffer(await of.read(file))).toString();
+    const readBy = async (of: ResultFiles) => (await buffer(of.read(file))).toString();
     assert.equal(await readBy(elsewhere), text);
     now += LIMITS.idempotencyRetentionMs - 1;
     await here.removeExpired(now);
@@ -124,7 +124,7 @@ function describeRecords(open: () => Promise<void>): void {
     now += 3_600_001;
     await elsewhere.removeExpired(now);
     assert.deepEqual(await db.selectFrom('replay_parts').select('part').execute(), []);
-    await assert.rejects(elsewhere.read(file), { code: 'ENOENT' });
+    await assert.rejects(readBy(elsewhere), { code: 'ENOENT' });
   });
 
   it('counts for the quota of its organization until it expires, and what is recorded is replayed beyond it', async () => {
@@ -314,7 +314,7 @@ describe('a server lease', () => {
     now += 3_600_001;
     await leaseOf('srv_1').beat();
     assert.deepEqual(await db.selectFrom('idempotency_records').select('id').execute(), []);
-    await assert.rejects(files.read(file), { code: 'ENOENT' });
+    await assert.rejects(buffer(files.read(file)), { code: 'ENOENT' });
   });
 });
 

@@ -105,8 +105,8 @@ export class Idempotency {
     return requireFiles(this.#storage).spool(json);
   }
 
-  /** Returns the JSON of a response that is stored in a file. */
-  read(file: ResultFile): Promise<Readable> {
+  /** Returns the JSON of a response that is stored in a file, which the first `next()` opens. */
+  read(file: ResultFile): AsyncIterable<Buffer> {
     return requireFiles(this.#storage).read(file);
   }
 

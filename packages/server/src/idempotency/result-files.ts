@@ -1,5 +1,6 @@
-import { createReadStream } from 'node:fs';
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -55,7 +56,6 @@ export class ResultFiles {
     const name = `${Math.floor(this.#clock.now() / FOLDER_MS)}/${this.#ids.next('res_')}.zst`;
     const path = join(this.#folder, name);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const file = await open(path, 'wx', 0o600);
     let bytes = 0;
     function* encoded() {
       for (const piece of pieces) {
@@ -68,7 +68,11 @@ export class ResultFiles {
       const level = { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL };
       const source = Readable.from(encoded(), { objectMode: false });
       // As with the database, the bytes reach the disk before a record refers to them.
-      await pipeline(source, createZstdCompress({ params: level }), file.createWriteStream({ flush }));
+      await pipeline(
+        source,
+        createZstdCompress({ params: level }),
+        createWriteStream(path, { flags: 'wx', mode: 0o600, flush }),
+      );
       const { size } = await stat(path);
       return { name, bytes, diskBytes: Math.ceil(size / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES };
     } catch (error) {
@@ -78,30 +82,33 @@ export class ResultFiles {
   }
 
   /**
-   * Writes the JSON to a temporary file and returns a stream that reads it. The file is already unlinked, so its space
-   * is freed when the stream ends or is closed.
+   * Writes the JSON to a temporary file and returns a stream that reads it. The file is removed when the stream ends or
+   * is closed.
    */
   async spool(pieces: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
     const file = await this.#writeFile(pieces, { flush: false });
-    try {
-      return { json: await this.read(file), bytes: file.bytes };
-    } finally {
-      await rm(join(this.#folder, file.name), { force: true });
-    }
+    const json = Readable.from(this.read(file), { objectMode: false });
+    // A file that cannot be removed now is removed with the others of its hour.
+    json.once('close', () => rm(join(this.#folder, file.name), { force: true }).catch(() => undefined));
+    return { json, bytes: file.bytes };
   }
 
-  /** Returns the JSON of `file`. */
-  async read({ name }: ResultFile): Promise<Readable> {
-    const compressed = await this.#open(name);
+  /**
+   * Returns the JSON of `file`. The file is opened by the first `next()`, so that a caller that fails or whose client
+   * leaves before it reads has nothing to close.
+   */
+  async *read({ name }: ResultFile): AsyncGenerator<Buffer, void> {
     const json = createZstdDecompress();
     // The reader of `json` receives the errors.
-    pipeline(compressed, json).catch(() => undefined);
-    return json;
+    pipeline(await this.#open(name), json).catch(() => undefined);
+    yield* json;
   }
 
   async #open(name: string): Promise<AsyncIterable<Buffer>> {
     try {
-      return (await open(join(this.#folder, name), 'r')).createReadStream();
+      const content = createReadStream(join(this.#folder, name));
+      await once(content, 'open');
+      return content;
     } catch (error) {
       const isElsewhere = this.#parts !== undefined && (error as NodeJS.ErrnoException).code === 'ENOENT';
       const parts = isElsewhere ? await this.#parts.open(name) : undefined;
