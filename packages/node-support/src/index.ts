@@ -1,6 +1,7 @@
 export * from './abort.ts';
 export * from './back-off.ts';
 export * from './bytes-up-to.ts';
+export * from './close-later.ts';
 export * from './deadline.ts';
 export * from './direct-body.ts';
 export * from './expected-bytes.ts';
@@ -13,3 +14,4 @@ export * from './precompiled-program.ts';
 export * from './semaphore.ts';
 export * from './sort-in-slices.ts';
 export * from './time-slice.ts';
+export * from './worker-answer.ts';

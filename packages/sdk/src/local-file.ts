@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { link, mkdir, open, rename, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { link, mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Returns the bytes of a file on the disk for an upload. The file is opened when an attempt begins, and read while it is
+ * Returns the bytes of a file on the disk for an upload. The file is opened when an attempt reads it, and read while it is
  * sent, so an upload of it is retried.
  *
  * ```ts
@@ -13,7 +14,9 @@ import { pipeline } from 'node:stream/promises';
  * ```
  */
 export function fileBytes(path: string): () => AsyncIterable<Uint8Array> {
-  return () => createReadStream(path);
+  return async function* () {
+    yield* createReadStream(path) as AsyncIterable<Uint8Array>;
+  };
 }
 
 export interface SaveFileOptions {
@@ -40,8 +43,9 @@ export async function saveFile(
   await mkdir(dirname(path), { recursive: true });
   const partial = join(dirname(path), `.cloche-${randomBytes(6).toString('hex')}.part`);
   try {
-    const file = await open(partial, 'wx');
-    await pipeline(bytes as AsyncIterable<Uint8Array>, file.createWriteStream(), signal ? { signal } : {});
+    const file = createWriteStream(partial, { flags: 'wx' });
+    await once(file, 'open');
+    await pipeline(bytes as AsyncIterable<Uint8Array>, file, signal ? { signal } : {});
     await (replace ? rename(partial, path) : link(partial, path));
   } finally {
     await rm(partial, { force: true });

@@ -1,7 +1,7 @@
-import { close, constants } from 'node:fs';
+import { constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { onAbort } from '@cloche/node-support';
+import { closeLater, onAbort } from '@cloche/node-support';
 import {
   type AgentUnpacked,
   detectArchive,
@@ -77,8 +77,7 @@ async function unpackZip(source: IncomingMessage, folder: FilePath, system: File
     await receive(source, fd);
     return await unpack(eachAlone(readZip(fd)), folder, system, LIMITS, signal);
   } finally {
-    // Asynchronous, so that a thread of Node's pool frees the blocks of the file.
-    close(fd);
+    closeLater(fd);
   }
 }
 

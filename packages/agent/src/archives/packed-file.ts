@@ -1,4 +1,5 @@
-import { type BigIntStats, close, constants } from 'node:fs';
+import { type BigIntStats, constants } from 'node:fs';
+import { closeLater } from '@cloche/node-support';
 import { codeOf } from '../base/error-code.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
 import type { FilePath } from '../files/file-path.ts';
@@ -27,7 +28,7 @@ export async function* contentOf(path: FilePath, size: number, system: FileSyste
       at += bytesRead === 0 ? buffer.length : bytesRead;
     }
   } finally {
-    if (fd !== undefined) close(fd);
+    if (fd !== undefined) closeLater(fd);
   }
 }
 

@@ -1,5 +1,6 @@
-import { type BigIntStats, close, constants } from 'node:fs';
+import { type BigIntStats, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { closeLater } from '@cloche/node-support';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile, THREAD_POOL } from './adaptive-file.ts';
 import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
@@ -43,8 +44,7 @@ export async function sendContent(
     else if (file.content) response.end(file.content.subarray(range.first, range.last + 1));
     else await stream(fd, range, response);
   } finally {
-    // Asynchronous: if the file has been deleted, closing it frees its blocks.
-    close(fd);
+    closeLater(fd);
   }
 }
 

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, rename, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { link, mkdir, rename, rm } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { explainTransfer } from './explain-transfer.ts';
@@ -28,8 +30,9 @@ export async function saveFile(
   try {
     await mkdir(folder, { recursive: true });
     // Opened before the transfer starts: a file that `pipeline` opens later could appear after its removal below.
-    const file = await open(partial, 'wx');
-    await pipeline(chunks, file.createWriteStream(), { signal });
+    const file = createWriteStream(partial, { flags: 'wx' });
+    await once(file, 'open');
+    await pipeline(chunks, file, { signal });
     await (replace ? rename(partial, path) : link(partial, path));
   } catch (error) {
     signal.throwIfAborted();

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { answerOfWorker } from '@cloche/node-support';
 import type { ByteRange } from '../kernel/used-ranges.ts';
 
 /** Digest of what was copied, and its bytes without blocks of zeros. */
@@ -22,13 +22,6 @@ export interface CopyOfRanges {
 export async function copyRanges(copy: CopyOfRanges, signal: AbortSignal): Promise<Copied> {
   signal.throwIfAborted();
   const worker = new Worker(new URL('copy-layer.ts', import.meta.url), { workerData: copy });
-  try {
-    const [copied] = await once(worker, 'message', { signal });
-    return copied as Copied;
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    await worker.terminate();
-  }
+  // Sound: the thread sends nothing else.
+  return (await answerOfWorker(worker, signal)) as Copied;
 }

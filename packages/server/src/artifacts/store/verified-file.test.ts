@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, fstatSync, mkdtempSync, openSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
-import { sendBody } from '../../bytes/byte-transfer.ts';
+import { LentBytes, sendBody } from '../../bytes/byte-transfer.ts';
 import { openVerified } from './verified-file.ts';
 
 const BYTES = randomBytes(1_000_000);
@@ -73,6 +74,22 @@ describe('a stored file', () => {
   it('is closed when it is not read, or not to its end', async () => {
     (await openVerified(file, CONTENT)).destroy();
     for await (const _ of await openVerified(file, CONTENT)) break;
+  });
+
+  it('is closed once and read no more, at whichever moment its reader leaves', async () => {
+    for (let turns = 0; turns < 30; turns += 1) {
+      const content = await openVerified(file, CONTENT);
+      assert.ok(content instanceof LentBytes);
+      const lending = content.lend((_, giveBack) => giveBack()).catch(() => undefined);
+      for (let turn = 0; turn < turns; turn += 1) await undefined;
+      content.destroy();
+      // Another file that gets the number of the closed one would be closed or read in its place.
+      const other = openSync(file, 'r');
+      await lending;
+      await nextTurn();
+      assert.equal(fstatSync(other).size, BYTES.length);
+      closeSync(other);
+    }
   });
 
   it('that is missing is an error', async () => {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { close, open, read } from 'node:fs';
+import { open, read } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { closeLater } from '@cloche/node-support';
 import { type Lender, LentBytes, type TakeBytes } from '../../bytes/byte-transfer.ts';
 import type { NewContent } from './artifact-store.ts';
 
@@ -61,12 +62,12 @@ class VerifiedFile implements Lender {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#givenBack.resolve();
-    if (!this.#isReading) close(this.#fd);
+    if (!this.#isReading) closeLater(this.#fd);
   }
 
   async #nextFree(): Promise<Buffer> {
     for (;;) {
-      if (this.#isClosed) throw new Error('the rest of the content is not read');
+      this.#requireOpen();
       const piece = this.#free.pop();
       if (piece) return piece;
       this.#givenBack = Promise.withResolvers();
@@ -75,6 +76,8 @@ class VerifiedFile implements Lender {
   }
 
   async #read(piece: Buffer, length: number, position: number): Promise<Buffer> {
+    // The content may have been closed since there was a free piece.
+    this.#requireOpen();
     this.#isReading = true;
     try {
       const { bytesRead } = await readFile(this.#fd, piece, 0, length, position);
@@ -82,8 +85,12 @@ class VerifiedFile implements Lender {
     } finally {
       this.#isReading = false;
       // A thread was reading when the content was closed.
-      if (this.#isClosed) close(this.#fd);
+      if (this.#isClosed) closeLater(this.#fd);
     }
+  }
+
+  #requireOpen(): void {
+    if (this.#isClosed) throw new Error('the rest of the content is not read');
   }
 
   #requireWhole(readBytes: number): void {

@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { OrgId } from '@cloche/contract';
-import { Deadline, KeyedQueue, Semaphore } from '@cloche/node-support';
+import { answerOfWorker, Deadline, KeyedQueue, Semaphore } from '@cloche/node-support';
 import type { ArchiveMeasures, ArchiveToJudge } from './judge-archive.ts';
 
 /** Longest time to judge one archive. An archive of 5 GiB that fills a disk of 10 GiB takes less than a minute. */
@@ -60,15 +59,13 @@ export class ArchiveJudge {
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
     });
     try {
-      const [judgement] = await once(worker, 'message', { signal: deadline.signal });
-      return judgement as Judgement;
+      // Sound: the thread sends nothing else.
+      return (await answerOfWorker(worker, deadline.signal)) as Judgement;
     } catch (error) {
       signal.throwIfAborted();
       if (deadline.endedBy === 'timeout') return refused(`checking it takes more than ${judgeMs / 1000} seconds`);
       if (isOutOfMemory(error)) return refused('checking it takes too much memory');
       throw error;
-    } finally {
-      await worker.terminate();
     }
   }
 }

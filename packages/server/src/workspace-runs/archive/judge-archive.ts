@@ -53,7 +53,8 @@ export async function judgeArchive({
     }
     return { entries: tree.entries, unpackedBytes };
   } finally {
-    close(fd);
+    // Reads of a zip may still be under way. An error changes nothing for the judgement.
+    close(fd, () => undefined);
   }
 }
 
