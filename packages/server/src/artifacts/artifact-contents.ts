@@ -3,6 +3,7 @@ import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
+import { tryEach } from '../base/try-each.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { ArtifactRecord } from './artifact.ts';
@@ -120,10 +121,10 @@ export class ArtifactContents {
   async removeOrphans(): Promise<number> {
     const { store, clock } = this.#deps;
     let removed = await this.#unused.finishRemovals();
-    for await (const { name: sha256, storedAt } of store.list()) {
-      if (clock.now() - storedAt < ORPHAN_MS) continue;
+    await tryEach(store.list(), async ({ name: sha256, storedAt }) => {
+      if (clock.now() - storedAt < ORPHAN_MS) return;
       if (await this.#unused.remove(sha256)) removed += 1;
-    }
+    });
     return removed;
   }
 

@@ -3,6 +3,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import { tryEach } from '../base/try-each.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
@@ -62,7 +63,7 @@ export class ArtifactService {
   /** Deletes expired artifacts and returns how many there were. */
   async expire(): Promise<number> {
     const expired = await this.#artifacts.listExpired(this.#clock.now());
-    for (const record of expired) await this.#contents.release(record);
+    await tryEach(expired, (record) => this.#contents.release(record));
     return expired.length;
   }
 }

@@ -1,3 +1,4 @@
+import { tryEach } from '../base/try-each.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ContentLocks } from './content-locks.ts';
 import type { ContentRemovals } from './content-removals.ts';
@@ -37,9 +38,9 @@ export class UnusedContents {
     await removals?.forget();
     if (!store.asides) return 0;
     let removed = 0;
-    for await (const content of store.asides.list()) {
+    await tryEach(store.asides.list(), async (content) => {
       if (await this.#finish(content)) removed += 1;
-    }
+    });
     return removed;
   }
 

@@ -139,10 +139,10 @@ export class ArchiveRepository {
       .execute();
   }
 
-  /** Returns the ids of archives whose contents are to be removed. */
-  async listDiscarded(limit: number): Promise<string[]> {
+  /** Returns the ids, in their order, of archives whose contents are to be removed. */
+  async listDiscarded(limit: number, after = ''): Promise<string[]> {
     const query = this.#db.selectFrom('workspace_archives').select('id').where('state', '=', 'discarded');
-    return (await query.limit(limit).execute()).map(({ id }) => id);
+    return (await query.where('id', '>', after).orderBy('id').limit(limit).execute()).map(({ id }) => id);
   }
 
   /** Returns whether the content with this name has an owner. */

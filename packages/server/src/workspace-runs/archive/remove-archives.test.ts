@@ -133,6 +133,43 @@ describe('an upload whose server was killed', () => {
     assert.equal(await rows(), 1);
   });
 
+  it('that cannot be removed delays no other one', async () => {
+    const ids: string[] = [];
+    while (ids.length < 4) {
+      const reserved = await reserve();
+      await put(reserved);
+      await archives.discard(reserved.record.id);
+      ids.push(reserved.record.id);
+    }
+    const [stuck = '', ...others] = ids.sort();
+    const remove = store.remove.bind(store);
+    store.remove = async (id) => (id === stuck ? Promise.reject(new Error('locked')) : remove(id));
+    await assert.rejects(removing.removeEnded(), /locked/);
+    await assert.rejects(removing.removeEnded(), /locked/);
+    assert.deepEqual(await Promise.all(others.map((id) => store.has(id))), [false, false, false]);
+    store.remove = remove;
+    await removing.removeEnded();
+    assert.equal(await rows(), 0);
+  });
+
+  it('and has no owner delays no other one either, if it cannot be removed', async () => {
+    const ids: string[] = [];
+    while (ids.length < 3) {
+      const reserved = await reserve();
+      await put(reserved);
+      await world.db.deleteFrom('workspace_archives').where('id', '=', reserved.record.id).execute();
+      ids.push(reserved.record.id);
+    }
+    const remove = store.remove.bind(store);
+    const [{ name: stuck } = assert.fail()] = await Array.fromAsync(store.list());
+    store.remove = async (id) => (id === stuck ? Promise.reject(new Error('locked')) : remove(id));
+    await assert.rejects(removing.removeOrphans(), /locked/);
+    assert.deepEqual(
+      await Promise.all(ids.map((id) => store.has(id))),
+      ids.map((id) => id === stuck),
+    );
+  });
+
   it('leaves no content without an owner', async () => {
     const kept = await makeCurrent(await reserve());
     const reserved = await reserve();

@@ -2,6 +2,7 @@ import { LIMITS } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { ArtifactStore } from '../../artifacts/store/artifact-store.ts';
 import type { Clock } from '../../base/clock.ts';
+import { tryEach } from '../../base/try-each.ts';
 import type { ArchiveRepository } from './archive-repository.ts';
 
 /** Archives that one query returns for their removal. */
@@ -19,6 +20,8 @@ export interface RemoveArchivesDeps {
 /** Removes the contents of archives that no run needs. */
 export class RemoveArchives {
   readonly #deps: RemoveArchivesDeps;
+  /** Id of the archive that was tried last. */
+  #tried = '';
 
   constructor(deps: RemoveArchivesDeps) {
     this.#deps = deps;
@@ -49,22 +52,30 @@ export class RemoveArchives {
   async removeOrphans(): Promise<number> {
     const { archives, store } = this.#deps;
     let removed = 0;
-    for await (const { name } of store.list()) {
-      if (await archives.isOwned(name)) continue;
+    await tryEach(store.list(), async ({ name }) => {
+      if (await archives.isOwned(name)) return;
       await store.remove(name);
       removed += 1;
-    }
+    });
     return removed;
   }
 
+  /** Ends at the first failure. The next call goes on after it, so an archive that cannot be removed delays no other. */
   async #removeAll(): Promise<void> {
-    for (let ids = await this.#next(); ids.length > 0; ids = await this.#next()) {
-      for (const id of ids) await this.#remove(id);
+    const rounds = this.#tried === '' ? 1 : 2;
+    for (let round = 0; round < rounds; round += 1) {
+      for (let ids = await this.#next(); ids.length > 0; ids = await this.#next()) {
+        for (const id of ids) {
+          this.#tried = id;
+          await this.#remove(id);
+        }
+      }
+      this.#tried = '';
     }
   }
 
   #next(): Promise<string[]> {
-    return this.#deps.archives.listDiscarded(BATCH);
+    return this.#deps.archives.listDiscarded(BATCH, this.#tried);
   }
 
   async #remove(id: string): Promise<void> {
