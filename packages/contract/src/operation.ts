@@ -100,6 +100,14 @@ export function errorsOf(operation: Operation): ErrorCode[] {
   ];
 }
 
+/** Statuses of operations that create something: at once, or soon. */
+const CREATING: readonly number[] = [201, 202];
+
+/** Returns whether `operation` keeps more than before, so that it is refused when the disk of the service is short. */
+export function takesSpace({ method, upload, response }: Operation): boolean {
+  return upload !== undefined || (method === 'POST' && CREATING.includes(response.status));
+}
+
 type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;
 export type ParamsOf<O extends Operation> = StaticOr<O['params'], Record<string, never>>;
 export type QueryOf<O extends Operation> = StaticOr<O['query'], Record<string, never>>;

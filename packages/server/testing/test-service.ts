@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { SqlApiKeyRepository } from '../src/api-keys/api-key-repository.ts';
 import { Authenticator } from '../src/api-keys/authenticator.ts';
 import { systemClock } from '../src/base/clock.ts';
-import { DiskSpace } from '../src/base/disk-space.ts';
+import { DiskSpace, FRESH_MS } from '../src/base/disk-space.ts';
 import { randomIds } from '../src/base/id-source.ts';
 import { ResultMemoryLimit } from '../src/base/result-memory.ts';
 import { buildApp } from '../src/http/app.ts';
@@ -35,6 +35,8 @@ export interface TestService {
   /** Sends bytes as they are and answers all that comes back until the connection ends. */
   raw(bytes: string | Buffer, options?: { halfClose?: boolean }): Promise<string>;
   failCheck(error: Error | undefined): void;
+  /** Leaves so many bytes free on the disk of the service; undefined stands for any number. */
+  leaveFree(bytes: number | undefined): void;
   close(): Promise<void>;
 }
 
@@ -50,6 +52,11 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   const inFlight = new InFlight();
   const folder = mkdtempSync(join(tmpdir(), 'cloche-results-'));
   const files = new ResultFiles(folder, systemClock, randomIds);
+  let freeBytes: number | undefined;
+  const read = async () => ({ freeBytes: freeBytes ?? Number.MAX_SAFE_INTEGER, totalBytes: Number.MAX_SAFE_INTEGER });
+  let at = 0;
+  // Each look has a time of its own, so that the space is read anew.
+  const space = new DiskSpace(folder, { clock: { now: () => (at += FRESH_MS) }, log, read });
   let closed: Promise<void> | undefined;
   let checkError: Error | undefined;
   const app = await buildApp({
@@ -59,7 +66,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     inFlight,
     transfers: { stallMs: 60_000 },
     resultMemoryLimit: new ResultMemoryLimit(),
-    space: new DiskSpace(folder, { clock: systemClock, log }),
+    space,
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,
@@ -82,6 +89,9 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     key,
     failCheck: (error) => {
       checkError = error;
+    },
+    leaveFree: (bytes) => {
+      freeBytes = bytes;
     },
     call: (method, path, options = {}) => callApi(url + path, method, { key: everything, ...options }),
     raw: (bytes, options) => raw(Number(new URL(url).port), bytes, options),

@@ -97,6 +97,7 @@ export const createArtifactDownloadUrl = {
   description: 'The URL works without an API key, only for this artifact, and until `expiresAt`.',
   scope: 'artifact:read',
   idempotency: 'optional',
+  secretAnswer: true,
   params: ArtifactParams,
   body: ArtifactDownloadUrlBody,
   bodyOptional: true,

@@ -47,6 +47,7 @@ export const createArchiveTransfer = {
   method: 'POST',
   path: '/v1/workspace-runs/{workspaceRunId}/archive-transfer',
   summary: 'Create a URL to upload a large archive',
+  secretAnswer: true,
   description:
     `Send the archive, of at most ${LIMITS.workspaceArchiveTransferBytes / 1024 ** 3} GiB, to the URL with the headers; then ` +
     'call `finalizeArchive`. The URL takes only an archive of this size and digest. A further transfer ends an earlier one.',

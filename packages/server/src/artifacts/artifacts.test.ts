@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { globSync, truncateSync, writeFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import type { Artifact } from '@cloche/contract';
 import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
+import { DATABASE_KIND } from '../../testing/test-database.ts';
 
 let world: PreviewWorld;
 let keys = 0;
@@ -184,6 +185,21 @@ describe('an artifact', () => {
 describe('a download link', () => {
   const link = async (id: string, body = {}) =>
     (await world.call('POST', `/v1/artifacts/${id}/download-url`, body)).body.download;
+
+  it('is replayed for its Idempotency-Key, and is nowhere at rest', async () => {
+    const { id } = await keep('linked.txt', 'linked');
+    const create = () => world.call('POST', `/v1/artifacts/${id}/download-url`, {}, 'link');
+    const { url } = (await create()).body.download;
+    assert.equal((await create()).body.download.url, url);
+    const signature = new URL(url).search;
+    const data = join(world.folder, 'data');
+    const files = readdirSync(data, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+    const holding = (text: string) =>
+      files.filter(({ parentPath, name }) => readFileSync(join(parentPath, name)).includes(text)).length;
+    assert.equal(holding(signature), 0);
+    // The control: what is recorded for others is found. With PostgreSQL the records are not in the folder.
+    if (DATABASE_KIND === 'sqlite') assert.ok(holding('linked.txt') > 0);
+  });
 
   it('needs no key, and answers as the API does', async () => {
     const { id } = await keep('linked.txt', 'linked');

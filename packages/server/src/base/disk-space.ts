@@ -5,7 +5,7 @@ import { AppError } from './app-error.ts';
 import type { Clock } from './clock.ts';
 
 /** Longest time that a reading of the free space is reused. */
-const FRESH_MS = 1_000;
+export const FRESH_MS = 1_000;
 /** Shortest time between two log lines about the same shortage. */
 const LOG_EVERY_MS = 60_000;
 const RETRY_AFTER_SECONDS = 30;

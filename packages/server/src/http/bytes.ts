@@ -54,8 +54,14 @@ export async function sendDownload(
   { status, headers, body }: Download,
   { signal, stallMs }: TransferLimits & { signal: AbortSignal },
 ): Promise<FastifyReply> {
-  reply.headers(headers).hijack();
-  reply.raw.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  try {
+    reply.headers(headers);
+    reply.raw.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+    reply.hijack();
+  } catch (error) {
+    body?.destroy();
+    throw error;
+  }
   if (!body) {
     reply.raw.end();
     return reply;

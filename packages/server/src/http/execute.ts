@@ -1,4 +1,5 @@
 /** Executes a validated request: applies idempotency and calls the handler. */
+import { takesSpace } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -37,9 +38,6 @@ export interface ExecuteDeps {
   readonly auditLog?: AuditLog;
 }
 
-/** Operations, other than uploads, that use disk space of the host. */
-const TAKES_SPACE: ReadonlySet<string> = new Set(['createSandbox', 'exportArtifact']);
-
 /** Executes `route` for one request, or replays the response to an earlier request with the same Idempotency-Key. */
 export async function execute(route: Route, execution: Execution, deps: ExecuteDeps): Promise<FastifyReply> {
   const { request, reply } = execution;
@@ -77,10 +75,10 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   } catch (error) {
     throw endOf(controller.signal) ?? error;
   } finally {
-    if (received) await received[Symbol.asyncDispose]();
     resultMemory.release();
     afterAnswer(reply, () => deps.inFlight.leave(credential, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
+    if (received) await discard(received, request);
   }
 }
 
@@ -91,7 +89,7 @@ async function answer(
   { claim, received }: { claim: Claim | undefined; received: ReceivedBody | undefined },
   { transfers, idempotency, space }: ExecuteDeps,
 ): Promise<FastifyReply> {
-  if (route.kind === 'upload' || TAKES_SPACE.has(route.operation.id)) await space.require();
+  if (takesSpace(route.operation)) await space.require();
   switch (route.kind) {
     case 'json':
       return answerJson(route, route.handle(context), reply, context, claim, idempotency);
@@ -106,6 +104,15 @@ async function answer(
       return answerSocket(route, request, reply, context);
     case 'upload':
       return answerUpload(route, request, reply, context, transfers);
+  }
+}
+
+/** Removes a received body. It changes nothing for the client if that fails. */
+async function discard(received: ReceivedBody, { log }: FastifyRequest): Promise<void> {
+  try {
+    await received[Symbol.asyncDispose]();
+  } catch (error) {
+    log.warn({ err: error }, 'a received body is not removed');
   }
 }
 

@@ -22,6 +22,7 @@ import { ReplayQuota } from './replay-quota.ts';
 import { ReplayRecount } from './replay-recount.ts';
 import { ResultFiles } from './result-files.ts';
 import { JournaledRecords } from './sqlite/journaled-records.ts';
+import { RECORD_BYTES } from './stored-response.ts';
 
 const scope: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
 const log = pino({ level: 'silent' });
@@ -136,6 +137,16 @@ function describeRecords(open: () => Promise<void>): void {
     assert.equal(quota.usedBytes('org_2', now), 0);
     now += LIMITS.idempotencyRetentionMs + 3_600_000;
     await claim({ a: 3 });
+  });
+
+  it('counts by its bytes, not by its characters', async () => {
+    const used = quota.usedBytes('org_1', now);
+    await (await claim({ a: 1 })).complete(200, '€'.repeat(1000));
+    const more = quota.usedBytes('org_1', now) - used;
+    assert.equal(more, RECORD_BYTES + Buffer.byteLength('€'.repeat(1000)));
+    await journaled?.flush();
+    const row = await db.selectFrom('idempotency_records').select('stored_bytes').executeTakeFirstOrThrow();
+    assert.equal(Number(row.stored_bytes), more);
   });
 
   it('counts for the quota of the next life of the server', async () => {

@@ -18,5 +18,5 @@ export const RECORD_BYTES = 1024;
 /** Returns the approximate bytes that a record takes on the disk. */
 export function storedBytesOf(response: StoredResponse | undefined): number {
   if (!response) return RECORD_BYTES;
-  return RECORD_BYTES + ('file' in response ? response.file.diskBytes : response.body.length);
+  return RECORD_BYTES + ('file' in response ? response.file.diskBytes : Buffer.byteLength(response.body));
 }

@@ -179,7 +179,7 @@ export class JournaledRecords implements IdempotencyRecords {
     } else if ('completed' in change) {
       const { id, ...response } = change.completed;
       Object.assign(this.#byId.get(id) ?? {}, { state: 'completed', response });
-      if ('body' in response) this.#bodyBytes += response.body.length;
+      if ('body' in response) this.#bodyBytes += Buffer.byteLength(response.body);
     } else if ('failed' in change) {
       Object.assign(this.#byId.get(change.failed) ?? {}, { state: 'failed' });
     } else {
