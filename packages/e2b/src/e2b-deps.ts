@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { LeavingConnection } from '@cloche/node-support';
 import type { Logger } from 'pino';
 
 /** Encrypts tokens with a key that all servers of an installation share. */
@@ -13,8 +13,8 @@ export interface TokenSeal {
 export interface PreviewServer {
   /** Returns the domain below which previews have their hosts, with the port. */
   domain(): string;
-  handle(request: IncomingMessage, response: ServerResponse): void;
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  handle(request: IncomingMessage, response: ServerResponse): void | Promise<void>;
+  upgrade(connection: LeavingConnection): void | Promise<void>;
 }
 
 export interface E2bDeps {

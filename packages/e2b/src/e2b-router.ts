@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { LeavingConnection } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { boxRoutes } from './box/box-routes.ts';
 import { interpreterRoutes } from './box/interpreter-routes.ts';
@@ -71,18 +71,18 @@ export class E2bRouter {
     return [CONTROL_PREFIX, BOX_PREFIX, SIGNED_PATH].some((path) => isBelow(url, path)) || this.#hosts.matches(request);
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
+  handle(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     const { url = '', headers } = request;
     this.#newerClients.see(headers['user-agent']);
-    if (this.#hosts.matches(request)) this.#hosts.handle(request, response);
-    else if (isBelow(url, SIGNED_PATH)) this.#signedFiles.routing(request, response);
+    if (this.#hosts.matches(request)) return this.#hosts.handle(request, response);
+    if (isBelow(url, SIGNED_PATH)) this.#signedFiles.routing(request, response);
     else this.#handleBelow(isBelow(url, CONTROL_PREFIX) ? CONTROL_PREFIX : BOX_PREFIX, request, response);
   }
 
   /** Serves WebSockets of ports. The clients open no other ones. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    if (this.#hosts.matches(request)) this.#hosts.upgrade(request, socket, head);
-    else socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+  upgrade(connection: LeavingConnection): void | Promise<void> {
+    if (this.#hosts.matches(connection.request)) return this.#hosts.upgrade(connection);
+    connection.refuse({ status: 404, body: '' });
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
-import { parsePlainJson } from '@cloche/node-support';
+import { type LeavingConnection, parsePlainJson } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
@@ -49,15 +48,14 @@ export class JupyterRouter {
     this.#app.routing(request, response);
   }
 
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    // The client may go away while the kernel is looked up.
-    socket.on('error', () => socket.destroy());
-    this.#openChannels(request, socket, head).catch((error: unknown) => {
+  async upgrade(connection: LeavingConnection): Promise<void> {
+    try {
+      await this.#openChannels(connection);
+    } catch (error) {
       const { status, message } = JupyterError.of(error, this.#state.log);
-      const body = JSON.stringify({ message, reason: null });
-      const fields = `connection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`;
-      socket.end(`HTTP/1.1 ${status} Refused\r\n${fields}\r\n\r\n${body}`);
-    });
+      const fields = { 'content-type': 'application/json' };
+      connection.refuse({ status, fields, body: JSON.stringify({ message, reason: null }) });
+    }
   }
 
   async close(): Promise<void> {
@@ -66,7 +64,8 @@ export class JupyterRouter {
     await this.#app.close();
   }
 
-  async #openChannels(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+  async #openChannels(connection: LeavingConnection): Promise<void> {
+    const { request } = connection;
     const url = this.#pathOf(request);
     const kernelId = CHANNELS.exec(url)?.[1];
     if (kernelId === undefined) throw new JupyterError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
@@ -75,13 +74,15 @@ export class JupyterRouter {
     // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in
     // jupyter-gateway.test.ts.
     const context = await kernels.context(kernelId);
+    const socket = connection.take();
+    if (!socket) return;
     const session = new URLSearchParams(url.split('?', 2)[1]).get('session_id') ?? undefined;
     const room = this.#state.rooms.open(kernelId);
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
     const closeRoom = () => this.#state.rooms.remove(kernelId);
     const kernel = new KernelMessages(api, context);
-    this.#sockets.open({ request, socket, head, session, context, kernel, room, check, shutDown, closeRoom });
+    this.#sockets.open({ request, socket, session, context, kernel, room, check, shutDown, closeRoom });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
+import type { LeavingConnection, Refusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { readAnyToken } from '../access-token.ts';
 import type { E2bDeps, PreviewServer, TokenSeal } from '../e2b-deps.ts';
@@ -42,29 +42,20 @@ export class PortRouter {
     return this.#find(request) !== undefined;
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
-    this.#open(request).then(
-      (preview) => {
-        response.once('close', () => response.statusCode === 404 && this.#previews.suspect(preview));
-        this.#server.handle(request, response);
-      },
-      (error: unknown) => {
-        const { status, body, headers } = this.#answerTo(error);
-        response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(body);
-      },
-    );
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const opened = await this.#open(request).catch((error: unknown) => this.#answerTo(error));
+    if ('body' in opened) {
+      response.writeHead(opened.status, opened.fields).end(opened.body);
+      return;
+    }
+    response.once('close', () => response.statusCode === 404 && this.#previews.suspect(opened));
+    await this.#server.handle(request, response);
   }
 
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    socket.on('error', () => socket.destroy());
-    this.#open(request).then(
-      () => this.#server.upgrade(request, socket, head),
-      (error: unknown) => {
-        const { status, body } = this.#answerTo(error);
-        const length = Buffer.byteLength(body);
-        socket.end(`HTTP/1.1 ${status} Refused\r\nconnection: close\r\ncontent-length: ${length}\r\n\r\n${body}`);
-      },
-    );
+  async upgrade(connection: LeavingConnection): Promise<void> {
+    const opened = await this.#open(connection.request).catch((error: unknown) => this.#answerTo(error));
+    if ('body' in opened) connection.refuse(opened);
+    else await this.#server.upgrade(connection);
   }
 
   #find({ headers }: IncomingMessage): Port | undefined {
@@ -105,8 +96,9 @@ export class PortRouter {
     return name === BOX_TOKEN_HEADER && readAnyToken(value, this.#seal) !== undefined;
   }
 
-  #answerTo(error: unknown) {
+  #answerTo(error: unknown): Refusal {
     const { status, message, headers } = E2bError.of(error, this.#log);
-    return { status, headers, body: JSON.stringify({ code: status, message }) };
+    const fields = { ...headers, 'content-type': 'application/json' };
+    return { status, fields, body: JSON.stringify({ code: status, message }) };
   }
 }

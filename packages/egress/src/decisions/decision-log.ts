@@ -47,7 +47,7 @@ export class DecisionLog {
     });
     this.#suppressedLines = new Counter({
       name: 'cloche_egress_log_lines_suppressed_total',
-      help: 'Decisions that were not logged because their sandbox caused too many at once.',
+      help: 'Decisions and failures that were not logged because their sandbox caused too many at once.',
       registers: [registry],
     });
   }
@@ -60,6 +60,12 @@ export class DecisionLog {
     // A permitted lookup is normally followed by the connection that it was made for.
     if (protocol === 'dns' && verdict === 'permitted') this.#log.debug({ operation: 'egress', ...decision });
     else if (this.#budget.take(decision.sandboxId)) this.#write(decision);
+    else this.#suppressedLines.inc();
+  }
+
+  /** Logs that a connection of a sandbox made egress fail. Counts as a line of the sandbox. */
+  fail(sandboxId: string, err: unknown): void {
+    if (this.#budget.take(sandboxId)) this.#log.error({ operation: 'proxy', outcome: 'failed', sandboxId, err });
     else this.#suppressedLines.inc();
   }
 

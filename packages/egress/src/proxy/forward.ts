@@ -16,7 +16,7 @@ import { joinPieces } from './join-pieces.ts';
 import { collectYoungBuffers } from './young-buffers.ts';
 
 /** Longest silence of a server that computes its response, or of a client that reads it slowly. */
-const IDLE_MS = 10 * 60 * 1000;
+export const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** HTTP status codes by failure. Every other failure has 502. */
 const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503, secrets: 503 };

@@ -53,15 +53,16 @@ export class Gateway {
     this.#deps = deps;
     this.#http1 = new Http1Proxy({
       decisions,
-      log,
       onTunnel: (socket, connection) => this.#take(socket, connection),
       ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
     });
-    this.#http2 = new Http2Proxy(decisions, log);
+    this.#http2 = new Http2Proxy(decisions);
     // Half-open, because a client can close its side and still read the response.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
       this.#onConnection(socket),
     );
+    // A connection that cannot be accepted must not end the process. `open` reports that the address cannot be bound.
+    this.#server.on('error', (err) => this.#server.listening && log.error({ err }, 'a connection was not accepted'));
   }
 
   /** Opens a gateway. Rejects if the address cannot be bound. */
@@ -101,7 +102,8 @@ export class Gateway {
   }
 
   #take(socket: Socket, connection: Connection): void {
-    guard(this.#deps.log, this.#admit(socket, connection), () => resetConnection(socket));
+    const { sandboxId } = connection.traffic;
+    guard(this.#deps.decisions, sandboxId, this.#admit(socket, connection), () => resetConnection(socket));
   }
 
   async #admit(socket: Socket, connection: Connection): Promise<void> {

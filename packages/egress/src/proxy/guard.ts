@@ -1,9 +1,9 @@
-import type { Logger } from 'pino';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 
 /** Runs the work of one connection. A failure ends only that connection, because all share one process. */
-export function guard(log: Logger, work: Promise<void>, end: () => void): void {
-  work.catch((err: unknown) => {
-    log.error({ operation: 'proxy', outcome: 'failed', err });
+export function guard(decisions: DecisionLog, sandboxId: string, work: Promise<void>, end: () => void): void {
+  work.catch((error: unknown) => {
     end();
+    decisions.fail(sandboxId, error);
   });
 }

@@ -1,6 +1,4 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Exchange } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 
@@ -54,15 +52,6 @@ export function refuseHttp1(response: ServerResponse, status: number, body: stri
     connection: 'close',
   });
   response.end(body);
-}
-
-/** Returns a response for the socket of an upgrade, for which Node creates none. */
-export function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse {
-  const response = new ServerResponse(request);
-  response.shouldKeepAlive = false;
-  response.assignSocket(socket as Socket);
-  response.once('finish', () => socket.end());
-  return response;
 }
 
 function onAbandoned(response: ServerResponse, callback: () => void): void {

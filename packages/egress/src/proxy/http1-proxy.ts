@@ -1,13 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import type { Logger } from 'pino';
+import { GuardedServer, type LeavingConnection, type Refusal } from '@cloche/node-support';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import { refusalBody } from './exchange.ts';
-import { forward } from './forward.ts';
-import { guard } from './guard.ts';
-import { hasTooManyFields, http1Exchange, refuseHttp1, responseOn } from './http1-exchange.ts';
+import { forward, IDLE_MS } from './forward.ts';
+import { hasTooManyFields, http1Exchange, refuseHttp1 } from './http1-exchange.ts';
 import { joinPieces } from './join-pieces.ts';
 import { type ProxiedProtocol, recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideConnect, decideRequest } from './request-target.ts';
@@ -18,12 +16,9 @@ const KEEP_ALIVE_MS = 60_000;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** Most concurrent requests of one connection. apt sends ten. */
 const MAX_PIPELINED = 32;
-/** Return value that makes Node's parser fail. */
-const PARSER_ERROR = -1;
 
 export interface Http1ProxyDeps {
   decisions: DecisionLog;
-  log: Logger;
   /** Takes over a tunnel that CONNECT has made, whose protocol is detected anew. */
   onTunnel: (socket: Socket, connection: Connection) => void;
   headersTimeoutMs?: number;
@@ -34,14 +29,14 @@ export interface Http1ProxyDeps {
  * values, so that a server cannot read a request differently from egress.
  */
 export class Http1Proxy {
-  readonly #server: Server;
+  readonly #server: GuardedServer;
   readonly #deps: Http1ProxyDeps;
-  readonly #connections = new WeakMap<Duplex, Connection>();
-  readonly #pipelines = new WeakMap<Duplex, Pipeline>();
+  readonly #connections = new WeakMap<Socket, Connection>();
+  readonly #pipelines = new WeakMap<Socket, Pipeline>();
 
   constructor(deps: Http1ProxyDeps) {
     this.#deps = deps;
-    this.#server = createServer({
+    const options = {
       insecureHTTPParser: false,
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: deps.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
@@ -49,23 +44,22 @@ export class Http1Proxy {
       // A large body can take long. The timeout of the connection to the server ends one that stalls.
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      shouldUpgradeCallback: isWebSocket,
       // A request of HTTP/1.0 need not have the field. Its address decides then.
       requireHostHeader: false,
+    };
+    this.#server = new GuardedServer(options, {
+      serve: (request, response) => this.#onRequest(request, response),
+      serveContinue: (request, response) => this.#onRequest(request, response, () => response.writeContinue()),
+      mayUpgrade: isWebSocket,
+      upgrade: (connection) => this.#onUpgrade(connection),
+      connect: (connection) => this.#onConnect(connection),
+      refuseInvalid: (error, socket) => this.#refuseInvalid(error, socket),
+      report: (error, socket) => this.#report(error, socket),
+      mostPending: MAX_PIPELINED,
+      leaveMs: IDLE_MS,
     });
     // With a limit, Node would silently drop fields beyond it. The size of all fields is limited already.
     this.#server.maxHeadersCount = 0;
-    const guarded = (socket: Duplex, work: Promise<void>) => guard(deps.log, work, () => socket.destroy());
-    this.#server.on('request', (request, response) => guarded(request.socket, this.#onRequest(request, response)));
-    this.#server.on('checkContinue', (request, response) => {
-      guarded(
-        request.socket,
-        this.#onRequest(request, response, () => response.writeContinue()),
-      );
-    });
-    this.#server.on('upgrade', (request, socket, head) => guarded(socket, this.#onUpgrade(request, socket, head)));
-    this.#server.on('connect', (request, socket, head) => void this.#onConnect(request, socket, head));
-    this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     // The server never listens, because it is given its connections. Node checks for slow requests only after this
     // event.
     this.#server.emit('listening');
@@ -74,7 +68,6 @@ export class Http1Proxy {
   serve(socket: Socket, connection: Connection): void {
     this.#connections.set(socket, connection);
     this.#server.emit('connection', socket);
-    boundPipeline(socket, this.#pipelineOf(socket));
     // The sniffer paused the socket when it put the first bytes back.
     socket.resume();
   }
@@ -128,25 +121,26 @@ export class Http1Proxy {
     record(decision, await forward(exchange, decision, connection.traffic));
   }
 
-  async #onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const connection = this.#connectionOf(socket);
+  async #onUpgrade(leaving: LeavingConnection): Promise<void> {
+    const { request } = leaving;
+    const connection = this.#connectionOf(request.socket);
     const record = this.#recorder(connection, 'websocket', performance.now());
     const decision = decideRequest(connection, {
       url: request.url ?? '',
       hosts: request.headersDistinct.host ?? [],
     });
     if (decision.verdict !== 'permitted') {
-      refuseDecided(decision, (status, body) => refuseHttp1(responseOn(request, socket), status, body));
+      refuseDecided(decision, (status, body) => leaving.refuse(refusal(status, body)));
       return record(decision);
     }
-    if (head.length > 0) socket.unshift(head);
-    using place = await connection.traffic.begin(connection.client, socket);
+    using place = await connection.traffic.begin(connection.client, request.socket);
     if (!place) return;
-    record(decision, await forwardUpgrade(request, socket as Socket, decision, connection.traffic));
+    record(decision, await forwardUpgrade(leaving, decision, connection.traffic));
   }
 
-  #onConnect(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const connection = this.#connectionOf(socket);
+  #onConnect(leaving: LeavingConnection): void {
+    const { request } = leaving;
+    const connection = this.#connectionOf(request.socket);
     const record = this.#recorder(connection, 'connect', performance.now());
     const isNested = connection.depth > 0;
     const decision: Decision = isNested
@@ -154,38 +148,40 @@ export class Http1Proxy {
       : decideConnect(connection, request.url ?? '');
     record(decision);
     if (decision.verdict !== 'permitted') {
-      refuseDecided(decision, (status, body) => refuseHttp1(responseOn(request, socket), status, body));
+      refuseDecided(decision, (status, body) => leaving.refuse(refusal(status, body)));
       return;
     }
-    if (head.length > 0) socket.unshift(head);
+    const socket = leaving.take();
+    if (!socket) return;
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
     const { host, port } = decision.target;
     const { traffic, client, depth } = connection;
-    // Cast: `serve` accepts only sockets.
-    this.#deps.onTunnel(socket as Socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
+    this.#deps.onTunnel(socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
   }
 
-  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  #refuseInvalid(error: NodeJS.ErrnoException, socket: Socket): Refusal | undefined {
     const connection = this.#connections.get(socket);
     const isOurs = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     // An error response would end up in the middle of another response.
     const isAnswering = this.#pipelineOf(socket).pending > 0;
-    if (!connection || !isOurs || isAnswering || !socket.writable) return void socket.destroy();
-    const body = refusalBody('egress_malformed', '', error.code ?? '');
-    socket.end(
-      `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
-    );
+    if (!connection || !isOurs || isAnswering) return undefined;
     const record = this.#recorder(connection, connection.secureHost ? 'https' : 'http', performance.now());
     record({ verdict: 'malformed', reason: error.code ?? '', host: '' });
+    return refusal(400, refusalBody('egress_malformed', '', error.code ?? ''));
   }
 
-  #pipelineOf(socket: Duplex): Pipeline {
+  #report(error: unknown, socket: Socket | undefined): void {
+    const connection = socket && this.#connections.get(socket);
+    this.#deps.decisions.fail(connection?.traffic.sandboxId ?? '', error);
+  }
+
+  #pipelineOf(socket: Socket): Pipeline {
     const pipeline = this.#pipelines.get(socket) ?? { pending: 0, isRefused: false, last: Promise.resolve() };
     this.#pipelines.set(socket, pipeline);
     return pipeline;
   }
 
-  #connectionOf(socket: Duplex): Connection {
+  #connectionOf(socket: Socket): Connection {
     const connection = this.#connections.get(socket);
     if (!connection) throw new Error('a request on an unknown connection');
     return connection;
@@ -205,21 +201,11 @@ interface Pipeline {
   last: Promise<void>;
 }
 
-/**
- * Makes the parser fail when a connection has too many unfinished requests. A read of 64 KiB can hold 3,600 requests,
- * and Node's parser would otherwise create all of them in one turn of the event loop.
- */
-function boundPipeline(socket: Socket, pipeline: Pipeline): void {
-  // An internal property of Node, present in all releases so far.
-  const { parser } = socket as { parser?: { onIncoming(...incoming: unknown[]): number } };
-  if (!parser) return;
-  const onIncoming = parser.onIncoming;
-  parser.onIncoming = (...incoming) => (pipeline.pending < MAX_PIPELINED ? onIncoming(...incoming) : PARSER_ERROR);
+function refusal(status: number, body: string): Refusal {
+  return { status, fields: { 'content-type': 'application/json' }, body };
 }
 
 /** Returns whether to upgrade. Other upgrades, such as to HTTP/2, are ignored, as servers without them do. */
-function isWebSocket(request: IncomingMessage): boolean {
-  const hasBody =
-    request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
-  return request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket' && !hasBody;
+function isWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }

@@ -8,7 +8,6 @@ import {
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { fieldPairs, type RawFields } from '@cloche/protocol';
-import type { Logger } from 'pino';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import type { Exchange } from './exchange.ts';
@@ -35,12 +34,10 @@ const SESSION_LIMITS = {
 /** Proxies the HTTP/2 of clients inside TLS. Servers get HTTP/1.1 requests. */
 export class Http2Proxy {
   readonly #decisions: DecisionLog;
-  readonly #log: Logger;
   readonly #sessions = new Set<ServerHttp2Session>();
 
-  constructor(decisions: DecisionLog, log: Logger) {
+  constructor(decisions: DecisionLog) {
     this.#decisions = decisions;
-    this.#log = log;
   }
 
   serve(socket: TLSSocket, connection: Connection): void {
@@ -52,7 +49,8 @@ export class Http2Proxy {
     socket.once('end', () => session.destroy());
     session.setTimeout(IDLE_MS, () => session.destroy());
     session.on('stream', (stream, headers) => {
-      guard(this.#log, this.#onStream(stream, headers, connection), () => stream.destroy());
+      const { sandboxId } = connection.traffic;
+      guard(this.#decisions, sandboxId, this.#onStream(stream, headers, connection), () => stream.destroy());
     });
   }
 

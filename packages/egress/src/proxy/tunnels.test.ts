@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
+import { eventually } from '@cloche/testkit/eventually';
 import { EgressRig } from '../testing/egress-rig.ts';
 import { getRequest } from '../testing/get-request.ts';
 import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
@@ -186,6 +188,56 @@ describe('CONNECT', () => {
     assert.match(await readUntil(socket, /SSH-2.0-x/), /^HTTP\/1\.1 200/);
     socket.destroy();
     assert.match(await rig.send(connectTo(`denied.example:${portOf(echo)}`)), /^HTTP\/1\.1 403/);
+  });
+});
+
+describe('an upgrade or CONNECT behind an unanswered request', () => {
+  const leaving: [name: string, bytes: string][] = [
+    ['a permitted upgrade', upgrade('allowed.example')],
+    ['a denied upgrade', upgrade('denied.example')],
+    ['a permitted CONNECT', 'CONNECT allowed.example:80 HTTP/1.1\r\nHost: allowed.example\r\n\r\n'],
+    ['a denied CONNECT', 'CONNECT denied.example:443 HTTP/1.1\r\nHost: denied.example\r\n\r\n'],
+    ['a malformed CONNECT', 'CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ];
+  const pending = 'GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n';
+
+  for (const [name, bytes] of leaving) {
+    test(`ends its connection alone: ${name}`, async () => {
+      const neighbour = rig.connect();
+      assert.equal(await rig.send(pending + bytes), '');
+      to(secureWeb);
+      const secured = await rig.connectTls({ servername: 'allowed.example' });
+      assert.equal(await rig.send(pending + bytes, secured), '');
+      to(web);
+      assert.match(await rig.send(getRequest('allowed.example'), neighbour), /200 OK.*plain/s);
+      assert.deepEqual(rig.failures, []);
+    });
+  }
+
+  test('is served once that request was answered', async () => {
+    const socket = rig.connect();
+    socket.write(pending);
+    await readUntil(socket, /plain/);
+    socket.write(upgrade('allowed.example'));
+    assert.match(await readUntil(socket, /X-Accept/), /^HTTP\/1\.1 101 /);
+    socket.destroy();
+  });
+});
+
+describe('a refused upgrade or CONNECT', () => {
+  test('gives its connection back although the client sends a byte and closes only its own side', async () => {
+    const openSockets = () => readdirSync('/proc/self/fd').length;
+    const socketsBefore = openSockets();
+    for (const bytes of [upgrade('denied.example'), 'CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n']) {
+      for (let count = 0; count < 20; count += 1) {
+        const socket = rig.connect();
+        socket.allowHalfOpen = true;
+        socket.write(bytes);
+        await once(socket.resume(), 'end');
+        socket.end('x');
+      }
+    }
+    await eventually(() => openSockets() <= socketsBefore, { because: 'the connections are given back' });
   });
 });
 

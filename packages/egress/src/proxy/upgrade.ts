@@ -1,7 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { LeavingConnection } from '@cloche/node-support';
 import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
@@ -18,7 +19,7 @@ import {
   type SentRequest,
   sendRequest,
 } from './forward.ts';
-import { type Http1Exchange, http1Exchange, responseOn } from './http1-exchange.ts';
+import { type Http1Exchange, http1Exchange } from './http1-exchange.ts';
 import { tunnel } from './tunnel.ts';
 
 /**
@@ -31,24 +32,19 @@ type Hide = PlacedSecrets['hide'];
 
 /** Requests a WebSocket from a server. If the server agrees, copies bytes in both directions. Never rejects. */
 export async function forwardUpgrade(
-  request: IncomingMessage,
-  client: Socket,
+  leaving: LeavingConnection,
   { target, path, hostField }: Permitted,
   traffic: SandboxTraffic,
 ): Promise<Forwarded> {
+  const { request } = leaving;
   let asked: SentRequest | undefined;
-  const abandoned = () => asked?.request.destroy();
-  client.once('close', abandoned).on('error', abandoned);
-  /** Created only if no WebSocket is established. */
-  let response: ServerResponse | undefined;
-  const exchange = () => {
-    response ??= responseOn(request, client);
-    return http1Exchange(request, response);
-  };
+  request.socket.once('close', () => asked?.request.destroy());
+  const exchange = () => http1Exchange(request, leaving.respond());
+  let client: Socket | undefined;
   try {
     const own = endToEndFields(request.rawHeaders, 'host', LENGTH);
     const placed = needsSecrets(own, target) && (await place(own, target, traffic));
-    if (client.destroyed) return { failure: 'broken_off', bytesUp: 0, bytesDown: 0 };
+    if (!leaving.isWaiting) return { failure: 'broken_off', bytesUp: 0, bytesDown: 0 };
     const fields = placed ? placed.fields : own;
     const hide = placed ? placed.hide : (text: string) => text;
     const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
@@ -65,14 +61,18 @@ export async function forwardUpgrade(
     if (!Array.isArray(outcome)) return { status: await sendRefusal(exchange(), outcome, hide), ...asked.bytes() };
     const [answer, server, head] = outcome;
     assertWebSocket(answer);
-    client.write(switchingProtocols(answer, hide));
+    const agreement = switchingProtocols(answer, hide);
+    client = leaving.take();
+    if (!client) throw new Error('the client has left');
+    client.write(agreement);
     if (head.length > 0) server.unshift(head);
     await tunnel(client, server as Socket);
     return { status: 101, ...asked.bytes() };
   } catch (error) {
     asked?.request.destroy();
+    client?.destroy();
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
-    const refused = exchange();
+    const refused = leaving.isWaiting && exchange();
     if (refused) refuseFailed(refused, hostText(target.host), failure);
     return { failure, ...(asked?.bytes() ?? { bytesUp: 0, bytesDown: 0 }) };
   }

@@ -20,11 +20,11 @@ const LOOK_MS = 30_000;
 const INVALID_DATA = 1007;
 const POLICY_VIOLATION = 1008;
 const INTERNAL_ERROR = 1011;
+const NO_BYTES = Buffer.alloc(0);
 
 export interface ChannelRequest {
   readonly request: IncomingMessage;
   readonly socket: Duplex;
-  readonly head: Buffer;
   readonly session: string | undefined;
   readonly context: Context;
   readonly kernel: KernelMessages;
@@ -52,8 +52,8 @@ export class ChannelSockets {
     this.#log = log;
   }
 
-  open({ request, socket, head, ...channel }: ChannelRequest): void {
-    this.#server.handleUpgrade(request, socket, head, (webSocket) => this.#serve(webSocket, channel));
+  open({ request, socket, ...channel }: ChannelRequest): void {
+    this.#server.handleUpgrade(request, socket, NO_BYTES, (webSocket) => this.#serve(webSocket, channel));
   }
 
   close(): void {
@@ -63,7 +63,7 @@ export class ChannelSockets {
 
   #serve(
     socket: WebSocket,
-    { session, context, kernel, room, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket' | 'head'>,
+    { session, context, kernel, room, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket'>,
   ) {
     const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
     const connection: Connection = {

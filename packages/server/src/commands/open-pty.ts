@@ -6,7 +6,7 @@ import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { ClientSocket } from '../http/route.ts';
+import type { ClientSocket, SocketSession } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
@@ -46,7 +46,7 @@ export class OpenPty {
   }
 
   /** Resolves when the terminal is open. @throws AppError */
-  async open({ credential, params, query, signal, audit }: PtyRequest): Promise<(client: ClientSocket) => void> {
+  async open({ credential, params, query, signal, audit }: PtyRequest): Promise<SocketSession> {
     const { sandboxUse, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
@@ -57,14 +57,16 @@ export class OpenPty {
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
         throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
       });
-      return (client: ClientSocket) => this.#join(sandbox, ptyId, terminal, client);
+      return {
+        serve: (client) => this.#join(sandbox, ptyId, terminal, client),
+        [Symbol.dispose]: () => terminal.destroy(),
+      };
     });
   }
 
   /** Connects the client and the terminal until either closes. The sandbox counts as `running` meanwhile. */
   #join(sandbox: SandboxRecord, ptyId: string, terminal: Duplex, client: ClientSocket): void {
     const execution = this.#deps.executions.begin(sandbox.id, undefined, () => client.close());
-    terminal.on('error', () => terminal.destroy());
     terminal.once('close', () => client.close());
     client.onClose(() => {
       execution[Symbol.dispose]();

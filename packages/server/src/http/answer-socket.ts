@@ -1,9 +1,10 @@
+import type { IncomingMessage } from 'node:http';
 import { onAbort } from '@cloche/node-support';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { ClientSocket, RequestContext, Route } from './route.ts';
-import { isUpgrade, takeUpgrade } from './upgrades.ts';
+import { upgradeOf } from './upgrades.ts';
 
 const MAX_MESSAGE_BYTES = 1024 * 1024;
 /** Time between two pings. A client that has not answered a ping when the next is due is disconnected. */
@@ -12,6 +13,9 @@ const GOING_AWAY = 1001;
 const POLICY_VIOLATION = 1008;
 /** Time for a client to complete the closing handshake once its key has ended. */
 const CLOSING_MS = 250;
+const VERSION = '13';
+const KEY = /^[+/0-9A-Za-z]{22}==$/;
+const NO_BYTES = Buffer.alloc(0);
 
 const handshakes = new WebSocketServer({
   noServer: true,
@@ -27,22 +31,38 @@ export async function answerSocket(
   reply: FastifyReply,
   context: RequestContext,
 ): Promise<FastifyReply> {
-  if (!isUpgrade(raw)) {
+  const upgrade = upgradeOf(raw);
+  if (!upgrade) {
     throw invalidRequest({ path: 'headers.upgrade', message: 'must be "websocket": this operation opens a WebSocket' });
   }
-  const serve = await route.handle(context);
-  reply.hijack();
-  const upgrade = takeUpgrade(raw, reply.raw);
-  // Node emits no `close` on a response whose socket was detached.
-  const over = () => reply.raw.emit('close');
-  if (!upgrade) return reply;
-  upgrade.socket.once('close', over);
-  handshakes.handleUpgrade(raw, upgrade.socket, upgrade.head, (socket) => {
-    onAbort(context.signal, () => closeEarly(socket, context.signal.reason));
-    keepAlive(socket);
-    serve(clientSocket(socket, context.signal));
-  });
+  requireHandshake(raw);
+  const session = await route.handle(context);
+  let isServed = false;
+  try {
+    reply.hijack();
+    const socket = upgrade.take();
+    // Calls back in this turn, or never if the client has left.
+    if (socket)
+      handshakes.handleUpgrade(raw, socket, NO_BYTES, (webSocket) => {
+        isServed = true;
+        onAbort(context.signal, () => closeEarly(webSocket, context.signal.reason));
+        keepAlive(webSocket);
+        session.serve(clientSocket(webSocket, context.signal));
+      });
+  } finally {
+    if (!isServed) session[Symbol.dispose]();
+  }
   return reply;
+}
+
+/** Checks the fields of a WebSocket's handshake before the handler opens anything for it. */
+function requireHandshake({ headers }: IncomingMessage): void {
+  if (headers['sec-websocket-version'] !== VERSION) {
+    throw invalidRequest({ path: 'headers.sec-websocket-version', message: `must be ${VERSION}` });
+  }
+  if (!KEY.test(headers['sec-websocket-key'] ?? '')) {
+    throw invalidRequest({ path: 'headers.sec-websocket-key', message: 'must be 16 bytes in base64' });
+  }
 }
 
 function closeEarly(socket: WebSocket, reason: unknown): void {

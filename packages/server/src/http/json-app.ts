@@ -1,12 +1,6 @@
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-} from 'node:http';
-import type { Socket } from 'node:net';
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener } from 'node:http';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
+import { GuardedServer, type LeavingConnection } from '@cloche/node-support';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -23,12 +17,12 @@ import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
 import type { FindHostRouter } from './host-router.ts';
 import { ClientGoneError } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
-import { answerClientError, answerOddRequests } from './raw-errors.ts';
+import { refuseConnect, refuseExpectation, refuseInvalid } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import type { TrustsProxy } from './trusted-proxies.ts';
 import { answerUpgrade } from './upgrades.ts';
-import { isAwaitingContinue } from './uploads.ts';
+import { isAwaitingContinue, isUploading } from './uploads.ts';
 
 /** Time for a request to arrive completely before it is refused. */
 const REQUEST_MS = 60_000;
@@ -39,7 +33,13 @@ const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsup
 /** Status for logs and metrics only: the client is gone and does not receive it. */
 const CLIENT_GONE_STATUS = 499;
 
-const HTTP_OPTIONS = { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false };
+const HTTP_OPTIONS = {
+  maxHeaderSize: LIMITS.headerBytes,
+  // The app refuses a missing Host itself, in the form of every other error.
+  requireHostHeader: false,
+  requestTimeout: REQUEST_MS,
+  keepAliveTimeout: KEEP_ALIVE_MS,
+};
 
 export interface JsonAppDeps {
   readonly clock: Clock;
@@ -63,7 +63,6 @@ export function createJsonApp(deps: JsonAppDeps): FastifyInstance {
   answerErrors(app);
   refuseUnrouted(app, deps);
   takeJsonOnly(app);
-  answerOddRequests(app.server, deps.ids);
   return app;
 }
 
@@ -71,23 +70,21 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids, findHostRouter, trustsProxy }: JsonAppDeps): FastifyInstance {
+function createApp(deps: JsonAppDeps): FastifyInstance {
+  const { log, ids, trustsProxy } = deps;
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: (request) => requestIdOf(request.headers[REQUEST_ID_HEADER], ids),
     ...(trustsProxy && { trustProxy: trustsProxy }),
     bodyLimit: LIMITS.bodyBytes,
-    requestTimeout: REQUEST_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
     // `InFlight` drains the requests.
     return503OnClosing: false,
     forceCloseConnections: true,
-    // The app refuses a missing Host itself, in the form of every other error.
-    http: HTTP_OPTIONS,
-    ...(findHostRouter && { serverFactory: (handle: RequestListener) => serverBehind(findHostRouter, handle) }),
+    serverFactory: (handle: RequestListener) => openServer(deps, handle),
     routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
-    clientErrorHandler: (error, socket) => answerClientError(error, socket, ids),
+    // The server answers these itself.
+    clientErrorHandler: () => undefined,
     frameworkErrors: (error, request, reply) => {
       reply.header(REQUEST_ID_HEADER, request.id);
       sendError(error, request, reply);
@@ -95,27 +92,30 @@ function createApp({ log, ids, findHostRouter, trustsProxy }: JsonAppDeps): Fast
   });
 }
 
-/** Creates the server as the framework does, except that the found routers serve their requests. */
-function serverBehind(find: FindHostRouter, handle: RequestListener): Server {
-  const options = {
-    ...HTTP_OPTIONS,
-    requestTimeout: REQUEST_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    shouldUpgradeCallback(request: IncomingMessage) {
-      if (!isWebSocket(request)) return false;
+/** Creates the server. The found routers serve their requests, the app all others. */
+function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: RequestListener): GuardedServer {
+  return new GuardedServer(HTTP_OPTIONS, {
+    serve(request, response) {
+      const router = find?.(request);
+      if (router) return router.handle(request, response);
+      handle(request, response as Parameters<RequestListener>[1]);
+    },
+    mayUpgrade(request) {
+      if (!find || !isWebSocket(request)) return false;
       const router = find(request);
       return router ? router.upgrade !== undefined : request.method === 'GET';
     },
-  };
-  const server = createServer(options, (request, response) => {
-    const router = find(request);
-    if (router) router.handle(request, response);
-    else handle(request, response);
-  });
-  return server.on('upgrade', (request, socket, head) => {
-    const router = find(request);
-    if (router) router.upgrade?.(request, socket, head);
-    else answerUpgrade(request, socket as Socket, head, handle);
+    upgrade(connection: LeavingConnection) {
+      const router = find?.(connection.request);
+      if (router) return router.upgrade?.(connection);
+      answerUpgrade(connection, handle);
+    },
+    connect: (connection) => connection.refuse(refuseConnect(connection.request, ids)),
+    refuseInvalid: (error) => refuseInvalid(error, ids),
+    // An upload has no total time limit. It ends when no byte arrives for too long.
+    mayBeSlow: isUploading,
+    refuseExpectation: (request) => refuseExpectation(request, ids),
+    report: (error) => log.error({ err: error }, 'a connection failed'),
   });
 }
 

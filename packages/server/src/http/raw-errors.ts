@@ -1,44 +1,35 @@
-/** Responses to failures outside of a request: malformed HTTP, endless headers, tunnels. */
-import type { Server } from 'node:http';
-import type { Duplex } from 'node:stream';
-import { type ErrorCode, LIMITS } from '@cloche/contract';
+/** Answers to what is not an ordinary request: malformed HTTP, endless headers, tunnels. */
+import type { IncomingMessage } from 'node:http';
+import { LIMITS } from '@cloche/contract';
+import type { Refusal } from '@cloche/node-support';
 import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
-import { isUploading } from './uploads.ts';
 
-/** Responds on a connection whose data is not a valid request, and closes it. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, ids: IdSource): void {
-  // An upload has no total time limit. It ends when no byte arrives for too long.
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
-  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else endWith(socket, describe(error), ids.next('req_'));
+/** Returns the answer to data that is not a valid request. */
+export function refuseInvalid(error: NodeJS.ErrnoException, ids: IdSource): Refusal {
+  return refusal(describe(error), ids.next('req_'));
 }
 
-/** Responds to requests that Node would otherwise close without a response or answer with an empty one. */
-export function answerOddRequests(server: Server, ids: IdSource): void {
-  server.on('connect', (request, socket) => {
-    // Node has removed its own listeners from the socket.
-    socket.on('error', () => socket.destroy());
-    const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
-    // RFC 9110 requires `Allow`. It is empty, because the target of CONNECT is another host, which has no methods here.
-    endWith(socket, error, requestIdOf(request.headers[REQUEST_ID_HEADER], ids), ['allow: ']);
-  });
-  server.on('checkExpectation', (request, response) => {
-    const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
-    const error = invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' });
-    const { status, text } = render(error, requestId);
-    request.resume();
-    const length = Buffer.byteLength(text);
-    response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': length, [REQUEST_ID_HEADER]: requestId });
-    response.end(text);
-  });
+export function refuseConnect({ headers }: IncomingMessage, ids: IdSource): Refusal {
+  const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
+  // RFC 9110 requires `Allow`. It is empty, because the target of CONNECT is another host, which has no methods here.
+  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids), { allow: '' });
 }
 
-function render(error: AppError, requestId: string): { status: number; text: string } {
+export function refuseExpectation({ headers }: IncomingMessage, ids: IdSource): Refusal {
+  const error = invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' });
+  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids));
+}
+
+function refusal(error: AppError, requestId: string, fields: Refusal['fields'] = {}): Refusal {
   const { status, body } = errorResponse(error, requestId);
-  return { status, text: JSON.stringify(body) };
+  return {
+    status,
+    fields: { 'content-type': JSON_TYPE, [REQUEST_ID_HEADER]: requestId, ...fields },
+    body: JSON.stringify(body),
+  };
 }
 
 function describe(error: NodeJS.ErrnoException): AppError {
@@ -53,21 +44,4 @@ function describe(error: NodeJS.ErrnoException): AppError {
     default:
       return invalidRequest({ path: 'request', message: 'is not valid HTTP/1.1' });
   }
-}
-
-function endWith(socket: Duplex, error: AppError, requestId: string, fields: readonly string[] = []): void {
-  const { status, text } = render(error, requestId);
-  const head = [
-    `HTTP/1.1 ${status} ${reasonOf(error.code)}`,
-    `content-type: ${JSON_TYPE}`,
-    `content-length: ${Buffer.byteLength(text)}`,
-    `${REQUEST_ID_HEADER}: ${requestId}`,
-    ...fields,
-    'connection: close',
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
-}
-
-function reasonOf(code: ErrorCode): string {
-  return code === 'method_not_allowed' ? 'Method Not Allowed' : 'Bad Request';
 }

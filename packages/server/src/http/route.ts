@@ -110,13 +110,13 @@ export interface ClientSocket {
   close(): void;
 }
 
-/**
- * Resolves when the WebSocket may be opened, with a function that receives it. A rejection before that is sent as plain
- * JSON.
- */
-export type SocketHandler<O extends Operation> = (
-  request: RequestContext<O>,
-) => Promise<(socket: ClientSocket) => void>;
+/** What a handler has opened for a client. Disposed of if the client does not come, and not otherwise. */
+export interface SocketSession extends Disposable {
+  serve(client: ClientSocket): void;
+}
+
+/** Resolves when the WebSocket may be opened. A rejection before that is sent as plain JSON. */
+export type SocketHandler<O extends Operation> = (request: RequestContext<O>) => Promise<SocketSession>;
 
 export type Route =
   | { readonly kind: 'socket'; readonly operation: Operation; readonly handle: SocketHandler<Operation> }

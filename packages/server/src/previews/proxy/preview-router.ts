@@ -1,5 +1,5 @@
-import { type IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { LeavingConnection } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
@@ -66,23 +66,24 @@ export class PreviewRouter implements HostRouter {
     return this.#deps.hosts.idOf(headers.host) !== undefined;
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => undefined);
-    void this.#answer(request, response, async (forwarding) => forward(forwarding, response));
+    return this.#answer(request, response, async (forwarding) => forward(forwarding, response));
   }
 
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    socket.on('error', () => socket.destroy());
-    if (head.length > 0) socket.unshift(head);
-    const response = new ServerResponse(request);
-    void this.#answer(request, onSocket(response, socket), async (forwarding) => {
+  upgrade(connection: LeavingConnection): Promise<void> {
+    const response = connection.respond();
+    return this.#answer(connection.request, response, async (forwarding) => {
       const answer = await forwardUpgrade(forwarding);
-      if (answer.kind === 'answered') {
-        return deliver(answer.answer, response, forwarding);
+      if (answer.kind === 'answered') return deliver(answer.answer, response, forwarding);
+      const socket = connection.take();
+      if (!socket) return;
+      try {
+        socket.write(answer.head);
+        await join(socket, answer.stream, forwarding.exchange);
+      } finally {
+        socket.destroy();
       }
-      response.detachSocket(socket as Parameters<ServerResponse['detachSocket']>[0]);
-      socket.write(answer.head);
-      await join(socket, answer.stream, forwarding.exchange);
     });
   }
 
@@ -166,15 +167,6 @@ export class PreviewRouter implements HostRouter {
     });
     return { request, fields, tokenCookie };
   }
-}
-
-/** Lets an upgrade request be answered with an ordinary response. */
-function onSocket(response: ServerResponse, socket: Duplex): ServerResponse {
-  response.shouldKeepAlive = false;
-  // The event's type is wider, but an HTTP server's socket is a `net.Socket`.
-  response.assignSocket(socket as Parameters<ServerResponse['assignSocket']>[0]);
-  response.on('error', () => undefined).once('finish', () => socket.end());
-  return response;
 }
 
 /** Redirects so that the URL with the token is neither displayed nor sent as a referrer. */

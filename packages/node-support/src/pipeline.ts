@@ -1,0 +1,72 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** Return value of `onIncoming` that makes Node's parser fail. */
+const PARSER_ERROR = -1;
+
+/** The unanswered requests of one connection. */
+export class Pipeline {
+  readonly #socket: Socket;
+  readonly #pending = new Set<ServerResponse>();
+  readonly #onIdle: () => void;
+  #isFull = false;
+
+  /** @param onIdle called when a connection that was full has no unanswered request left */
+  constructor(socket: Socket, mostPending: number, onIdle: () => void) {
+    this.#socket = socket;
+    this.#onIdle = onIdle;
+    this.#bound(mostPending);
+    socket.once('close', () => this.#closeAll());
+  }
+
+  /** Whether requests beyond the limit have arrived. They are not read, so the connection ends after the others. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
+  get isIdle(): boolean {
+    return this.#pending.size === 0;
+  }
+
+  /** Whether a refusal written to the socket would be read as the answer to the request that arrives now. */
+  get isUnanswered(): boolean {
+    const [first, second] = this.#pending;
+    return !first || (!second && !first.headersSent && !first.writableEnded);
+  }
+
+  add(response: ServerResponse): void {
+    if (this.#pending.has(response)) return;
+    this.#pending.add(response);
+    response.once('close', () => {
+      this.#pending.delete(response);
+      if (this.#isFull && this.isIdle) this.#onIdle();
+    });
+  }
+
+  /**
+   * Makes the parser fail when the connection has too many unanswered requests. A read of 64 KiB can hold 3,600
+   * requests, and Node's parser would otherwise create all of them in one turn of the event loop.
+   */
+  #bound(mostPending: number): void {
+    // An internal property of Node, present in all releases so far.
+    const { parser } = this.#socket as { parser?: { onIncoming(...incoming: unknown[]): number } };
+    if (!parser) return;
+    const onIncoming = parser.onIncoming;
+    parser.onIncoming = (...incoming) => {
+      this.#isFull ||= this.#pending.size >= mostPending;
+      return this.#isFull ? PARSER_ERROR : onIncoming(...incoming);
+    };
+  }
+
+  /** Closes what Node does not: responses that wait behind another one, and the requests of a connection that left. */
+  #closeAll(): void {
+    for (const { req } of this.#pending) req.destroy();
+    // Later than Node's listeners, which close the response that is being sent.
+    process.nextTick(() => {
+      for (const response of this.#pending) {
+        response.destroy();
+        response.emit('close');
+      }
+    });
+  }
+}
