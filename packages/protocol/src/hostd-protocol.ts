@@ -13,6 +13,7 @@
  * | `GET /instances/:sandboxId/:generation/measurements` | `HistoryQuery` → `InstanceHistory` |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |
  * | `PUT …?starts=busy` | the same; hostd launches nothing ahead for a moment, because the sandbox computes from its first moment |
+ * | `POST /expected-launches` | `LaunchSpec` → 204 once an instance waits for such a launch, or has no place, or takes long |
  * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; a kernel is connected, or will connect, to the agent |
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
  * | `DELETE /instances/:sandboxId/:generation` | → `StoppedInstance` once the instance is killed and no longer listed; idempotent |
@@ -62,6 +63,17 @@ export const LaunchSpec = Type.Object(
   { additionalProperties: false },
 );
 export type LaunchSpec = Static<typeof LaunchSpec>;
+
+/**
+ * Header of launches: for whom the instance is, in a word that hostd only compares. Instances that wait with files of a
+ * client are counted by it. A hostd that does not know it ignores it; without it, launches are for one unnamed owner.
+ */
+export const OWNER_HEADER = 'cloche-owner';
+
+export const LaunchHeaders = Type.Object({
+  [OWNER_HEADER]: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })),
+});
+export type LaunchHeaders = Static<typeof LaunchHeaders>;
 
 /** A hostd that does not know the field ignores it. */
 export const LaunchQuery = Type.Object(

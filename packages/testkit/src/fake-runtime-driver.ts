@@ -125,6 +125,9 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     throw new Error(`no instance of ${sandboxId}`);
   }
 
+  /** Replace it to see what is announced. */
+  async expectLaunch(_spec: LaunchSpec, _owner: string, _signal: AbortSignal): Promise<void> {}
+
   async launch(
     sandboxId: string,
     generation: number,

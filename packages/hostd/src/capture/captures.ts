@@ -82,8 +82,7 @@ export class Captures {
   /** Makes a version with the files of another one. Throws `template_not_found`. */
   async derive({ from, purpose, manifest }: DeriveVersion): Promise<CapturedVersion> {
     const { versions, captured } = this.#host;
-    const version = await versions.find(from);
-    if (version === undefined) throw new HostdError('template_not_found', `no template version ${from} here`);
+    const version = await versions.get(from);
     return captured.add({ purpose, manifest, base: baseOf(version, captured), layers: version.layers });
   }
 

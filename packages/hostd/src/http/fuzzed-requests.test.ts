@@ -26,6 +26,7 @@ function appOf(deps: Partial<AppDeps>) {
     removal: { remove: async () => {} } as unknown as AppDeps['removal'],
     noteLanguage: () => {},
     noteBusyClaim: () => {},
+    pool: { expect: async () => {} },
     health: () => ({
       status: 'ready',
       protocolVersion: 1,

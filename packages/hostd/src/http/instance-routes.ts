@@ -6,10 +6,12 @@ import {
   InstanceList,
   InstanceUseList,
   LaunchedInstance,
+  LaunchHeaders,
   LaunchQuery,
   LaunchSpec,
   MeasuredInstanceList,
   MeasureInstances,
+  OWNER_HEADER,
   ProvideKernel,
   StoppedInstance,
   StopQuery,
@@ -17,15 +19,26 @@ import {
 import type { FastifyInstance } from 'fastify';
 import type { Instances } from '../instances/instances.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
+import { kindOf } from '../pool/pool-kind.ts';
+import type { WarmPool } from '../pool/warm-pool.ts';
+import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import { closedEarly, InstanceParams, nameOf } from './instance-params.ts';
 
 export interface InstanceRoutesDeps {
   instances: Instances;
   noteBusyClaim: () => void;
+  pool: Pick<WarmPool, 'expect'>;
+  templates: LaunchableVersions;
 }
 
+/** Longest wait for an instance that is launched because a launch is expected. */
+const EXPECTED_MS = 10_000;
+
 /** Adds the routes that launch, find and stop instances. */
-export function addInstanceRoutes(app: FastifyInstance, { instances, noteBusyClaim }: InstanceRoutesDeps): void {
+export function addInstanceRoutes(
+  app: FastifyInstance,
+  { instances, noteBusyClaim, pool, templates }: InstanceRoutesDeps,
+): void {
   app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
     instances: instances.list(),
   }));
@@ -36,19 +49,32 @@ export function addInstanceRoutes(app: FastifyInstance, { instances, noteBusyCla
     async ({ params }) => instances.get(nameOf(params)),
   );
 
-  app.put<{ Params: InstanceParams; Querystring: LaunchQuery; Body: LaunchSpec }>(
+  app.put<{ Params: InstanceParams; Querystring: LaunchQuery; Headers: LaunchHeaders; Body: LaunchSpec }>(
     '/instances/:sandboxId/:generation',
     {
       schema: {
         params: InstanceParams,
         querystring: LaunchQuery,
+        headers: LaunchHeaders,
         body: LaunchSpec,
         response: { 200: LaunchedInstance, default: HostdErrorBody },
       },
     },
     async (request, reply) => {
       if (request.query.starts === 'busy') noteBusyClaim();
-      return instances.launch(nameOf(request.params), request.body, closedEarly(reply), request.trace?.onStep);
+      const options = { owner: request.headers[OWNER_HEADER], onStep: request.trace?.onStep };
+      return instances.launch(nameOf(request.params), request.body, closedEarly(reply), options);
+    },
+  );
+
+  app.post<{ Headers: LaunchHeaders; Body: LaunchSpec }>(
+    '/expected-launches',
+    { schema: { headers: LaunchHeaders, body: LaunchSpec } },
+    async (request, reply) => {
+      const template = await templates.get(request.body.source.templateVersionId);
+      const kind = kindOf(request.body, template, request.headers[OWNER_HEADER]);
+      await pool.expect(kind, AbortSignal.any([closedEarly(reply), AbortSignal.timeout(EXPECTED_MS)]));
+      return reply.code(204).send();
     },
   );
 

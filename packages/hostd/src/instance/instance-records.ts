@@ -31,7 +31,12 @@ const running = {
 };
 
 /** An instance launched ahead of demand and not claimed. The next hostd removes it. */
-const PooledRecord = Type.Object({ status: Type.Literal('pooled'), ...running });
+const PooledRecord = Type.Object({
+  status: Type.Literal('pooled'),
+  ...running,
+  /** Whether the instance gets the link of its network when it is claimed. */
+  isUnlinked: Type.Optional(Type.Literal(true)),
+});
 export type PooledRecord = Static<typeof PooledRecord>;
 
 const claimed = {

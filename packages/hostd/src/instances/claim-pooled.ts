@@ -8,10 +8,12 @@ import type { InstanceRecords, LiveRecord } from '../instance/instance-records.t
 import type { InstanceMeter } from '../metering/instance-meter.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import { type EgressGate, gatedPolicy } from '../network/egress-gate.ts';
+import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
+import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 
 export interface ClaimPooledDeps {
@@ -26,12 +28,27 @@ export interface ClaimPooledDeps {
   log: Logger;
 }
 
+/** The sandbox that needs an instance. */
+export interface ClaimRequest {
+  readonly name: InstanceName;
+  readonly spec: LaunchSpec;
+  readonly template: LaunchableVersion;
+  /** Whose share of the pool instances of a client's files take. */
+  readonly owner: string | undefined;
+}
+
 /** An instance that was launched ahead, and the record that makes it the sandbox's. */
 export interface ClaimedInstance {
   readonly key: InstanceKey;
   readonly record: LiveRecord;
   /** Whether a kernel of the sandbox already waits for its first context. */
   readonly kernelReady: boolean;
+}
+
+/** Gives an instance that waited without a network the link of its sandbox's network. */
+function linkTo(links: SandboxNetwork, network: NetworkClass, { slot, init }: Pick<LiveRecord, 'slot' | 'init'>): void {
+  if (network === 'open') links.connect(slot, init.pid);
+  if (network === 'gated') links.connectToEgress(slot, init.pid);
 }
 
 /** Gives instances that were launched ahead to sandboxes. */
@@ -48,12 +65,12 @@ export class ClaimPooled {
    * @param actions the actions on each instance; the claim is one of them.
    */
   async claim(
-    name: InstanceName,
-    spec: LaunchSpec,
+    { name, spec, template, owner }: ClaimRequest,
     signal: AbortSignal,
     actions: KeyedQueue<InstanceKey>,
   ): Promise<ClaimedInstance | undefined> {
-    return this.#deps.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal, actions));
+    const claimKey = (key: InstanceKey) => this.#claimKey(key, name, spec, signal, actions);
+    return this.#deps.pool.take(kindOf(spec, template, owner), signal, claimKey, owner);
   }
 
   async #claimKey(
@@ -64,13 +81,16 @@ export class ClaimPooled {
     actions: KeyedQueue<InstanceKey>,
   ): Promise<ClaimedInstance | undefined> {
     const { records, egress, network: links, kernels, meter, removeInstance } = this.#deps;
-    const pooled = records.read(key);
-    if (pooled?.status !== 'pooled') return undefined;
+    const found = records.read(key);
+    if (found?.status !== 'pooled') return undefined;
+    const { isUnlinked, ...pooled } = found;
     return actions.run(key, async () => {
       try {
         const policy = gatedPolicy(spec.network);
         const address = addressesOfSlot(pooled.slot).sandbox;
         if (policy) await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
+        // After the policy is in force.
+        if (isUnlinked) linkTo(links, networkClassOf(spec.network.mode), pooled);
         const denied = deniedDatagramAddresses(spec.network);
         if (denied) await links.allowDatagrams(pooled.slot, pooled.init.pid, denied);
         signal.throwIfAborted();

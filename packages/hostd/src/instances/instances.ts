@@ -27,6 +27,12 @@ const CHECKS_BEFORE_YIELD = 32;
 /** State of an instance that was not launched ahead, or that was claimed before. */
 const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
+export interface LaunchOptions {
+  /** Whose share of the pool instances of a client's files take. */
+  readonly owner?: string | undefined;
+  readonly onStep?: OnStep | undefined;
+}
+
 export interface InstancesDeps {
   records: InstanceRecords;
   cgroups: Cgroups;
@@ -61,7 +67,12 @@ export class Instances {
    * Claims an instance that was launched ahead, or launches one. Idempotent: returns an instance that already lives.
    * Leaves nothing behind if it rejects or `signal` aborts. Tells `onStep` what each step took.
    */
-  async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal, onStep?: OnStep): Promise<LaunchedInstance> {
+  async launch(
+    name: InstanceName,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    { owner, onStep }: LaunchOptions = {},
+  ): Promise<LaunchedInstance> {
     const own = instanceKey(name);
     return this.#actions.run(own, async () => {
       const { records, kernels, templates, claims, removeInstance } = this.#deps;
@@ -71,13 +82,11 @@ export class Instances {
       // An instance of this name may have died without being swept yet.
       if (records.read(key)) await removeInstance(key);
 
-      const { templateVersionId } = spec.source;
-      const template = await templates.find(templateVersionId);
-      if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
+      const template = await templates.get(spec.source.templateVersionId);
       // Called before the first kernel is requested, so that the zygote is loaded by then.
       kernels.prepare(template);
       const startedAt = performance.now();
-      const claimed = await claims.claim(name, spec, signal, this.#actions);
+      const claimed = await claims.claim({ name, spec, template, owner }, signal, this.#actions);
       onStep?.('claim', performance.now() - startedAt);
       if (claimed) {
         const { kernelReady } = claimed;

@@ -18,6 +18,8 @@ export async function connectNetwork(
   undo: UndoStack,
   signal: AbortSignal,
 ): Promise<void> {
+  // SECURITY: no file of a client reaches a network before a sandbox pays for it (pool.runtime.test.ts).
+  if (plan.isUnlinked) return network.isolate(pid);
   undo.push('link', () => network.disconnect(slot));
   switch (plan.network) {
     case 'none':

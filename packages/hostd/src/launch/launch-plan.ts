@@ -10,6 +10,11 @@ export interface LaunchPlan {
   resources: LaunchSpec['resources'];
   network: NetworkClass;
   /**
+   * Whether the instance gets the link of its network only when a sandbox claims it. Until then it has no network at all,
+   * because it runs files of a client.
+   */
+  isUnlinked?: boolean;
+  /**
    * The sandbox that gets the instance, with its network policy. Undefined for an instance that is launched ahead of
    * demand: it has no policy until a sandbox claims it, so a gated one reaches nothing.
    */

@@ -82,7 +82,7 @@ interface RootOfSandbox {
 }
 
 /** A launched instance, apart from the sandbox that has it. */
-export type RunningInstance = Omit<PooledRecord, 'status'>;
+export type RunningInstance = Omit<PooledRecord, 'status' | 'isUnlinked'>;
 
 /** Launches instances, step by step. A launch that fails or is aborted undoes what it made. */
 export class Launcher {
@@ -259,8 +259,9 @@ function agentCommand({ rootfsDir }: LaunchPlan['template']): readonly string[] 
   return rootfsDir === undefined ? AGENT_COMMAND_WITH_LIBRARIES : AGENT_COMMAND;
 }
 
-function recordOf({ sandbox }: LaunchPlan, running: RunningInstance): LiveRecord | PooledRecord {
-  return sandbox ? { status: 'live', ...sandbox, ...running } : { status: 'pooled', ...running };
+function recordOf({ sandbox, isUnlinked }: LaunchPlan, running: RunningInstance): LiveRecord | PooledRecord {
+  if (sandbox) return { status: 'live', ...sandbox, ...running };
+  return { status: 'pooled', ...running, ...(isUnlinked && { isUnlinked }) };
 }
 
 function livingProcess(pid: number): ProcessIdentity {

@@ -78,6 +78,48 @@ describe('the shares of a pool', () => {
     );
   });
 
+  test('of one owner take at most half of the pool together, or one instance that takes more', () => {
+    const placesOf = (id: string) => (id.startsWith('tplv_own') ? 5 : 1);
+    const owned = (name: string, owner: string): PoolKind => ({ ...kind(name), owner });
+    const takenBy = (owner: string, size: number, ...asked: PoolKind[]) =>
+      [
+        ...demandOf(...asked, ...asked)
+          .shares(size, placesOf)
+          .values(),
+      ]
+        .filter(({ kind }) => kind.owner === owner)
+        .reduce((sum, { kind, share }) => sum + share * placesOf(kind.templateVersionId), 0);
+    const ofOne = [owned('tplv_own1', 'org_a'), owned('tplv_own2', 'org_a')];
+    for (let size = 0; size < 80; size += 1) {
+      const taken = takenBy('org_a', size, ...ofOne, ...ofOne);
+      assert.ok(taken <= Math.max(size / 2, 5), `${taken} of ${size}`);
+      assert.equal(taken > 0, size >= 5, `${taken} of ${size}`);
+    }
+    assert.equal(takenBy('org_b', 40, ...ofOne, ...ofOne, owned('tplv_own3', 'org_b')), 10);
+  });
+
+  test('are not taken from a requester by the many kinds of another', () => {
+    const demand = demandOf();
+    for (const _ of [1, 2]) demand.note(GATED, 'org_a');
+    for (let other = 0; other < 100; other += 1) {
+      for (const _ of [1, 2, 3]) demand.note(kind(`tplv_${other}`), 'org_b');
+    }
+    assert.ok((sharesOf(demand, 100)[2] ?? 0) > 0);
+    assert.equal(demand.shares(100, ONE).size, 3 + 4);
+  });
+
+  test('include a kind that is expected, and forget it after a while', () => {
+    const demand = demandOf();
+    demand.expect(GATED);
+    assert.ok((sharesOf(demand, 9)[2] ?? 0) > 0);
+    assert.ok(demand.remembers(kindId(GATED)) && demand.remembers(kindId(PYTHON)));
+    now += 30 * MINUTE;
+    assert.deepEqual(
+      [GATED, PYTHON].map((one) => demand.remembers(kindId(one))),
+      [false, true],
+    );
+  });
+
   test('move to the version that replaced a template, when it becomes a seed', () => {
     const demand = demandOf(PYTHON, PYTHON);
     const next = kind('tplv_python2');

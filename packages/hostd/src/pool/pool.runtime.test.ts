@@ -94,6 +94,29 @@ describe('instances launched ahead', () => {
     assert.equal((await suite.hostd.list()).length, answers.length - 1);
   });
 
+  test('with files of a client have no network until they are claimed, and then that of their sandbox', async () => {
+    const { hostd, installation } = suite;
+    for (const changes of [{}, POLICY]) {
+      const spec = await specOf(installation, changes);
+      await hostd.launch('sbx_captured', spec);
+      const capture = { root: 'changes', purpose: 'version', manifest: { languages: ['python'], env: {} } };
+      const { body: version } = await hostd.call('POST', '/instances/sbx_captured/1/capture', capture);
+      const ofVersion = { ...spec, source: { ...spec.source, templateVersionId: version.id } };
+      assert.equal((await hostd.call('POST', '/expected-launches', ofVersion)).status, 204);
+      const [waiting = assert.fail('none waits'), ...more] = recordsOnDisk(installation.config).filter(
+        ({ record }) => record.status === 'pooled' && record.templateVersionId === version.id,
+      );
+      assert.deepEqual(more, []);
+      assert.ok(!hasLink(waiting.record.init.pid));
+      assert.equal((await hostd.launch('sbx_a', ofVersion)).body.agentAnswers, true);
+      assert.equal(initPid(installation.config, 'sbx_a'), waiting.record.init.pid);
+      assert.ok(hasLink(waiting.record.init.pid));
+      await hostd.stop('sbx_a');
+      // So that the next version has the place of this one.
+      assert.equal((await hostd.call('DELETE', `/captured-versions/${version.id}`)).status, 204);
+    }
+  });
+
   test('that load Python themselves leave the processor to every sandbox until they are claimed', async () => {
     const { hostd, installation } = suite;
     const spec = await specOf(installation);

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import type { StartedLanguage } from '@cloche/protocol';
-import { HostdError } from '../base/hostd-error.ts';
 import type { GroupUsage } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
@@ -49,12 +48,11 @@ export class PooledInstances implements PoolMaker {
 
   async make(
     key: InstanceKey,
-    { templateVersionId, network, resources }: PoolKind,
+    { templateVersionId, network, resources, owner }: PoolKind,
     signal: AbortSignal,
   ): Promise<void> {
     const { egress, trust, kernels, templates, launcher, processor, socketsDir } = this.#deps;
-    const template = await templates.find(templateVersionId);
-    if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
+    const template = await templates.get(templateVersionId);
     kernels.prepare(template);
     if (hasOwnZygote(template)) this.#deps.places.expectOwnZygote(templateVersionId);
     if (network === 'gated') {
@@ -62,7 +60,9 @@ export class PooledInstances implements PoolMaker {
       this.#authorities.set(key, trust.gatedCertificate);
     }
     try {
-      const running = await launcher.launch({ key, template, resources, network, sandbox: undefined }, signal);
+      const isUnlinked = owner !== undefined;
+      const plan = { key, template, resources, network, isUnlinked, sandbox: undefined };
+      const running = await launcher.launch(plan, signal);
       await waitForAgent(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, running);

@@ -1,3 +1,4 @@
+import { orAbort } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { KindId } from './pool-kind.ts';
@@ -15,6 +16,7 @@ export class ReadyInstances {
   readonly #ready = new Map<InstanceKey, KindId>();
   /** Instances that are being claimed or removed. */
   readonly #leaving = new Set<InstanceKey>();
+  #changed = Promise.withResolvers<void>();
 
   constructor(deps: ReadyInstancesDeps) {
     this.#deps = deps;
@@ -40,6 +42,13 @@ export class ReadyInstances {
 
   add(key: InstanceKey, id: KindId): void {
     this.#ready.set(key, id);
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  /** Resolves when an instance of that kind is on offer, or when the signal aborts. */
+  async added(id: KindId, signal: AbortSignal): Promise<void> {
+    while (!this.has(id) && !signal.aborted) await orAbort(this.#changed.promise, signal).catch(() => undefined);
   }
 
   /** Takes an instance of that kind off the offer until `release`. Removes those that it finds dead or stale. */

@@ -144,6 +144,8 @@ export class Refill {
    */
   #nextStep(): Step | undefined {
     const { size, lanes, demand, ready, maker } = this.#options;
+    const forgotten = ready.entries().find(([, id]) => !demand.remembers(id));
+    if (forgotten) return { remove: forgotten[0], isMissing: false };
     if (this.#coming.size >= lanes) return undefined;
     const readyCounts = countsOf(ready.entries().map(([, id]) => id));
     const comingCounts = countsOf(this.#coming.keys().map(({ id }) => id));

@@ -15,10 +15,12 @@ const OWN: PoolKind = { ...OPEN, templateVersionId: 'tplv_own' };
 const CLOSED: PoolKind = { ...OPEN, network: 'none' };
 
 const LANES = 2;
+const HOUR_MS = 3_600_000;
+const never = new AbortController().signal;
 
-function openPool(size: number) {
+function openPool(size: number, now?: () => number) {
   const maker = new FakePoolMaker();
-  const demand = new Demand();
+  const demand = new Demand(now);
   demand.seed([OPEN]);
   const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }) });
   pool.open();
@@ -127,6 +129,31 @@ describe('a warm pool', () => {
     await world.filled();
     const before = [...world.maker.living.values()].indexOf(CLOSED);
     assert.ok(before >= 0 && before < 4, `after ${before}`);
+  });
+
+  test('removes instances of a kind that is no longer requested, although it has room for them', async () => {
+    let now = 0;
+    await using world = openPool(40, () => now);
+    for (const _ of [1, 2]) world.demand.note(OWN);
+    await world.filled();
+    const has = () => [...world.maker.living.values()].includes(OWN);
+    assert.ok(has());
+    now += HOUR_MS;
+    await world.pool.refresh();
+    await until('there is none', () => !has());
+    await world.filled();
+  });
+
+  test('launches an instance of an expected kind, and says when it is ready or has no place', async () => {
+    await using world = openPool(4);
+    await world.filled();
+    await world.pool.expect(OWN, never);
+    assert.ok([...world.maker.living.values()].includes(OWN));
+    assert.ok(await world.take(OWN));
+    await using empty = openPool(0);
+    await empty.pool.expect(OWN, never);
+    world.maker.places.set('tplv_large', 5);
+    await world.pool.expect({ ...CLOSED, templateVersionId: 'tplv_large' }, never);
   });
 
   test('has fewer instances of a kind that takes several places each, and one of it as soon as it is requested', async () => {

@@ -59,10 +59,15 @@ export class WarmPool {
    * belongs to the pool, so that a sweep does not remove it. If no instance is ready, the method waits for one under
    * launch that no other caller waits for: it is ready before a new one. The demand is noted in any case.
    */
-  async take<T>(kind: PoolKind, signal: AbortSignal, claim: (key: InstanceKey) => Promise<T>): Promise<T | undefined> {
+  async take<T>(
+    kind: PoolKind,
+    signal: AbortSignal,
+    claim: (key: InstanceKey) => Promise<T>,
+    requester?: string,
+  ): Promise<T | undefined> {
     if (this.#size === 0) return undefined;
     const id = kindId(kind);
-    this.#demand.note(kind);
+    this.#demand.note(kind, requester);
     const key = this.#ready.take(id) ?? ((await this.#refill.next(id, signal)) ? this.#ready.take(id) : undefined);
     this.#refill.noteRequest(id, { isHit: key !== undefined });
     if (key === undefined) {
@@ -75,6 +80,20 @@ export class WarmPool {
     } finally {
       this.#ready.release(key);
     }
+  }
+
+  /**
+   * Launches an instance of that kind ahead, because sandboxes of it are expected, and resolves when one is ready.
+   * Resolves also when the pool has no place for it, or when the signal aborts.
+   */
+  async expect(kind: PoolKind, signal: AbortSignal): Promise<void> {
+    if (this.#size === 0) return;
+    const id = kindId(kind);
+    this.#demand.expect(kind);
+    const hasPlace = this.#demand.shares(this.#size, (versionId) => this.#maker.placesOf(versionId)).has(id);
+    if (!hasPlace || !this.#maker.hasMemoryToSpare()) return;
+    this.#refill.noteRequest(id, { isHit: false });
+    await this.#ready.added(id, signal);
   }
 
   /**

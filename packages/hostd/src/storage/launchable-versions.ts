@@ -1,4 +1,5 @@
 import type { CapturedManifest } from '@cloche/protocol';
+import { HostdError } from '../base/hostd-error.ts';
 import type { CapturedVersions, LayerOfVersion } from './captured-versions.ts';
 import type { Templates, TemplateVersion } from './templates.ts';
 
@@ -44,6 +45,13 @@ export class LaunchableVersions {
   /** Whether a version is being removed. */
   isRetired(id: string): boolean {
     return this.#captured.isRetired(id);
+  }
+
+  /** Returns a version for a launch and notes its use. Throws `template_not_found`. */
+  async get(id: string): Promise<LaunchableVersion> {
+    const found = await this.find(id);
+    if (found === undefined) throw new HostdError('template_not_found', `no template version ${id} here`);
+    return found;
   }
 
   /** Finds a version for a launch and notes its use. */

@@ -73,6 +73,8 @@ export interface Launched {
 export interface LaunchHints {
   /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
   readonly startsBusy?: boolean | undefined;
+  /** For whom the sandbox is: instances that wait with files of a client are counted by it. */
+  readonly owner?: string | undefined;
 }
 
 /** Names one incarnation of a sandbox. */
@@ -93,6 +95,11 @@ export interface RuntimeDriver {
     signal: AbortSignal,
     hints?: LaunchHints,
   ): Promise<Launched>;
+  /**
+   * Announces that sandboxes like this one will be launched, so that the driver can launch one ahead. Resolves when that
+   * was done or will not be done.
+   */
+  expectLaunch?(spec: LaunchSpec, owner: string, signal: AbortSignal): Promise<void>;
   /**
    * Resolves when the agent answers. Throws `gone` if the instance's place reports that the instance is not alive.
    * Calls `onBroken`, possibly more than once, when the last connection to the agent has closed: the agent may be gone,

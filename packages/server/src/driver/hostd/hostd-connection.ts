@@ -34,6 +34,7 @@ const CAPTURE_KINDS: ReadonlyMap<string, CaptureError['kind']> = new Map([
 ]);
 
 type Health = Static<typeof HostdHealth>;
+type Headers = Readonly<Record<string, string>>;
 type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
 
 /**
@@ -77,9 +78,15 @@ export class HostdConnection {
    * @throws LaunchError or CaptureError for every response but a success, `unreachable` without a response, and
    * `incompatible` without a request.
    */
-  async request(method: Method, path: string, signal: AbortSignal, message?: object): Promise<Dispatcher.ResponseData> {
+  async request(
+    method: Method,
+    path: string,
+    signal: AbortSignal,
+    message?: object,
+    headers?: Headers,
+  ): Promise<Dispatcher.ResponseData> {
     requireAccepted(this.#health ?? (await this.askHealth(signal)));
-    return this.#send(method, path, signal, message);
+    return this.#send(method, path, signal, message, headers);
   }
 
   /** Sends a request and returns the response's JSON, which must match `schema`. Throws as `request` does. */
@@ -89,8 +96,9 @@ export class HostdConnection {
     path: string,
     signal: AbortSignal,
     message?: object,
+    headers?: Headers,
   ) {
-    return readAnswer(await this.request(method, path, signal, message), schema);
+    return readAnswer(await this.request(method, path, signal, message, headers), schema);
   }
 
   async close(): Promise<void> {
@@ -98,10 +106,16 @@ export class HostdConnection {
   }
 
   /** Sends a request. Measures it as part of the client's request that it serves, if that is traced. */
-  async #send(method: Method, path: string, signal: AbortSignal, message?: object): Promise<Dispatcher.ResponseData> {
-    if (!this.#tracing) return this.#exchange(method, path, signal, message);
+  async #send(
+    method: Method,
+    path: string,
+    signal: AbortSignal,
+    message?: object,
+    headers: Headers = {},
+  ): Promise<Dispatcher.ResponseData> {
+    if (!this.#tracing) return this.#exchange(method, path, signal, message, headers);
     return tracedRequest(this.#tracing, 'host', `${method} ${routeOf(path)}`, (span) =>
-      this.#exchange(method, path, signal, message, span && { traceparent: span.traceparent }),
+      this.#exchange(method, path, signal, message, { ...headers, ...(span && { traceparent: span.traceparent }) }),
     );
   }
 
@@ -109,8 +123,8 @@ export class HostdConnection {
     method: Method,
     path: string,
     signal: AbortSignal,
-    message?: object,
-    headers: Readonly<Record<string, string>> = {},
+    message: object | undefined,
+    headers: Headers,
   ): Promise<Dispatcher.ResponseData> {
     let response: Dispatcher.ResponseData;
     try {

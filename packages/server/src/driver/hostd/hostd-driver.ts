@@ -16,6 +16,7 @@ import {
   type MeasuredInstance,
   MeasuredInstanceList,
   type MeasureInstances,
+  OWNER_HEADER,
   StoppedInstance,
   TemplateVersionList,
   type TemplateVersionManifest,
@@ -80,15 +81,20 @@ export class HostdDriver implements RuntimeDriver {
     generation: number,
     spec: LaunchSpec,
     signal: AbortSignal,
-    { startsBusy = false }: LaunchHints = {},
+    { startsBusy = false, owner }: LaunchHints = {},
   ): Promise<Launched> {
     const path = pathOf({ sandboxId, generation });
     requireAgents(await this.#hostd.peer(signal));
     const query = startsBusy ? '?starts=busy' : '';
-    const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec);
+    const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec, ownedBy(owner));
     const { agentAnswers, kernelReady, ...instance } = answer;
     this.#agents.noteLaunched(path, { agentAnswers, kernelReady });
     return { instance: located(instance), agentAnswers };
+  }
+
+  async expectLaunch(spec: LaunchSpec, owner: string, signal: AbortSignal): Promise<void> {
+    const response = await this.#hostd.request('POST', '/expected-launches', signal, spec, ownedBy(owner));
+    await response.body.dump();
   }
 
   connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
@@ -188,6 +194,10 @@ export class HostdDriver implements RuntimeDriver {
  */
 function located(instance: HostdInstance): Instance {
   return { ...instance, place: { unix: instance.agentSocketPath } };
+}
+
+function ownedBy(owner: string | undefined): Record<string, string> {
+  return owner === undefined ? {} : { [OWNER_HEADER]: owner };
 }
 
 function isSame(one: InstanceName, other: InstanceName): boolean {

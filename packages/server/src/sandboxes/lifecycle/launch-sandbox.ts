@@ -193,7 +193,8 @@ export class LaunchSandbox {
     const backOff = new BackOff(PAUSES);
     for (;;) {
       try {
-        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal, hints);
+        const withOwner = { ...hints, owner: record.orgId };
+        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal, withOwner);
       } catch (error) {
         if (!(error instanceof LaunchError && AWAITED.has(error.kind))) throw error;
         await backOff.pause(signal);

@@ -158,7 +158,9 @@ export function isSettled(status: SandboxStatus, wanted: SandboxStatus): boolean
   return !REACHABLE[status].includes(wanted);
 }
 
-export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
+export function toLaunchSpec(
+  record: Pick<SandboxRecord, 'resources' | 'templateVersionId' | 'networkPolicy'> & Partial<SandboxRecord>,
+): LaunchSpec {
   const { cpu, memoryMb, diskMb, pids } = record.resources;
   return {
     source: { kind: 'template', templateVersionId: record.templateVersionId },
@@ -171,7 +173,10 @@ export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
  * Returns the network policy for the runtime. Only the egress gateway inserts secrets into requests. So an
  * `unrestricted` sandbox with secrets gets a policy that routes its traffic through the gateway and denies nothing.
  */
-function enforcedPolicy({ networkPolicy, secrets }: SandboxRecord): LaunchSpec['network'] {
+function enforcedPolicy({
+  networkPolicy,
+  secrets,
+}: Pick<SandboxRecord, 'networkPolicy'> & Partial<SandboxRecord>): LaunchSpec['network'] {
   return secrets && networkPolicy.mode === 'unrestricted' ? { mode: 'denylist', hosts: [] } : networkPolicy;
 }
 

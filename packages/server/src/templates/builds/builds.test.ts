@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type TemplateBuild } from '@cloche/contract';
+import type { LaunchSpec } from '@cloche/protocol';
 import { addOrganizations, credentialOf, ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../testing/templates.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
@@ -29,6 +30,28 @@ describe('a build', () => {
     const { body } = await files.read('/etc/reports.conf', {});
     assert.equal((await body.toArray()).join(''), 'plain');
     assert.equal(world.driver.versions.get(sandbox.templateVersionId)?.captured.manifest.env?.COLOR, 'green');
+  });
+
+  it('announces its version to the host before it succeeds, for a sandbox of its organization', async () => {
+    await using world = await openSandboxes();
+    const announced: { spec: LaunchSpec; owner: string; status: string | undefined }[] = [];
+    world.driver.expectLaunch = async (spec, owner) => {
+      const [build] = await world.db.selectFrom('template_builds').select('status').execute();
+      announced.push({ spec, owner, status: build?.status });
+    };
+    const { build } = await built(world, { slug: 'a', ...containing('x'), resources: { memoryMb: 256 } });
+    const sandbox = await world.createReady({ template: 'a' });
+    const launched = world.driver.launches.find(({ sandboxId }) => sandboxId === sandbox);
+    assert.deepEqual(announced, [{ spec: launched?.spec, owner: ORG, status: 'running' }]);
+    assert.equal(launched?.hints.owner, ORG);
+    assert.equal(build.status, 'succeeded');
+  });
+
+  it('succeeds although the host cannot launch its version ahead', async () => {
+    await using world = await openSandboxes();
+    world.driver.expectLaunch = () => Promise.reject(new LaunchError('failed', 'no such operation'));
+    const { build } = await built(world, { slug: 'a', ...containing('x') });
+    assert.equal(build.status, 'succeeded');
   });
 
   it('runs only the steps that have changed, and those after them', async () => {

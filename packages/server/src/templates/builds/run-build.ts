@@ -1,7 +1,6 @@
 import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { CapturedManifest, CapturedVersion } from '@cloche/protocol';
-import type { Logger } from 'pino';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ClaimedRows } from '../../db/claimed-rows.ts';
@@ -19,6 +18,7 @@ import { BuildEndedError, BuildProgress } from './build-progress.ts';
 import type { BuildRepository } from './build-repository.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
 import type { EndBuild } from './end-build.ts';
+import { type ExpectLaunchesDeps, expectLaunches } from './expect-launches.ts';
 import { holdBuild } from './hold-build.ts';
 import { NotLaunchedError, type RunSteps, resultOf, type StepsRun, VersionLostError, withImage } from './run-steps.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
@@ -28,7 +28,7 @@ import { type BuildRecord, isFinished } from './template-build.ts';
 const MOST_FAILURES = 3;
 const RETRY_MS = 2_000;
 
-export interface RunBuildDeps {
+export interface RunBuildDeps extends ExpectLaunchesDeps {
   readonly builds: BuildRepository;
   readonly templates: CustomTemplateRepository;
   readonly cache: StepCache;
@@ -36,13 +36,12 @@ export interface RunBuildDeps {
   readonly buildSandbox: BuildSandbox;
   readonly endBuild: EndBuild;
   readonly claims: ClaimedRows;
-  readonly driver: Pick<RuntimeDriver, 'templateVersions' | 'deriveVersion'>;
+  readonly driver: Pick<RuntimeDriver, 'templateVersions' | 'deriveVersion' | 'expectLaunch'>;
   readonly buildLog: BuildLog;
   readonly quotas: Quotas;
   readonly transactions: Transactions;
   readonly changes: Changes<TemplateBuildId>;
   readonly clock: Clock;
-  readonly log: Logger;
 }
 
 /** What a server holds while it runs a build. */
@@ -105,6 +104,7 @@ export class RunBuild {
     try {
       const version = await this.#make({ progress, output, place, signal: deadline.signal });
       await output.flush();
+      await expectLaunches(this.#deps, version, deadline.signal);
       await this.#succeed(progress, version);
     } catch (error) {
       stopped.throwIfAborted();
