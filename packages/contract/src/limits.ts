@@ -82,6 +82,11 @@ export const LIMITS = {
   apiKeyGraceDefaultMs: 86_400_000,
   apiKeyGraceMaxMs: 7 * 86_400_000,
 
+  /** Entries in one page of a list. */
+  listPage: 500,
+  cursorLength: 8192,
+  /** Characters after the prefix of an id by whose beginning a list is filtered. */
+  idPrefixLength: 40,
   /** Events in one page. */
   eventsPerPage: 500,
   eventTypesLength: 1000,

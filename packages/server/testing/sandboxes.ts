@@ -34,6 +34,7 @@ import type { Database } from '../src/db/database.ts';
 import { LiveServers } from '../src/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/db/notifications.ts';
 import { Transactions } from '../src/db/transactions.ts';
+import { ListCursors } from '../src/http/list-cursors.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
 import { HeldClaims } from '../src/idempotency/held-claims.ts';
 import type { ClaimedRecord } from '../src/idempotency/idempotency-repository.ts';
@@ -397,6 +398,7 @@ export class SandboxesWorld implements AsyncDisposable {
       idempotencyRecordId: call.idempotencyRecordId,
       claimedRecord: call.claimedRecord,
       lastEventId: call.lastEventId,
+      cursors: new ListCursors(Buffer.alloc(32)),
       reportRates: call.reportRates ?? (() => undefined),
       log: SILENT,
     };

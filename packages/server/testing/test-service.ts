@@ -14,6 +14,7 @@ import { randomIds } from '../src/base/id-source.ts';
 import { ResultMemoryLimit } from '../src/base/result-memory.ts';
 import { buildApp } from '../src/http/app.ts';
 import { InFlight } from '../src/http/in-flight.ts';
+import { ListCursors } from '../src/http/list-cursors.ts';
 import type { Route } from '../src/http/route.ts';
 import { Idempotency } from '../src/idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../src/idempotency/idempotency-repository.ts';
@@ -67,6 +68,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     transfers: { stallMs: 60_000 },
     resultMemoryLimit: new ResultMemoryLimit(),
     space,
+    cursors: new ListCursors(Buffer.alloc(32)),
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,

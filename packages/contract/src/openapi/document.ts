@@ -24,6 +24,9 @@ within 24 hours get the same response with \`Idempotency-Replayed: true\`. The b
 at most ${LIMITS.headerBytes} bytes. Unknown fields and query parameters are refused. Strings must be valid Unicode without unpaired
 surrogates, and only \`code\`, \`stdin\` and \`data\` may contain NUL. Every \`GET\` operation also supports \`HEAD\`.
 
+**Lists.** Without \`limit\`, a list is complete. With it, \`nextCursor\` of a page is the \`cursor\` of the next; entries that are
+added meanwhile move nothing. A cursor belongs to its list with its filters; another, or one of an older version, is \`invalid_request\`.
+
 **Streams.** Responses of type \`text/event-stream\` are server-sent events. The schema of a stream describes its frames.`;
 
 /** Returns the document that `/openapi.json` serves. */

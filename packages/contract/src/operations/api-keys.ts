@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiKey, ApiKeySecret, CreateApiKeyBody, Organization, RotateApiKeyBody } from '../api-key.ts';
 import { ApiKeyIdSchema } from '../ids.ts';
-import { listOf, oneOf } from '../list.ts';
+import { listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Project } from '../project.ts';
 
@@ -37,7 +37,10 @@ export const listApiKeys = {
   scope: 'api_key:read',
   idempotency: 'none',
   query: Type.Object(
-    { include: Type.Optional(oneOf(['revoked'], '`revoked`: also keys that were revoked or have expired.')) },
+    {
+      include: Type.Optional(oneOf(['revoked'], '`revoked`: also keys that were revoked or have expired.')),
+      ...PAGE,
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(ApiKey), description: 'All keys that work, newest first.' },

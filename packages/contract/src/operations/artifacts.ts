@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Artifact, ArtifactDownloadUrl, ArtifactDownloadUrlBody, ExportArtifactBody } from '../artifact.ts';
 import { ArtifactIdSchema } from '../ids.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { LABEL_PATTERN } from '../sandbox.ts';
 import { Text } from '../text.ts';
@@ -41,6 +41,7 @@ export const listArtifacts = {
       sandboxId: Type.Optional(Text({ description: 'Only artifacts of this sandbox.' })),
       workspaceRunId: Type.Optional(Text({ description: 'Only artifacts of this workspace run.' })),
       name: Type.Optional(Text({ description: 'Only artifacts with this name.' })),
+      ...PAGE,
     },
     { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { CodeContext, CreateContextBody } from '../code-context.ts';
 import { ContextIdSchema, SandboxIdSchema } from '../ids.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
@@ -33,6 +33,7 @@ export const listContexts = {
   description: 'Only active contexts, oldest first.',
   idempotency: 'none',
   params: SandboxParams,
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(CodeContext), description: 'All active contexts.' },
   errors: [],
 } as const satisfies Operation;

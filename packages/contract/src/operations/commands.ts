@@ -12,7 +12,7 @@ import {
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
-import { afterSeq, listOf, oneOf } from '../list.ts';
+import { afterSeq, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
@@ -78,6 +78,7 @@ export const listCommands = {
   scope: 'command:read',
   idempotency: 'none',
   params: SandboxParams,
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(Command), description: 'All commands of the sandbox.' },
   errors: [],
 } as const satisfies Operation;

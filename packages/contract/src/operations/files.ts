@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ARCHIVE_FORMATS, FileEntry, FileEvent, FilePath, FileUser, TransferFileBody } from '../file.ts';
 import { LIMITS } from '../limits.ts';
-import { listOf, oneOf } from '../list.ts';
+import { listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
@@ -100,6 +100,7 @@ export const listFiles = {
         }),
       ),
       user: FileUser,
+      ...PAGE,
     },
     { additionalProperties: false },
   ),

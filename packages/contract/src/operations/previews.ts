@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { PreviewIdSchema } from '../ids.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { OpenPreviewBody, Preview } from '../preview.ts';
 import { Text } from '../text.ts';
@@ -42,6 +42,7 @@ export const listSandboxPreviews = {
   scope: 'preview:read',
   idempotency: 'none',
   params: SandboxParams,
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(Preview), description: 'All open previews, newest first.' },
   errors: [],
 } as const satisfies Operation;
@@ -58,6 +59,7 @@ export const listPreviews = {
     {
       projectId: Type.Optional(Text({ description: 'Only previews of this project.' })),
       sandboxId: Type.Optional(Text({ description: 'Only previews of this sandbox.' })),
+      ...PAGE,
     },
     { additionalProperties: false },
   ),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ProjectIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { listOf, oneOf } from '../list.ts';
+import { listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateProjectBody, Project, UpdateProjectBody } from '../project.ts';
 
@@ -36,7 +36,10 @@ export const listProjects = {
   scope: 'project:read',
   idempotency: 'none',
   query: Type.Object(
-    { include: Type.Optional(oneOf(['deleted'], '`deleted`: also list deleted projects.')) },
+    {
+      include: Type.Optional(oneOf(['deleted'], '`deleted`: also list deleted projects.')),
+      ...PAGE,
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(Project), description: 'All projects that the key can see.' },

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { listOf } from '../list.ts';
+import { wholeListOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { QuotaUse } from '../quota.ts';
 import { Text } from '../text.ts';
@@ -20,6 +20,6 @@ export const listQuotas = {
     { projectId: Type.Optional(Text({ description: 'Only the quotas of this project.' })) },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(QuotaUse), description: 'The quotas.' },
+  response: { status: 200, schema: wholeListOf(QuotaUse), description: 'The quotas.' },
   errors: [],
 } as const satisfies Operation;

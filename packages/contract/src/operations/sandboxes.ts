@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
-import { listOf, oneOf } from '../list.ts';
+import { createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateSandboxBody, LABEL_PATTERN, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
 import { Text } from '../text.ts';
@@ -42,6 +42,9 @@ export const listSandboxes = {
       projectId: Type.Optional(Text({ description: 'Only sandboxes of this project.' })),
       status: Type.Optional(oneOf(SANDBOX_STATUSES, 'Only sandboxes with this status.')),
       include: Type.Optional(oneOf(['historical'], '`historical`: also list destroyed and failed sandboxes.')),
+      idPrefix: idPrefix('sbx_', 'sandboxes'),
+      ...createdBetween('sandboxes'),
+      ...PAGE,
     },
     { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { SecretIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateSecretBody, Secret, UpdateSecretBody } from '../secret.ts';
 import { Text } from '../text.ts';
@@ -37,7 +37,10 @@ export const listSecrets = {
   scope: 'secret:read',
   idempotency: 'none',
   query: Type.Object(
-    { projectId: Type.Optional(Text({ description: 'Only secrets of this project.' })) },
+    {
+      projectId: Type.Optional(Text({ description: 'Only secrets of this project.' })),
+      ...PAGE,
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(Secret), description: 'All secrets that the key can see.' },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { TemplateBuildIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { TemplateBuild } from '../template-build.ts';
 import { TemplateRecipe } from '../template-recipe.ts';
@@ -39,10 +39,11 @@ export const listTemplateBuilds = {
   path: collection,
   tag,
   summary: 'List the builds of a template',
-  description: `Newest first, at most ${LIMITS.templateBuildsListed}. Curated templates have none.`,
+  description: `Newest first; without \`limit\`, at most ${LIMITS.templateBuildsListed}. Curated templates have none.`,
   scope: 'template:read',
   idempotency: 'none',
   params: TemplateParams,
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(TemplateBuild), description: 'The builds.' },
   errors: [],
 } as const satisfies Operation;

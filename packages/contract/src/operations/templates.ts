@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
-import { listOf } from '../list.ts';
+import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateTemplateBody, Template, TemplateVersion, UpdateTemplateBody } from '../template.ts';
 import { TemplateBuild } from '../template-build.ts';
@@ -43,6 +43,7 @@ export const listTemplates = {
   description: "The curated templates and the organization's own, by slug.",
   scope: 'template:read',
   idempotency: 'none',
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(Template), description: 'All templates.' },
   errors: [],
 } as const satisfies Operation;
@@ -103,6 +104,7 @@ export const listTemplateVersions = {
   scope: 'template:read',
   idempotency: 'none',
   params: TemplateParams,
+  query: Type.Object(PAGE, { additionalProperties: false }),
   response: { status: 200, schema: listOf(TemplateVersion), description: 'All versions, newest first.' },
   errors: [],
 } as const satisfies Operation;

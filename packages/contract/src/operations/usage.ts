@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
-import { listOf, oneOf } from '../list.ts';
+import { oneOf, wholeListOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 import { SandboxUsage, UsageRow } from '../usage.ts';
@@ -30,7 +30,7 @@ export const listUsage = {
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(UsageRow), description: 'The usage.' },
+  response: { status: 200, schema: wholeListOf(UsageRow), description: 'The usage.' },
   errors: [],
 } as const satisfies Operation;
 

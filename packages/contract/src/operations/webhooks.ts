@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { DeliveryIdSchema, WebhookIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { afterSeq, listOf } from '../list.ts';
+import { afterSeq, listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 import { Webhook } from '../webhook.ts';
@@ -42,7 +42,10 @@ export const listWebhooks = {
   scope: 'webhook:read',
   idempotency: 'none',
   query: Type.Object(
-    { projectId: Type.Optional(Text({ description: 'Only webhooks of this project.' })) },
+    {
+      projectId: Type.Optional(Text({ description: 'Only webhooks of this project.' })),
+      ...PAGE,
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(Webhook), description: 'All webhooks that the key can see.' },

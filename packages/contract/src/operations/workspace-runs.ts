@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { WorkspaceRunIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { afterSeq, listOf, oneOf } from '../list.ts';
+import { afterSeq, createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { LABEL_PATTERN } from '../sandbox.ts';
 import { Text } from '../text.ts';
@@ -45,6 +45,9 @@ export const listWorkspaceRuns = {
     {
       projectId: Type.Optional(Text({ description: 'Only runs of this project.' })),
       status: Type.Optional(oneOf(WORKSPACE_RUN_STATUSES, 'Only runs with this status.')),
+      idPrefix: idPrefix('wrun_', 'runs'),
+      ...createdBetween('runs'),
+      ...PAGE,
     },
     { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),

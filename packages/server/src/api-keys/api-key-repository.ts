@@ -1,21 +1,15 @@
-import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
-import { sql } from 'kysely';
-import type { Database } from '../db/database.ts';
-import type { ApiKeyTable } from '../db/tables/organization-tables.ts';
+import type { ApiKeyId, OrgId } from '@cloche/contract';
+import { type ExpressionBuilder, sql } from 'kysely';
+import type { Database, Tables } from '../db/database.ts';
+import { hasOnly, type ListPart, NEWEST_FIRST, readPart } from '../db/list-part.ts';
 import { type Transaction, Transactions } from '../db/transactions.ts';
 import { lockOrganization } from '../projects/lock-organization.ts';
-import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
+import type { ApiKeyRecord } from './api-key.ts';
+import { type NewKey, toRecord, toRow } from './api-key-row.ts';
+import type { Credential } from './credential.ts';
 
 /** Ids in one statement. */
 const IDS_AT_ONCE = 500;
-
-/**
- * A new key. If a retry finds a key with the same idempotency record, it revokes that key and creates another, because
- * the secret of the first was never returned.
- */
-export interface NewKey extends ApiKeyRecord {
-  readonly idempotencyRecordId?: string | undefined;
-}
 
 /** `lost` is the key that an interrupted attempt created. It is revoked now. */
 export type Inserted =
@@ -26,6 +20,14 @@ export interface Rotated {
   readonly successor: ApiKeyRecord;
   /** The successor that an interrupted attempt created. It is revoked now. */
   readonly lost: ApiKeyRecord | undefined;
+}
+
+export interface KeyFilter {
+  readonly orgId: OrgId;
+  /** The key that lists. One that is bound to projects sees itself and the keys that are bound to no other projects. */
+  readonly seenBy: Pick<Credential, 'apiKeyId' | 'projectIds'>;
+  /** Only keys that work at this time; all keys if it is undefined. */
+  readonly workingAt: number | undefined;
 }
 
 export interface ApiKeyRepository {
@@ -40,8 +42,8 @@ export interface ApiKeyRepository {
   find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined>;
   findByPublicPart(publicPart: string): Promise<ApiKeyRecord | undefined>;
   findBySecretHash(secretHash: string, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
-  /** Returns the keys of an organization, newest first. */
-  list(orgId: OrgId): Promise<ApiKeyRecord[]>;
+  /** Returns a part of the matching keys, newest first. */
+  list(filter: KeyFilter, part: ListPart): Promise<ApiKeyRecord[]>;
   /** Returns the keys among `ids` that no longer work at `now`. */
   listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
   /** Returns the keys whose ids start with `prefix`, without superseded ones. */
@@ -86,7 +88,7 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
         .select(({ fn }) => fn.countAll<number>().as('used'))
         .where('org_id', '=', key.orgId)
         .where('revoked_at', 'is', null)
-        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', key.createdAt)]))
+        .where(expiresAfter(key.createdAt))
         .executeTakeFirstOrThrow();
       if (Number(used) >= maxWorking) return { status: 'full', used: Number(used) };
       await db.insertInto('api_keys').values(toRow(key)).execute();
@@ -102,14 +104,11 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
       const locked = await old
         .set((each) => ({ name: each.ref('name') }))
         .where('revoked_at', 'is', null)
-        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', successor.createdAt)]))
+        .where(expiresAfter(successor.createdAt))
         .returning('expires_at')
         .executeTakeFirst();
       if (!locked) return undefined;
-      await old
-        .set({ expires_at: graceEndsAt })
-        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', graceEndsAt)]))
-        .execute();
+      await old.set({ expires_at: graceEndsAt }).where(expiresAfter(graceEndsAt)).execute();
       const expiresAt = lost ? lost.expiresAt : (locked.expires_at ?? undefined);
       await db
         .insertInto('api_keys')
@@ -133,10 +132,24 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return this.#findBy('secret_hash', secretHash, joined);
   }
 
-  async list(orgId: OrgId): Promise<ApiKeyRecord[]> {
-    const query = this.#db.selectFrom('api_keys').selectAll().where('org_id', '=', orgId);
-    const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute();
-    return rows.map(toRecord);
+  async list(
+    { orgId, seenBy: { apiKeyId, projectIds }, workingAt }: KeyFilter,
+    part: ListPart,
+  ): Promise<ApiKeyRecord[]> {
+    let query = this.#db.selectFrom('api_keys').selectAll().where('org_id', '=', orgId);
+    if (workingAt !== undefined) query = query.where('revoked_at', 'is', null);
+    // As `maySee` decides for one key.
+    const seen = projectIds && sql<boolean>`(id = ${apiKeyId} or ${hasOnly(this.#db, 'project_ids', [...projectIds])})`;
+    const working =
+      workingAt === undefined ? undefined : sql<boolean>`(expires_at is null or expires_at > ${workingAt})`;
+    return (
+      await readPart(
+        query,
+        NEWEST_FIRST,
+        part,
+        [seen, working].filter((one) => one !== undefined),
+      )
+    ).map(toRecord);
   }
 
   async listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]> {
@@ -235,45 +248,11 @@ async function revokeLost(db: Database, { idempotencyRecordId, createdAt }: NewK
   return row && toRecord(row);
 }
 
+function expiresAfter(at: number) {
+  return ({ or, eb }: ExpressionBuilder<Tables, 'api_keys'>) =>
+    or([eb('expires_at', 'is', null), eb('expires_at', '>', at)]);
+}
+
 function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += IDS_AT_ONCE) yield all.slice(from, from + IDS_AT_ONCE);
-}
-
-function toRow(key: NewKey): ApiKeyTable {
-  return {
-    id: key.id,
-    org_id: key.orgId,
-    name: key.name,
-    public_part: key.publicPart ?? null,
-    secret_hash: key.secretHash,
-    scopes: JSON.stringify(key.scopes),
-    project_ids: key.projectIds ? JSON.stringify(key.projectIds) : null,
-    created_at: key.createdAt,
-    created_by: key.createdBy === OPERATOR ? null : key.createdBy,
-    last_used_at: key.lastUsedAt ?? null,
-    expires_at: key.expiresAt ?? null,
-    revoked_at: key.revokedAt ?? null,
-    superseded: 0,
-    rotated_from: key.rotatedFrom ?? null,
-    idempotency_record_id: key.idempotencyRecordId ?? null,
-  };
-}
-
-/** Converts a row. The casts are sound because only this repository writes these columns. */
-function toRecord(row: ApiKeyTable): ApiKeyRecord {
-  return {
-    id: row.id as ApiKeyId,
-    orgId: row.org_id as OrgId,
-    name: row.name,
-    publicPart: row.public_part ?? undefined,
-    secretHash: row.secret_hash,
-    scopes: JSON.parse(row.scopes) as (Scope | typeof ALL_SCOPES)[],
-    projectIds: row.project_ids === null ? undefined : (JSON.parse(row.project_ids) as ProjectId[]),
-    createdAt: row.created_at,
-    createdBy: (row.created_by as ApiKeyId | null) ?? OPERATOR,
-    lastUsedAt: row.last_used_at ?? undefined,
-    expiresAt: row.expires_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    rotatedFrom: (row.rotated_from as ApiKeyId | null) ?? undefined,
-  };
 }

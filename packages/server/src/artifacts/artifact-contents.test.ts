@@ -226,6 +226,7 @@ describe('contents of artifacts', () => {
           name: undefined,
         },
         0,
+        { limit: 1 },
       ),
       [],
     );

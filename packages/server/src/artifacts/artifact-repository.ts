@@ -1,7 +1,8 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../db/list-part.ts';
 import type { ArtifactTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
@@ -10,7 +11,7 @@ import { isOpenProject } from '../projects/open-project.ts';
 import { UsageHours } from '../usage/usage-hours.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 
-export interface ArtifactFilter {
+export interface ArtifactFilter extends Selection {
   readonly orgId: OrgId;
   /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
@@ -34,8 +35,8 @@ export interface ArtifactRepository {
   find(id: string): Promise<ArtifactRecord | undefined>;
   /** Also finds deleted artifacts. */
   findByIdempotencyRecord(recordId: string): Promise<ArtifactRecord | undefined>;
-  /** Returns the artifacts that are neither deleted nor expired, newest first. */
-  list(filter: ArtifactFilter, now: number): Promise<ArtifactRecord[]>;
+  /** Returns a part of the artifacts that are neither deleted nor expired, newest first. */
+  list(filter: ArtifactFilter, now: number, part: ListPart): Promise<ArtifactRecord[]>;
   /** Returns undefined when the artifact is already deleted. */
   markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
@@ -85,16 +86,17 @@ export class SqlArtifactRepository implements ArtifactRepository {
   }
 
   async list(
-    { orgId, projectIds, sandboxId, workspaceRunId, name }: ArtifactFilter,
+    { orgId, sandboxId, workspaceRunId, name, ...selection }: ArtifactFilter,
     now: number,
+    part: ListPart,
   ): Promise<ArtifactRecord[]> {
     let query = this.#all().where('org_id', '=', orgId).where('deleted_at', 'is', null);
-    query = query.where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]));
-    if (projectIds) query = query.where('project_id', 'in', projectIds);
     if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
     if (workspaceRunId !== undefined) query = query.where('workspace_run_id', '=', workspaceRunId);
-    if (name !== undefined) query = query.where('name', '=', name);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+    const rare = selected(this.#db, selection, 'artifacts');
+    rare.push(sql<boolean>`(expires_at is null or expires_at > ${now})`);
+    if (name !== undefined) rare.push(sql<boolean>`name = ${name}`);
+    return (await readPart(query, NEWEST_FIRST, part, rare)).map(toRecord);
   }
 
   markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {

@@ -1,6 +1,7 @@
 import { type ArtifactId, LIMITS, operations } from '@cloche/contract';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { SignedLinks } from '../base/signed-links.ts';
+import { listRoute } from '../http/list-route.ts';
 import { downloadRoute, type Route, route } from '../http/route.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
@@ -29,10 +30,7 @@ export function artifactRoutes({
   const answer = (record: ArtifactRecord) => ({ artifact: toArtifact(record) });
   return [
     route(operations.exportArtifact, async (request) => answer(await exportArtifact.export(request))),
-    route(operations.listArtifacts, async ({ credential, query }) => {
-      const records = await service.list(credential, query);
-      return { data: records.map(toArtifact), hasMore: false };
-    }),
+    listRoute(operations.listArtifacts, ({ credential, query }) => service.list(credential, query)),
     route(operations.getArtifact, async ({ credential, params }) =>
       answer(await service.get(credential, params.artifactId)),
     ),

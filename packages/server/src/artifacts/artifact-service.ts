@@ -1,15 +1,14 @@
-import type { ArtifactId, operations, QueryOf } from '@cloche/contract';
+import type { Artifact, ArtifactId, operations, QueryOf } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { tryEach } from '../base/try-each.ts';
+import { type List, labelsOf, newestFirst } from '../db/list.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
-import type { ArtifactRecord } from './artifact.ts';
+import { type ArtifactRecord, toArtifact } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
-
-const LABEL = 'metadata.';
 
 /** Finds and deletes artifacts. Artifacts outlive their sandbox. */
 export class ArtifactService {
@@ -25,18 +24,16 @@ export class ArtifactService {
     this.#clock = clock;
   }
 
-  async list(credential: Credential, query: QueryOf<typeof operations.listArtifacts>): Promise<ArtifactRecord[]> {
+  /** Opens the list of the artifacts that the key may see, newest first. */
+  async list(
+    credential: Credential,
+    query: QueryOf<typeof operations.listArtifacts>,
+  ): Promise<List<ArtifactRecord, Artifact>> {
     const projectIds = await this.#projects.listed(credential, query.projectId);
     const { sandboxId, workspaceRunId, name } = query;
-    const filter = { orgId: credential.orgId, projectIds, sandboxId, workspaceRunId, name };
-    const records = await this.#artifacts.list(filter, this.#clock.now());
-    const labels = Object.entries(query).filter(([key]) => key.startsWith(LABEL));
-    return records.filter(({ metadata }) =>
-      labels.every(([key, value]) => {
-        const label = key.slice(LABEL.length);
-        return Object.hasOwn(metadata, label) && metadata[label] === value;
-      }),
-    );
+    const labels = labelsOf(query);
+    const filter = { orgId: credential.orgId, projectIds, sandboxId, workspaceRunId, name, labels };
+    return newestFirst((part) => this.#artifacts.list(filter, this.#clock.now(), part), toArtifact);
   }
 
   /** @throws AppError `not_found`, also for a deleted or expired artifact. */

@@ -1,6 +1,7 @@
 import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId } from '@cloche/contract';
 import type { ExpressionBuilder, Selectable } from 'kysely';
 import type { Database, Tables } from '../db/database.ts';
+import { type ListPart, readPart } from '../db/list-part.ts';
 import type { CommandTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction } from '../db/transactions.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
@@ -12,7 +13,8 @@ export interface CommandRepository {
   find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
   /** Returns all commands of a sandbox, oldest first. */
-  list(sandboxId: SandboxId): Promise<CommandRecord[]>;
+  /** Returns a part of the commands of a sandbox, oldest first. */
+  list(sandboxId: SandboxId, part: ListPart): Promise<CommandRecord[]>;
   /**
    * Returns commands recorded as running, in ready sandboxes, for whose end no server that lives at `now` is waiting.
    * Includes the commands of the server `earlier`, which its previous process watched. Excludes commands of workspace
@@ -34,6 +36,8 @@ export interface CommandRepository {
    */
   remove(record: CommandRecord): Promise<void>;
 }
+
+const OLDEST_FIRST = { by: 'started_at', id: 'id', direction: 'asc' } as const;
 
 export class SqlCommandRepository implements CommandRepository {
   readonly #db: Database;
@@ -74,8 +78,8 @@ export class SqlCommandRepository implements CommandRepository {
     return row && toRecord(row);
   }
 
-  async list(sandboxId: SandboxId): Promise<CommandRecord[]> {
-    return (await this.#of(sandboxId).orderBy('started_at').orderBy('id').execute()).map(toRecord);
+  async list(sandboxId: SandboxId, part: ListPart): Promise<CommandRecord[]> {
+    return (await readPart(this.#of(sandboxId), OLDEST_FIRST, part)).map(toRecord);
   }
 
   async listUnwatched(now: number, earlier?: string): Promise<CommandRecord[]> {

@@ -1,5 +1,6 @@
 import { type CommandEvent, type CommandStdinBody, operations } from '@cloche/contract';
 import { lastSeen } from '../http/last-seen.ts';
+import { listRoute } from '../http/list-route.ts';
 import { type Route, route, socketRoute, streamRoute } from '../http/route.ts';
 import type { ChangeCommand } from './change-command.ts';
 import type { CreateCommand } from './create-command.ts';
@@ -23,10 +24,7 @@ export function commandRoutes(
       command: await createCommand.create({ ...request, body: { ...request.body, background: true } }),
     })),
     socketRoute(operations.openPty, (request) => terminals.open(request)),
-    route(operations.listCommands, async ({ credential, params }) => ({
-      data: await readCommands.list(credential, params.sandboxId),
-      hasMore: false,
-    })),
+    listRoute(operations.listCommands, ({ credential, params }) => readCommands.list(credential, params.sandboxId)),
     route(operations.getCommand, async (request) => ({
       command: await readCommands.get(request, request.query.waitMs ?? 0),
     })),

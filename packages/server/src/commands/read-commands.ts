@@ -6,6 +6,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
+import type { List } from '../db/list.ts';
 import type { LiveServers } from '../db/live-servers.ts';
 import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -52,10 +53,14 @@ export class ReadCommands {
     this.#deps = deps;
   }
 
-  async list(credential: Credential, sandboxId: SandboxId): Promise<Command[]> {
+  /** Opens the list of the commands of a sandbox, oldest first. */
+  async list(credential: Credential, sandboxId: SandboxId): Promise<List<CommandRecord, Command>> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
-    const records = await this.#deps.commands.list(sandbox.id);
-    return Promise.all(records.map(async (record) => toCommand(await this.refresh({ sandbox, record }))));
+    return {
+      read: (part) => this.#deps.commands.list(sandbox.id, part),
+      placeOf: ({ startedAt, id }) => [startedAt, id],
+      show: (records) => Promise.all(records.map(async (record) => toCommand(await this.refresh({ sandbox, record })))),
+    };
   }
 
   /** Returns the command. With `waitMs`, waits until the command has ended or the time has passed. */

@@ -6,10 +6,12 @@ import type { Logger } from 'pino';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { kindOf } from '../db/database-kind.ts';
 import { migrate } from '../db/migrate.ts';
+import { serverSecret } from '../db/server-secret.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { buildApp } from '../http/app.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
+import { ListCursors } from '../http/list-cursors.ts';
 import { trustedProxies } from '../http/trusted-proxies.ts';
 import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
@@ -69,6 +71,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     transfers: { stallMs: config.transferStallMs },
     resultMemoryLimit: new ResultMemoryLimit({ space }),
     space,
+    cursors: new ListCursors(await serverSecret(db, 'list-cursors')),
     auditLog: audit.auditLog,
     refusals: audit.refusals,
     metrics,

@@ -1,17 +1,19 @@
-import type { ContextId, SandboxId } from '@cloche/contract';
+import type { CodeContext, ContextId, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import type { List } from '../db/list.ts';
+import { createdPlace, type ListPart } from '../db/list-part.ts';
 import type { Transactions } from '../db/transactions.ts';
 import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import type { ContextRecord } from './context.ts';
+import { type ContextRecord, toCodeContext } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
 import type { OpenContexts } from './open-contexts.ts';
 
@@ -43,10 +45,11 @@ export class ChangeContext {
     this.#deps = deps;
   }
 
-  /** Returns the active contexts; an empty list if the sandbox has ended. */
-  async list(credential: Credential, sandboxId: SandboxId): Promise<ContextRecord[]> {
+  /** Opens the list of the active contexts, oldest first; it is empty if the sandbox has ended. */
+  async list(credential: Credential, sandboxId: SandboxId): Promise<List<ContextRecord, CodeContext>> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
-    return isLive(sandbox) ? this.#deps.contexts.list(sandbox.id) : [];
+    const read = async (part: ListPart) => (isLive(sandbox) ? this.#deps.contexts.list(sandbox.id, part) : []);
+    return { read, placeOf: createdPlace, show: (records) => records.map(toCodeContext) };
   }
 
   /** @throws AppError `not_found` unless the context is active. */

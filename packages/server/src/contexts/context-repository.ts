@@ -1,6 +1,7 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import type { Database } from '../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart } from '../db/list-part.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { CodeContextTable } from '../db/tables/sandbox-tables.ts';
@@ -21,7 +22,7 @@ export interface ContextRepository {
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined>;
   findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined>;
   /** Returns the active contexts, oldest first. */
-  list(sandboxId: SandboxId): Promise<ContextRecord[]>;
+  list(sandboxId: SandboxId, part: ListPart): Promise<ContextRecord[]>;
   /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
   /**
@@ -30,6 +31,8 @@ export interface ContextRepository {
    */
   remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean>;
 }
+
+const OLDEST_FIRST = { ...NEWEST_FIRST, direction: 'asc' } as const;
 
 export class SqlContextRepository implements ContextRepository {
   readonly #db: Database;
@@ -98,9 +101,9 @@ export class SqlContextRepository implements ContextRepository {
     });
   }
 
-  async list(sandboxId: SandboxId): Promise<ContextRecord[]> {
-    const query = this.#of(sandboxId).where('deleted_at', 'is', null).orderBy('created_at').orderBy('id');
-    return (await query.execute()).map(toContextRecord);
+  async list(sandboxId: SandboxId, part: ListPart): Promise<ContextRecord[]> {
+    const query = this.#of(sandboxId).where('deleted_at', 'is', null);
+    return (await readPart(query, OLDEST_FIRST, part)).map(toContextRecord);
   }
 
   async markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined> {

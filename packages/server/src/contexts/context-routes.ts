@@ -1,4 +1,5 @@
 import { answerKernelMessage, operations } from '@cloche/contract';
+import { listRoute } from '../http/list-route.ts';
 import { type Route, route } from '../http/route.ts';
 import type { ChangeContext } from './change-context.ts';
 import { type ContextRecord, toCodeContext } from './context.ts';
@@ -8,10 +9,7 @@ export function contextRoutes(createContext: CreateContext, changeContext: Chang
   const answer = (record: ContextRecord) => ({ context: toCodeContext(record) });
   return [
     route(operations.createContext, async (request) => answer(await createContext.create(request))),
-    route(operations.listContexts, async ({ credential, params }) => {
-      const records = await changeContext.list(credential, params.sandboxId);
-      return { data: records.map(toCodeContext), hasMore: false };
-    }),
+    listRoute(operations.listContexts, ({ credential, params }) => changeContext.list(credential, params.sandboxId)),
     route(operations.getContext, async (request) => answer(await changeContext.get(request))),
     route(operations.deleteContext, async (request) => answer(await changeContext.delete(request))),
     route(operations.interruptContext, async (request) => answer(await changeContext.interrupt(request))),

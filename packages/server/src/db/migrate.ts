@@ -26,6 +26,7 @@ import { replayParts } from './migrations/026-replay-parts-expand.ts';
 import { contentRemovals } from './migrations/027-content-removals-expand.ts';
 import { failureKinds } from './migrations/028-failure-kinds-expand.ts';
 import { archiveAttempts } from './migrations/029-archive-attempts-expand.ts';
+import { lists } from './migrations/030-lists-expand.ts';
 import { changesAndRevocations } from './migrations/032-changes-and-revocations-expand.ts';
 import { buildTurns } from './migrations/033-build-turns-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
@@ -61,6 +62,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '027-content-removals-expand': contentRemovals,
   '028-failure-kinds-expand': failureKinds,
   '029-archive-attempts-expand': archiveAttempts,
+  '030-lists-expand': lists,
   '032-changes-and-revocations-expand': changesAndRevocations,
   '033-build-turns-expand': buildTurns,
 };

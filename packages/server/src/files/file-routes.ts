@@ -8,7 +8,9 @@ import {
 } from '@cloche/contract';
 import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
 import { timestamp } from '../base/clock.ts';
+import { inMemory } from '../db/list.ts';
 import type { FileContent, FileTransfer } from '../driver/agent-files.ts';
+import { listRoute } from '../http/list-route.ts';
 import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../http/route.ts';
 import type { AccessFiles } from './access-files.ts';
 
@@ -76,12 +78,15 @@ function lookRoutes(files: AccessFiles): Route[] {
       const { path = '/workspace', recursive = false, user } = request.query;
       return toEvents(await files.watch(request, path, { recursive, user }));
     }),
-    route(operations.listFiles, async (request) => {
+    listRoute(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1, user } = request.query;
       const limit = LIMITS.fileListEntries;
       const options = { depth, limit, resultMemory: request.resultMemory };
       const entries = await files.act(request, (agentFiles, signal) => agentFiles.as(user).list(path, options, signal));
-      return { data: entries.map(toEntry), hasMore: false };
+      return inMemory(entries, ({ path: entry }) => ['', entry], {
+        follows: ({ path: entry }, [, gone]) => isAfter(entry, gone),
+        show: toEntry,
+      });
     }),
     route(operations.statFile, (request) => {
       const { path, user } = request.query;
@@ -127,6 +132,13 @@ async function answer(file: Promise<AgentFile>): Promise<{ file: FileEntry }> {
 
 function transferOf({ from, to, overwrite = false }: TransferFileBody): FileTransfer {
   return { from, to, overwrite };
+}
+
+/** Whether `path` comes after `other` in a listing: a directory precedes its entries, whose names are ordered by bytes. */
+function isAfter(path: string, other: string): boolean {
+  const [one, two] = [path.split('/'), other.split('/')];
+  const differs = one.findIndex((name, level) => name !== two[level]);
+  return differs !== -1 && Buffer.compare(Buffer.from(one[differs] ?? ''), Buffer.from(two[differs] ?? '')) > 0;
 }
 
 export function toEntry({ path, name, type, sizeBytes, mode, uid, gid, modifiedMs, ...rest }: AgentFile): FileEntry {

@@ -23,6 +23,7 @@ import type { FindHostRouter } from './host-router.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
+import type { ListCursors } from './list-cursors.ts';
 import { OutcomeLog } from './outcome-log.ts';
 import { addRateFields, type LimitRequests } from './request-limit.ts';
 import { requestValidator } from './request-validator.ts';
@@ -53,6 +54,7 @@ export interface AppDeps {
   readonly transfers: TransferLimits;
   readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
+  readonly cursors: ListCursors;
   /** Without these, requests have no audit events. */
   readonly auditLog?: AuditLog;
   readonly refusals?: Refusals;

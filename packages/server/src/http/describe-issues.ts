@@ -8,6 +8,8 @@ const VALUE_SHOWN = 60;
 /** Messages for the contract's patterns. */
 export const PATTERNS: Readonly<Record<string, string>> = {
   '^cctx_': 'must be the id of a context, which starts with "cctx_"',
+  '^sbx_[0-9a-z]{4,40}$': 'must be "sbx_" and four or more of the characters that follow in an id',
+  '^wrun_[0-9a-z]{4,40}$': 'must be "wrun_" and four or more of the characters that follow in an id',
   '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
   '^[^\\u0000-\\u001f\\u007f]*$': 'must not contain a control character',
   '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$': 'must not contain a control character other than tab',

@@ -16,6 +16,7 @@ import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { ClientGoneError, endOf, type InFlight } from './in-flight.ts';
+import type { ListCursors } from './list-cursors.ts';
 import { receiveBody } from './received-uploads.ts';
 import { answerJson, answerStream, replay } from './recorded-answers.ts';
 import { addRateFields } from './request-limit.ts';
@@ -35,6 +36,7 @@ export interface ExecuteDeps {
   readonly transfers: TransferLimits;
   readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
+  readonly cursors: ListCursors;
   readonly auditLog?: AuditLog;
 }
 
@@ -51,7 +53,15 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   try {
     if (route.kind === 'receivedUpload') {
       const { signal } = controller;
-      const context = contextOf(execution, { claim: undefined, credential, signal, resultMemory, audit: undefined });
+      const { cursors } = deps;
+      const context = contextOf(execution, {
+        cursors,
+        claim: undefined,
+        credential,
+        signal,
+        resultMemory,
+        audit: undefined,
+      });
       using _ = abortWithClient(reply, controller);
       received = await receiveBody(route, request, reply, context, deps);
     }
@@ -63,7 +73,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps.auditLog);
     request.state.audit = audit;
-    const own = { claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
+    const own = { cursors: deps.cursors, claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
     const context = contextOf(execution, own);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
@@ -190,7 +200,7 @@ function contextOf(
   {
     claim,
     ...own
-  }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
+  }: Pick<RequestContext, 'credential' | 'cursors' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
     claim: Claim | undefined;
   },
 ): RequestContext {

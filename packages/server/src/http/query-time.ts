@@ -12,3 +12,17 @@ export function timeOf(name: string, text: string): number {
   if (Number.isFinite(at)) return at;
   throw invalidRequest({ path: `query.${name}`, message: 'must be a time such as 2026-01-31T09:00:00Z' });
 }
+
+/** Returns the times of creation that a list is restricted to. @throws AppError `invalid_request` that names the parameter */
+export function createdBetween({
+  createdAfter,
+  createdBefore,
+}: {
+  readonly createdAfter?: string;
+  readonly createdBefore?: string;
+}) {
+  return {
+    createdAfter: createdAfter === undefined ? undefined : timeOf('createdAfter', createdAfter),
+    createdBefore: createdBefore === undefined ? undefined : timeOf('createdBefore', createdBefore),
+  };
+}

@@ -5,6 +5,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
+import type { ListCursors } from './list-cursors.ts';
 import type { RateFields } from './request-limit.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
@@ -28,6 +29,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly resultMemory: ResultMemory;
+  /** Writes and reads the cursors of lists. */
+  readonly cursors: ListCursors;
   readonly log: Logger;
   /** Adds the state of rate limits to the headers of the answer. */
   readonly reportRates: (fields: RateFields) => void;

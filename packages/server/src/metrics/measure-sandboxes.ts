@@ -56,7 +56,7 @@ export class MeasureSandboxes {
     const { sandboxes, projects, driver } = this.#deps;
     const { orgId } = credential;
     const projectIds = await projects.listed(credential, projectId);
-    const live = await sandboxes.list({ orgId, projectIds, statuses: ['ready'] });
+    const live = await sandboxes.list({ orgId, projectIds, status: 'ready' }, { limit: limit + 1 });
     const shown = new Map(live.slice(0, limit).map((record) => [nameOf(record), record]));
     try {
       const instances = [...shown.values()].map(({ id, generation }) => ({ sandboxId: id, generation }));

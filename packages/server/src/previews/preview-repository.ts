@@ -1,7 +1,8 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { type ListPart, readPart, selected } from '../db/list-part.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import { locksRows } from '../db/row-locks.ts';
@@ -53,8 +54,8 @@ export interface PreviewRepository {
   findOpen(id: string, now: number): Promise<PreviewRecord | undefined>;
   /** Also finds previews that have ended. */
   find(id: string): Promise<PreviewRecord | undefined>;
-  /** Returns open previews, newest first. */
-  list(filter: PreviewFilter, now: number): Promise<PreviewRecord[]>;
+  /** Returns a part of the open previews, newest first. */
+  list(filter: PreviewFilter, now: number, part: ListPart): Promise<PreviewRecord[]>;
   /** Marks a preview as deleted; the first time is kept. */
   markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void>;
 }
@@ -65,6 +66,8 @@ export interface SqlPreviewRepositoryDeps {
   readonly outbox: EventOutbox;
   readonly urlOf: (id: PreviewId) => string;
 }
+
+const ORDER = { by: 'previews.created_at', id: 'previews.id', direction: 'desc' } as const;
 
 export class SqlPreviewRepository implements PreviewRepository {
   readonly #deps: SqlPreviewRepositoryDeps;
@@ -126,12 +129,11 @@ export class SqlPreviewRepository implements PreviewRepository {
     return this.#findIn(this.#db, id);
   }
 
-  async list({ orgId, projectIds, sandboxId }: PreviewFilter, now: number): Promise<PreviewRecord[]> {
-    let query = this.#open(now).where('previews.org_id', '=', orgId);
-    if (projectIds) query = query.where('previews.project_id', 'in', projectIds);
+  async list({ orgId, projectIds, sandboxId }: PreviewFilter, now: number, part: ListPart): Promise<PreviewRecord[]> {
+    let query = this.#all().where('previews.org_id', '=', orgId).where('previews.deleted_at', 'is', null);
     if (sandboxId) query = query.where('previews.sandbox_id', '=', sandboxId);
-    const rows = await query.orderBy('previews.created_at', 'desc').orderBy('previews.id', 'desc').execute();
-    return rows.map(toRecord);
+    const rare = [isReachable(now), ...selected(this.#db, { projectIds }, 'previews')];
+    return (await readPart(query, ORDER, part, rare)).map(toRecord);
   }
 
   async markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void> {
@@ -158,13 +160,7 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   #open(now: number) {
-    return this.#all()
-      .where('previews.deleted_at', 'is', null)
-      .where('sandboxes.status', 'in', LIVE_STATUSES)
-      .where('sandboxes.expires_at', '>', now)
-      .where('api_keys.revoked_at', 'is', null)
-      .where((where) => where.or([where('api_keys.expires_at', 'is', null), where('api_keys.expires_at', '>', now)]))
-      .where((where) => where.or([where('previews.expires_at', 'is', null), where('previews.expires_at', '>', now)]));
+    return this.#all().where('previews.deleted_at', 'is', null).where(isReachable(now));
   }
 
   #all(db = this.#db) {
@@ -175,6 +171,14 @@ export class SqlPreviewRepository implements PreviewRepository {
       .selectAll('previews')
       .select(['sandboxes.expires_at as sandbox_expires_at', 'api_keys.expires_at as key_expires_at']);
   }
+}
+
+/** Returns the condition that neither a preview nor its sandbox nor the key that made it has ended. */
+function isReachable(now: number) {
+  return sql<boolean>`(
+    sandboxes.status in (${sql.join(LIVE_STATUSES)}) and sandboxes.expires_at > ${now} and api_keys.revoked_at is null
+    and (api_keys.expires_at is null or api_keys.expires_at > ${now})
+    and (previews.expires_at is null or previews.expires_at > ${now}))`;
 }
 
 /** Deletes previews that interrupted attempts of the same request left. Returns their ids. */

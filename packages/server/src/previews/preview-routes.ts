@@ -1,22 +1,24 @@
 import { operations } from '@cloche/contract';
+import { newestFirst } from '../db/list.ts';
+import { listRoute } from '../http/list-route.ts';
 import { type Route, route } from '../http/route.ts';
 import { type PreviewRecord, toPreview } from './preview.ts';
 import type { PreviewHosts } from './preview-hosts.ts';
-import type { PreviewService } from './preview-service.ts';
+import type { PreviewService, ReadPreviews } from './preview-service.ts';
 
 export function previewRoutes(service: PreviewService, hosts: PreviewHosts): Route[] {
   const show = (record: PreviewRecord, token?: string) => toPreview(record, hosts.urlOf(record.id), token);
   const answer = (record: PreviewRecord) => ({ preview: show(record) });
-  const answerAll = (records: readonly PreviewRecord[]) => ({ data: records.map((one) => show(one)), hasMore: false });
+  const list = (read: ReadPreviews) => newestFirst(read, (record) => show(record));
   return [
     route(operations.openPreview, async (request) => {
       const { preview, token } = await service.open(request);
       return { preview: show(preview, token) };
     }),
-    route(operations.listSandboxPreviews, async ({ credential, params }) =>
-      answerAll(await service.listOf(credential, params.sandboxId)),
+    listRoute(operations.listSandboxPreviews, async ({ credential, params }) =>
+      list(await service.listOf(credential, params.sandboxId)),
     ),
-    route(operations.listPreviews, async ({ credential, query }) => answerAll(await service.list(credential, query))),
+    listRoute(operations.listPreviews, async ({ credential, query }) => list(await service.list(credential, query))),
     route(operations.getPreview, async ({ credential, params }) =>
       answer(await service.get(credential, params.previewId)),
     ),

@@ -4,6 +4,7 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { ListPart } from '../db/list-part.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import { requireClaim } from '../idempotency/require-claim.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
@@ -33,6 +34,8 @@ export interface PreviewOpening {
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }
+
+export type ReadPreviews = (part: ListPart) => Promise<PreviewRecord[]>;
 
 /** Opens, lists and deletes previews. */
 export class PreviewService {
@@ -72,23 +75,24 @@ export class PreviewService {
     return { preview: await this.#find(preview.id), token };
   }
 
-  /** Returns the open previews of a sandbox. */
-  async listOf(credential: Credential, sandboxId: SandboxId): Promise<PreviewRecord[]> {
+  /** Returns what reads the open previews of a sandbox. */
+  async listOf(credential: Credential, sandboxId: SandboxId): Promise<ReadPreviews> {
     const { access, previews, clock } = this.#deps;
     const sandbox = await access.get(credential, sandboxId);
-    return previews.list({ orgId: sandbox.orgId, projectIds: undefined, sandboxId: sandbox.id }, clock.now());
+    const filter = { orgId: sandbox.orgId, projectIds: undefined, sandboxId: sandbox.id };
+    return (part) => previews.list(filter, clock.now(), part);
   }
 
-  /** Returns the open previews that the key may see. */
+  /** Returns what reads the open previews that the key may see. */
   async list(
     credential: Credential,
     { projectId, sandboxId }: { projectId?: string; sandboxId?: string },
-  ): Promise<PreviewRecord[]> {
+  ): Promise<ReadPreviews> {
     const { projects, previews, clock } = this.#deps;
     const projectIds = await projects.listed(credential, projectId);
     // The other conditions exclude a sandbox that the key may not see, so its list is empty.
     const filter = { orgId: credential.orgId, projectIds, sandboxId: sandboxId as SandboxId | undefined };
-    return previews.list(filter, clock.now());
+    return (part) => previews.list(filter, clock.now(), part);
   }
 
   async get(credential: Credential, id: PreviewId): Promise<PreviewRecord> {

@@ -1,5 +1,6 @@
 import type { OrgId, ProjectId } from '@cloche/contract';
 import type { Database } from '../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart } from '../db/list-part.ts';
 import { type ProjectRecord, toRecord } from './project.ts';
 
 export interface ProjectFilter {
@@ -16,8 +17,8 @@ export interface ProjectRepository {
    * of another organization is not found.
    */
   find(orgId: OrgId, projectId: string): Promise<ProjectRecord | undefined>;
-  /** Returns matching projects, newest first. */
-  list(filter: ProjectFilter): Promise<ProjectRecord[]>;
+  /** Returns a part of the matching projects, newest first. */
+  list(filter: ProjectFilter, part: ListPart): Promise<ProjectRecord[]>;
   /**
    * Returns the id of the default project, which every organization has from its creation and which cannot be deleted.
    * Throws for an organization that does not exist.
@@ -44,11 +45,11 @@ export class SqlProjectRepository implements ProjectRepository {
     return row && toRecord(row);
   }
 
-  async list({ orgId, projectIds, includeDeleted }: ProjectFilter): Promise<ProjectRecord[]> {
+  async list({ orgId, projectIds, includeDeleted }: ProjectFilter, part: ListPart): Promise<ProjectRecord[]> {
     let query = this.#db.selectFrom('projects').selectAll().where('org_id', '=', orgId);
     if (projectIds) query = query.where('id', 'in', projectIds);
     if (!includeDeleted) query = query.where('deleted_at', 'is', null);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+    return (await readPart(query, NEWEST_FIRST, part)).map(toRecord);
   }
 
   async getDefaultId(orgId: OrgId): Promise<ProjectId> {

@@ -2,6 +2,7 @@ import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
 import type { AuditChanges } from '../audit/audit-log.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, selected } from '../db/list-part.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { SecretTable } from '../db/tables/secret-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -76,11 +77,14 @@ export class SecretRepository {
     return row && toRecord(row);
   }
 
-  /** Returns the secrets that are not deleted, newest first; of every project if `projectIds` is undefined. */
-  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined): Promise<SecretRecord[]> {
-    let query = this.#db.selectFrom('secrets').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
-    if (projectIds) query = query.where('project_id', 'in', projectIds);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  /** Returns a part of those that are not deleted, newest first; of every project if `projectIds` is undefined. */
+  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined, part: ListPart): Promise<SecretRecord[]> {
+    const query = this.#db
+      .selectFrom('secrets')
+      .selectAll()
+      .where('org_id', '=', orgId)
+      .where('deleted_at', 'is', null);
+    return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, { projectIds }, 'secrets'))).map(toRecord);
   }
 
   /** Returns those of the secrets that are not deleted and belong to the project. */

@@ -1,4 +1,5 @@
 import { operations } from '@cloche/contract';
+import { listRoute } from '../http/list-route.ts';
 import { type Route, route } from '../http/route.ts';
 import { type SecretRecord, toSecret } from './secret.ts';
 import type { SecretService } from './secret-service.ts';
@@ -7,10 +8,7 @@ export function secretRoutes(service: SecretService): Route[] {
   const answer = (record: SecretRecord) => ({ secret: toSecret(record) });
   return [
     route(operations.createSecret, async (request) => answer(await service.create(request))),
-    route(operations.listSecrets, async ({ credential, query }) => ({
-      data: (await service.list(credential, query.projectId)).map(toSecret),
-      hasMore: false,
-    })),
+    listRoute(operations.listSecrets, ({ credential, query }) => service.list(credential, query.projectId)),
     route(operations.getSecret, async ({ credential, params }) =>
       answer(await service.get(credential, params.secretId)),
     ),

@@ -1,15 +1,23 @@
-import { type CreateSecretBody, hostEntryIssues, ID_PREFIXES, LIMITS, type UpdateSecretBody } from '@cloche/contract';
+import {
+  type CreateSecretBody,
+  hostEntryIssues,
+  ID_PREFIXES,
+  LIMITS,
+  type Secret,
+  type UpdateSecretBody,
+} from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { type List, newestFirst } from '../db/list.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
 import { lockOrganization } from '../projects/lock-organization.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { keepKeys } from './key-locks.ts';
-import type { SecretRecord } from './secret.ts';
+import { type SecretRecord, toSecret } from './secret.ts';
 import type { SecretKeys } from './secret-keys.ts';
 import type { SecretRepository } from './secret-repository.ts';
 
@@ -65,8 +73,10 @@ export class SecretService {
     return inserted.row;
   }
 
-  async list(credential: Credential, projectId: string | undefined): Promise<SecretRecord[]> {
-    return this.#deps.secrets.list(credential.orgId, await this.#deps.projects.listed(credential, projectId));
+  /** Opens the list of the secrets that the key may see, newest first. */
+  async list(credential: Credential, projectId: string | undefined): Promise<List<SecretRecord, Secret>> {
+    const projectIds = await this.#deps.projects.listed(credential, projectId);
+    return newestFirst((part) => this.#deps.secrets.list(credential.orgId, projectIds, part), toSecret);
   }
 
   /** Returns a secret, also a deleted one. @throws AppError `not_found`, `forbidden` */

@@ -2,6 +2,7 @@ import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
 import { sql, type UpdateObject } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database, Tables } from '../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, selected } from '../db/list-part.ts';
 import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
@@ -87,11 +88,14 @@ export class WebhookRepository {
     return row && toRecord(row);
   }
 
-  /** Returns the webhooks that are not deleted, newest first; of every project if `projectIds` is undefined. */
-  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined): Promise<WebhookRecord[]> {
-    let query = this.#db.selectFrom('webhooks').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
-    if (projectIds) query = query.where('project_id', 'in', projectIds);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  /** Returns a part of those that are not deleted, newest first; of every project if `projectIds` is undefined. */
+  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined, part: ListPart): Promise<WebhookRecord[]> {
+    const query = this.#db
+      .selectFrom('webhooks')
+      .selectAll()
+      .where('org_id', '=', orgId)
+      .where('deleted_at', 'is', null);
+    return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, { projectIds }, 'webhooks'))).map(toRecord);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { operations } from '@cloche/contract';
 import type { Clock } from '../base/clock.ts';
+import { listRoute } from '../http/list-route.ts';
 import { type Route, route } from '../http/route.ts';
 import { toWebhook, type WebhookRecord } from './webhook.ts';
 import type { WebhookService, WebhookWithSecret } from './webhook-service.ts';
@@ -12,10 +13,7 @@ export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
   const withSecret = ({ webhook, secret }: WebhookWithSecret) => ({ ...answer(webhook), secret });
   return [
     route(operations.createWebhook, async (request) => withSecret(await service.create(request))),
-    route(operations.listWebhooks, async ({ credential, query }) => ({
-      data: (await service.list(credential, query.projectId)).map(shown),
-      hasMore: false,
-    })),
+    listRoute(operations.listWebhooks, ({ credential, query }) => service.list(credential, query.projectId)),
     route(operations.getWebhook, async ({ credential, params }) =>
       answer(await service.get(credential, params.webhookId)),
     ),

@@ -1,3 +1,4 @@
+import type { Webhook } from '@cloche/contract';
 import {
   type CreateWebhookBody,
   type DeliveryId,
@@ -13,6 +14,8 @@ import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { type List, newestFirst } from '../db/list.ts';
+import type { ListPart } from '../db/list-part.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
@@ -107,8 +110,12 @@ export class WebhookService {
     return { webhook: inserted.row, secret: secrets.open(inserted.row) };
   }
 
-  async list(credential: Credential, projectId: string | undefined): Promise<WebhookRecord[]> {
-    return this.#deps.webhooks.list(credential.orgId, await this.#deps.projects.listed(credential, projectId));
+  /** Opens the list of the webhooks that the key may see, newest first. */
+  async list(credential: Credential, projectId: string | undefined): Promise<List<WebhookRecord, Webhook>> {
+    const projectIds = await this.#deps.projects.listed(credential, projectId);
+    const { webhooks, clock } = this.#deps;
+    const read = (part: ListPart) => webhooks.list(credential.orgId, projectIds, part);
+    return newestFirst(read, (record) => toWebhook(record, clock.now()));
   }
 
   /** Returns a webhook, also a deleted one. @throws AppError `not_found`, `forbidden` */

@@ -1,4 +1,5 @@
 /** A simulated server: it has the services of a real server, and no sockets. */
+
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Authenticator } from '../../src/api-keys/authenticator.ts';
@@ -6,6 +7,7 @@ import { AppError } from '../../src/base/app-error.ts';
 import type { DiskSpace } from '../../src/base/disk-space.ts';
 import type { Database } from '../../src/db/database.ts';
 import { execute } from '../../src/http/execute.ts';
+import { ListCursors } from '../../src/http/list-cursors.ts';
 import { credentialOf, SILENT } from '../sandboxes.ts';
 import { openFor } from './database-connections.ts';
 import type { Link, Peer } from './faults.ts';
@@ -106,6 +108,7 @@ export class SimulatedServer implements Peer {
         inFlight,
         transfers: { stallMs: 60_000 },
         resultMemoryLimit,
+        cursors: new ListCursors(Buffer.alloc(32)),
         space: { require: async () => undefined } as unknown as DiskSpace,
       });
       return { ...answered, code: undefined };

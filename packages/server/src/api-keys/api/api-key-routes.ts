@@ -1,5 +1,6 @@
 import { operations } from '@cloche/contract';
 import { timestamp } from '../../base/clock.ts';
+import { listRoute } from '../../http/list-route.ts';
 import { type Route, route } from '../../http/route.ts';
 import { toProject } from '../../projects/project.ts';
 import { toApiKey } from '../api-key.ts';
@@ -8,10 +9,7 @@ import type { KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 export function apiKeyRoutes(keys: ManageApiKeys): Route[] {
   return [
     route(operations.createApiKey, async (request) => withSecret(await keys.create(request, request.body))),
-    route(operations.listApiKeys, async ({ credential, query }) => ({
-      data: (await keys.list(credential, query.include)).map(toApiKey),
-      hasMore: false,
-    })),
+    listRoute(operations.listApiKeys, ({ credential, query }) => keys.list(credential, query.include)),
     route(operations.getCurrentApiKey, async ({ credential }) => {
       const { apiKey, org, project } = await keys.current(credential);
       return {

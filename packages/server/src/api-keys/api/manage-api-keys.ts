@@ -1,3 +1,4 @@
+import type { ApiKey } from '@cloche/contract';
 import {
   type ApiKeyEventType,
   type ApiKeyId,
@@ -12,6 +13,7 @@ import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { type List, newestFirst } from '../../db/list.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { ClaimedRecord } from '../../idempotency/idempotency-repository.ts';
 import { requireClaim } from '../../idempotency/require-claim.ts';
@@ -19,7 +21,7 @@ import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import type { Org, OrgRepository } from '../../projects/org-repository.ts';
 import type { ProjectRecord } from '../../projects/project.ts';
 import type { ProjectRepository } from '../../projects/project-repository.ts';
-import { type ApiKeyRecord, isWorking, toApiKey } from '../api-key.ts';
+import { type ApiKeyRecord, toApiKey } from '../api-key.ts';
 import { hashApiKey, makeApiKey } from '../api-key-format.ts';
 import type { ApiKeyRepository } from '../api-key-repository.ts';
 import type { Authenticator } from '../authenticator.ts';
@@ -111,11 +113,11 @@ export class ManageApiKeys {
     return { apiKey, secret: key };
   }
 
-  /** Returns the keys that the caller may see, newest first; without `include`, only those that work. */
-  async list(credential: Credential, include: 'revoked' | undefined): Promise<ApiKeyRecord[]> {
-    const now = this.#deps.clock.now();
-    const all = await this.#deps.keys.list(credential.orgId);
-    return all.filter((key) => maySee(credential, key) && (include === 'revoked' || isWorking(key, now)));
+  /** Opens the list of the keys that the caller may see, newest first; without `include`, only those that work. */
+  list(credential: Credential, include: 'revoked' | undefined): List<ApiKeyRecord, ApiKey> {
+    const workingAt = include === 'revoked' ? undefined : this.#deps.clock.now();
+    const filter = { orgId: credential.orgId, seenBy: credential, workingAt };
+    return newestFirst((part) => this.#deps.keys.list(filter, part), toApiKey);
   }
 
   /** @throws AppError `not_found`; `forbidden` for a key with other projects than the caller's. */

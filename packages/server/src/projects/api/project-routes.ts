@@ -1,4 +1,5 @@
 import { operations } from '@cloche/contract';
+import { listRoute } from '../../http/list-route.ts';
 import { type Route, route } from '../../http/route.ts';
 import { type ProjectRecord, toProject } from '../project.ts';
 import type { ProjectService } from './project-service.ts';
@@ -7,10 +8,7 @@ export function projectRoutes(service: ProjectService): Route[] {
   const answer = (record: ProjectRecord) => ({ project: toProject(record) });
   return [
     route(operations.createProject, async (request) => answer(await service.create(request))),
-    route(operations.listProjects, async ({ credential, query }) => ({
-      data: (await service.list(credential, query)).map(toProject),
-      hasMore: false,
-    })),
+    listRoute(operations.listProjects, ({ credential, query }) => service.list(credential, query)),
     route(operations.getProject, async ({ credential, params }) =>
       answer(await service.get(credential, params.projectId)),
     ),

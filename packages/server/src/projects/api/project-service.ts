@@ -1,3 +1,4 @@
+import type { Project } from '@cloche/contract';
 import {
   type CreateProjectBody,
   ID_PREFIXES,
@@ -12,8 +13,9 @@ import type { Credential } from '../../api-keys/credential.ts';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest } from '../../base/app-error.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { type List, newestFirst } from '../../db/list.ts';
 import { type ProjectAccess, projectDeleted } from '../access/project-access.ts';
-import type { ProjectRecord } from '../project.ts';
+import { type ProjectRecord, toProject } from '../project.ts';
 import type { ProjectRepository } from '../project-repository.ts';
 import type { ProjectChanges } from './project-changes.ts';
 
@@ -64,10 +66,15 @@ export class ProjectService {
     return insertion.project;
   }
 
-  async list(credential: Credential, query: QueryOf<typeof operations.listProjects>): Promise<ProjectRecord[]> {
+  /** Opens the list of the projects that the key may see, newest first. */
+  async list(
+    credential: Credential,
+    query: QueryOf<typeof operations.listProjects>,
+  ): Promise<List<ProjectRecord, Project>> {
     const { access, projects } = this.#deps;
     const projectIds = await access.listed(credential, undefined);
-    return projects.list({ orgId: credential.orgId, projectIds, includeDeleted: query.include === 'deleted' });
+    const filter = { orgId: credential.orgId, projectIds, includeDeleted: query.include === 'deleted' };
+    return newestFirst((part) => projects.list(filter, part), toProject);
   }
 
   /** Returns a project, also a deleted one. @throws AppError `not_found`, `forbidden` */

@@ -8,15 +8,32 @@ import {
   DEFAULT_PROJECT,
   OTHER_PROJECT,
   openSandboxes,
+  repositoryOf,
   type SandboxesWorld,
 } from '../../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES } from '../../../testing/servers.ts';
 import { LaunchError } from '../../driver/runtime-driver.ts';
+import { toRow } from '../record/sandbox-row.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {
   const { data, hasMore } = await world.call(operations.listSandboxes, { ...call, query });
   assert.equal(hasMore, false);
   return data.map(({ id }) => id);
+}
+
+/** Returns the ids of the pages, at most `count`. */
+async function pagesOf(world: SandboxesWorld, query: Record<string, string | number>, count = 20) {
+  const pages: string[][] = [];
+  for (let cursor: string | undefined; pages.length < count; ) {
+    const page = await world.call(operations.listSandboxes, {
+      query: cursor === undefined ? query : { ...query, cursor },
+    });
+    pages.push(page.data.map(({ id }) => id));
+    assert.equal(page.hasMore, page.nextCursor !== undefined);
+    if (!page.hasMore) break;
+    cursor = page.nextCursor;
+  }
+  return pages;
 }
 
 describe('listing sandboxes', () => {
@@ -74,6 +91,73 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await listed(world, { 'metadata.team': 'a' }), [id]);
     assert.deepEqual(await listed(world, { 'metadata.team': 'a', 'metadata.x.y': '1' }), [id]);
     assert.deepEqual(await listed(world, { 'metadata.constructor': 'x' }), []);
+  });
+
+  it('filters by the beginning of an id, and by the time of creation without its ends', async () => {
+    await using world = await openSandboxes();
+    const made: { id: SandboxId; createdAt: string }[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      made.push(await world.create());
+      world.clock.advance(1_000);
+    }
+    const [first, second, third, fourth] = made;
+    assert.ok(first && second && third && fourth);
+    assert.deepEqual(await listed(world, { createdAfter: first.createdAt, createdBefore: fourth.createdAt }), [
+      third.id,
+      second.id,
+    ]);
+    assert.deepEqual(await listed(world, { idPrefix: second.id }), [second.id]);
+    assert.equal((await listed(world, { idPrefix: second.id.slice(0, -1) })).includes(second.id), true);
+    assert.deepEqual(await listed(world, { idPrefix: 'sbx_none' }), []);
+    await assert.rejects(listed(world, { createdAfter: 'yesterday' }), { code: 'invalid_request' });
+  });
+
+  it('has pages of the same order, with every filter, also one that few of very many match', async () => {
+    await using world = await openSandboxes();
+    const template = await repositoryOf(world).find((await world.create()).id);
+    assert.ok(template);
+    const rows = Array.from({ length: 4_500 }, (_, index) => ({
+      ...toRow({
+        ...template,
+        id: `sbx_old${index}` as SandboxId,
+        status: 'destroyed',
+        idempotencyRecordId: undefined,
+      }),
+      created_at: index,
+      metadata: JSON.stringify(index % 2_200 === 0 ? { rare: 'yes', 'a"b.c': '1' } : { rare: 'no' }),
+      project_id: index % 2_200 === 0 ? OTHER_PROJECT : DEFAULT_PROJECT,
+    }));
+    for (let from = 0; from < rows.length; from += 500) {
+      await world.db
+        .insertInto('sandboxes')
+        .values(rows.slice(from, from + 500))
+        .execute();
+    }
+    const rare = ['sbx_old4400', 'sbx_old2200', 'sbx_old0'];
+    for (const query of [{ 'metadata.rare': 'yes' }, { projectId: OTHER_PROJECT }, { 'metadata.a"b.c': '1' }]) {
+      const wanted = { include: 'historical', ...query };
+      assert.deepEqual(await listed(world, wanted), rare);
+      assert.deepEqual(await pagesOf(world, { ...wanted, limit: 2 }), [rare.slice(0, 2), rare.slice(2)]);
+    }
+    assert.deepEqual(await listed(world, { include: 'historical', createdBefore: '1970-01-01T00:00:00.002Z' }), [
+      'sbx_old1',
+      'sbx_old0',
+    ]);
+    const [live] = await listed(world);
+    assert.deepEqual(await pagesOf(world, { limit: 2, include: 'historical' }, 1), [[live, 'sbx_old4499']]);
+  });
+
+  it('has pages of statuses that depend on what runs', async () => {
+    await using world = await openSandboxes();
+    const idle: SandboxId[] = [];
+    for (let made = 0; made < 6; made += 1) {
+      const id = await world.createReady();
+      if (made % 2 === 0) {
+        await world.run(id, 'print x');
+        idle.unshift(id);
+      }
+    }
+    assert.deepEqual(await pagesOf(world, { status: 'idle', limit: 2 }), [idle.slice(0, 2), idle.slice(2)]);
   });
 
   it('shows no other organization’s, and no project outside the key’s', async () => {

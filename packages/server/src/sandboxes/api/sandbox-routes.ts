@@ -1,4 +1,5 @@
 import { LIMITS, operations, type Sandbox } from '@cloche/contract';
+import { listRoute } from '../../http/list-route.ts';
 import { type RequestContext, type Route, route } from '../../http/route.ts';
 import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
@@ -35,10 +36,7 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
 
   return [
     route(operations.createSandbox, async (request) => answer(await createSandbox.create(request))),
-    route(operations.listSandboxes, async ({ credential, query }) => ({
-      data: await listSandboxes.list(credential, query),
-      hasMore: false,
-    })),
+    listRoute(operations.listSandboxes, ({ credential, query }) => listSandboxes.open(credential, query)),
     route(operations.getSandbox, async ({ credential, params, query, signal }) => {
       const record = await access.get(credential, params.sandboxId);
       if (query.waitFor === undefined) return answer(record);

@@ -1,5 +1,6 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { RequestAudit } from '../../audit/request-audit.ts';
+import type { ListPart, Selection } from '../../db/list-part.ts';
 import type { Transaction } from '../../db/transactions.ts';
 import type { InstanceUse } from '../../driver/runtime-driver.ts';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
@@ -28,11 +29,12 @@ export type InsertResult =
   | { readonly status: 'exists'; readonly record: SandboxRecord }
   | { readonly status: 'project_deleted' };
 
-export interface SandboxFilter {
+export interface SandboxFilter extends Selection {
   readonly orgId: OrgId;
   /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
-  readonly statuses: readonly RecordStatus[];
+  /** `unended` means every status but `destroyed` and `failed`; undefined means every status. */
+  readonly status: RecordStatus | 'unended' | undefined;
 }
 
 /**
@@ -49,8 +51,8 @@ export interface SandboxRepository {
   insertUnlimited(record: SandboxRecord, audit?: RequestAudit): Promise<InsertResult | { readonly status: 'limited' }>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
-  /** Returns matching sandboxes, newest first. */
-  list(filter: SandboxFilter): Promise<SandboxRecord[]>;
+  /** Returns a part of the matching sandboxes, newest first. */
+  list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]>;
   /** Returns the sandboxes of all organizations with one of the statuses. */
   listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]>;
   /**

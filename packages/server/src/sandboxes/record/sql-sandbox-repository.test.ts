@@ -62,7 +62,7 @@ describe('the records of sandboxes', () => {
     await sandboxes.nextExpiry();
     await sandboxes.listWithIdleTimeout();
     await sandboxes.listByStatus(['creating', 'expiring']);
-    await sandboxes.list({ orgId: record.orgId, projectIds: undefined, statuses: ['ready'] });
+    await sandboxes.list({ orgId: record.orgId, projectIds: undefined, status: 'ready' }, { limit: 10 });
     assert.equal(asked.length, 5);
     for (const node of asked) {
       const { sql, parameters } = world.db.getExecutor().compileQuery(node, createQueryId());

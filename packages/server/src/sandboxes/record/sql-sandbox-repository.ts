@@ -1,8 +1,10 @@
 import type { SandboxId } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../db/list-part.ts';
 import { Lookups } from '../../db/lookups.ts';
 import { prepareQuery } from '../../db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
@@ -121,12 +123,12 @@ export class SqlSandboxRepository implements SandboxRepository {
     return row && toRecord(row);
   }
 
-  async list({ orgId, projectIds, statuses }: SandboxFilter): Promise<SandboxRecord[]> {
+  async list({ orgId, status, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
     let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
-    query = query.where('status', 'in', statuses);
-    if (projectIds) query = query.where('project_id', 'in', projectIds);
-    const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute();
-    return rows.map(toRecord);
+    // Exactly the condition of the partial index, because SQLite infers no other.
+    if (status === 'unended') query = query.where(sql<boolean>`status not in ('destroyed', 'failed')`);
+    else if (status !== undefined) query = query.where('status', '=', status);
+    return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, selection, 'sandboxes'))).map(toRecord);
   }
 
   async listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]> {

@@ -1,7 +1,10 @@
-import { operations, type TemplateBuildEvent } from '@cloche/contract';
+import { LIMITS, operations, type TemplateBuildEvent } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
 import { notFound } from '../../base/app-error.ts';
+import { newestFirst } from '../../db/list.ts';
+import type { ListPart } from '../../db/list-part.ts';
 import { lastSeen } from '../../http/last-seen.ts';
+import { listRoute } from '../../http/list-route.ts';
 import { type Route, route, streamRoute } from '../../http/route.ts';
 import type { BuildLog } from '../builds/build-log.ts';
 import { type BuildRecord, toBuild } from '../builds/template-build.ts';
@@ -35,9 +38,12 @@ export function buildRoutes(templates: TemplateService, builds: BuildService, lo
       if (template.deletedAt !== undefined) throw deleted(template);
       return { build: toBuild(await builds.create(template, planned, idempotencyRecordId, audit)) };
     }),
-    route(operations.listTemplateBuilds, async ({ credential, params }) => {
+    listRoute(operations.listTemplateBuilds, async ({ credential, params, query }) => {
       const found = await templates.find(credential, params.template);
-      return { data: 'versions' in found ? [] : (await builds.list(found)).map(toBuild), hasMore: false };
+      // Without a page, the list has only the latest builds, as its description says.
+      const limit = query.limit === undefined ? LIMITS.templateBuildsListed : Number.POSITIVE_INFINITY;
+      const read = async (part: ListPart) => ('versions' in found ? [] : builds.list(found, part));
+      return newestFirst((part) => read({ ...part, limit: Math.min(part.limit, limit) }), toBuild);
     }),
     route(operations.getTemplateBuild, async (request) => ({
       build: toBuild(await find(request, request.query.waitMs ?? 0)),

@@ -7,6 +7,7 @@ import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import type { ListPart } from '../../db/list-part.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import { lockOrganization } from '../../projects/lock-organization.ts';
 import { checkResources } from '../../sandboxes/lifecycle/create-request.ts';
@@ -135,8 +136,9 @@ export class BuildService {
     });
   }
 
-  async list({ id }: CustomTemplateRecord): Promise<BuildRecord[]> {
-    return this.#deps.builds.list(id, LIMITS.templateBuildsListed);
+  /** Returns a part of the builds of a template, newest first. */
+  list({ id }: CustomTemplateRecord, part: ListPart): Promise<BuildRecord[]> {
+    return this.#deps.builds.list(id, part);
   }
 
   /** Returns the build. With `waitMs`, waits until it has ended or the time has passed. @throws AppError `not_found` */

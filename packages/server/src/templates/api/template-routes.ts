@@ -1,4 +1,6 @@
 import { operations } from '@cloche/contract';
+import { inMemory } from '../../db/list.ts';
+import { listRoute } from '../../http/list-route.ts';
 import { type Route, route } from '../../http/route.ts';
 import { toBuild } from '../builds/template-build.ts';
 import { toOwnTemplate } from '../custom/custom-template.ts';
@@ -10,10 +12,12 @@ export function templateRoutes(service: TemplateService): Route[] {
       const { template, build } = await service.create(request);
       return { template: toOwnTemplate(template, undefined), build: toBuild(build) };
     }),
-    route(operations.listTemplates, async ({ credential }) => ({
-      data: await service.list(credential),
-      hasMore: false,
-    })),
+    listRoute(operations.listTemplates, async ({ credential }) =>
+      inMemory(await service.list(credential), ({ slug, id }) => [slug, id], {
+        follows: (template, [slug]) => template.slug > slug,
+        show: (template) => template,
+      }),
+    ),
     route(operations.getTemplate, async ({ credential, params }) => ({
       template: await service.get(credential, params.template),
     })),
@@ -23,9 +27,11 @@ export function templateRoutes(service: TemplateService): Route[] {
     route(operations.deleteTemplate, async ({ credential, params, audit }) => ({
       template: await service.delete(credential, params.template, audit),
     })),
-    route(operations.listTemplateVersions, async ({ credential, params }) => ({
-      data: await service.versions(credential, params.template),
-      hasMore: false,
-    })),
+    listRoute(operations.listTemplateVersions, async ({ credential, params }) =>
+      inMemory(await service.versions(credential, params.template), ({ createdAt, id }) => [createdAt, id], {
+        follows: (version, [createdAt]) => version.createdAt < createdAt,
+        show: (version) => version,
+      }),
+    ),
   ];
 }

@@ -2,6 +2,7 @@ import type { OrgId, SandboxId, TemplateBuildId, TemplateId, TemplateVersionId }
 import { sql } from 'kysely';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart } from '../../db/list-part.ts';
 import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
 import type { Transaction } from '../../db/transactions.ts';
 import { lockOrganization } from '../../projects/lock-organization.ts';
@@ -101,10 +102,10 @@ export class BuildRepository {
     return row && toBuildRecord(row);
   }
 
-  /** Returns the builds of a template, newest first. */
-  async list(templateId: TemplateId, limit: number): Promise<BuildRecord[]> {
+  /** Returns a part of the builds of a template, newest first. */
+  async list(templateId: TemplateId, part: ListPart): Promise<BuildRecord[]> {
     const query = this.#db.selectFrom('template_builds').select(BUILD_COLUMNS).where('template_id', '=', templateId);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()).map(toBuildRecord);
+    return (await readPart(query, NEWEST_FIRST, part)).map(toBuildRecord);
   }
 
   async planOf(id: TemplateBuildId): Promise<Plan> {

@@ -74,7 +74,7 @@ export class CustomTemplateRepository {
   async listVersions(orgId: OrgId, templateId?: TemplateId): Promise<CustomVersionRecord[]> {
     let query = this.#usable(orgId);
     if (templateId !== undefined) query = query.where('template_id', '=', templateId);
-    return (await query.orderBy('built_at', 'desc').orderBy('id').execute()).map(toCustomVersion);
+    return (await query.orderBy('built_at', 'desc').orderBy('id', 'desc').execute()).map(toCustomVersion);
   }
 
   /** Finds a version that can be used. Templates with equal contents have a version with the same id. */

@@ -1,5 +1,7 @@
 import { LIMITS, operations } from '@cloche/contract';
 import { lastSeen } from '../../http/last-seen.ts';
+import { listRoute } from '../../http/list-route.ts';
+import { createdBetween } from '../../http/query-time.ts';
 import { type Route, route, streamRoute } from '../../http/route.ts';
 import { toWorkspaceRun, type WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
@@ -28,10 +30,9 @@ export function workspaceRunRoutes({
   const answer = (record: WorkspaceRunRecord) => ({ workspaceRun: toWorkspaceRun(record) });
   return [
     route(operations.createWorkspaceRun, async (request) => answer(await service.create(request))),
-    route(operations.listWorkspaceRuns, async ({ credential, query }) => ({
-      data: (await service.list(credential, query)).map(toWorkspaceRun),
-      hasMore: false,
-    })),
+    listRoute(operations.listWorkspaceRuns, ({ credential, query }) =>
+      service.list(credential, query, createdBetween(query)),
+    ),
     route(operations.getWorkspaceRun, async ({ credential, params, query, signal }) => {
       const record = await runAccess.get(credential, params.workspaceRunId);
       if (query.waitFor === undefined) return answer(record);

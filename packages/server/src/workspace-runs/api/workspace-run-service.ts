@@ -5,6 +5,7 @@ import {
   LIMITS,
   type operations,
   type QueryOf,
+  type WorkspaceRun,
   type WorkspaceRunId,
 } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
@@ -14,17 +15,17 @@ import { AppError } from '../../base/app-error.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { type List, labelsOf, newestFirst } from '../../db/list.ts';
+import type { Selection } from '../../db/list-part.ts';
 import type { ProjectAccess } from '../../projects/access/project-access.ts';
 import type { SandboxSettings } from '../../sandboxes/record/sandbox-settings.ts';
 import { requireSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';
 import type { FindTemplates } from '../../templates/custom/find-templates.ts';
-import { isFinished, type WorkspaceRunRecord } from '../record/workspace-run.ts';
+import { isFinished, toWorkspaceRun, type WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
-import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
+import type { RunFilter, WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import { checkRun } from './create-run-request.ts';
-
-const LABEL = 'metadata.';
 
 export interface WorkspaceRunServiceDeps {
   readonly runs: WorkspaceRunRepository;
@@ -101,21 +102,21 @@ export class WorkspaceRunService {
     return inserted.record;
   }
 
-  /** Returns the runs that a key may see, newest first. */
+  /** Opens the list of the runs that a key may see, newest first. */
   async list(
     credential: Credential,
     query: QueryOf<typeof operations.listWorkspaceRuns>,
-  ): Promise<WorkspaceRunRecord[]> {
-    const { orgId } = credential;
-    const projectIds = await this.#deps.projects.listed(credential, query.projectId);
-    const records = await this.#deps.runs.list({ orgId, projectIds, status: query.status });
-    const labels = Object.entries(query).filter(([name]) => name.startsWith(LABEL));
-    return records.filter(({ metadata }) =>
-      labels.every(([name, value]) => {
-        const key = name.slice(LABEL.length);
-        return Object.hasOwn(metadata, key) && metadata[key] === value;
-      }),
-    );
+    created: Pick<Selection, 'createdAfter' | 'createdBefore'>,
+  ): Promise<List<WorkspaceRunRecord, WorkspaceRun>> {
+    const filter: RunFilter = {
+      orgId: credential.orgId,
+      projectIds: await this.#deps.projects.listed(credential, query.projectId),
+      status: query.status,
+      labels: labelsOf(query),
+      idPrefix: query.idPrefix,
+      ...created,
+    };
+    return newestFirst((part) => this.#deps.runs.list(filter, part), toWorkspaceRun);
   }
 
   /** Returns the run when it has finished, or as it is after `waitMs`. */

@@ -217,7 +217,7 @@ describe('the artifacts of a workspace run', () => {
       artifacts.flatMap(({ artifactId }) => artifactId ?? []),
     );
     const filter = { orgId: run.orgId, projectIds: undefined, sandboxId: undefined, name: undefined };
-    const kept = await world.artifacts.list({ ...filter, workspaceRunId: id }, world.clock.now());
+    const kept = await world.artifacts.list({ ...filter, workspaceRunId: id }, world.clock.now(), { limit: 100 });
     assert.deepEqual(kept.map(({ path }) => path).sort(), ['dist/a.js', 'dist/deep/b.js']);
   });
 

@@ -5,9 +5,11 @@ import {
   type WorkspaceRunId,
   type WorkspaceRunStatus,
 } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../../db/list-part.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { projectDeleted } from '../../projects/access/project-access.ts';
@@ -26,7 +28,7 @@ import {
 } from './workspace-run.ts';
 import { type RunChange, toColumns, toRecord, toRow } from './workspace-run-row.ts';
 
-export interface RunFilter {
+export interface RunFilter extends Selection {
   readonly orgId: OrgId;
   /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
@@ -94,12 +96,13 @@ export class WorkspaceRunRepository {
     return row && toRecord(row);
   }
 
-  /** Returns runs, newest first. */
-  async list({ orgId, projectIds, status }: RunFilter): Promise<WorkspaceRunRecord[]> {
-    let query = this.#deps.db.selectFrom('workspace_runs').selectAll().where('org_id', '=', orgId);
-    if (projectIds) query = query.where('project_id', 'in', projectIds);
-    if (status !== undefined) query = query.where('status', '=', status);
-    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  /** Returns a part of the runs, newest first. */
+  async list({ orgId, status, ...selection }: RunFilter, part: ListPart): Promise<WorkspaceRunRecord[]> {
+    const { db } = this.#deps;
+    const query = db.selectFrom('workspace_runs').selectAll().where('org_id', '=', orgId);
+    const rare = selected(db, selection, 'workspace_runs');
+    if (status !== undefined) rare.push(sql<boolean>`status = ${status}`);
+    return (await readPart(query, NEWEST_FIRST, part, rare)).map(toRecord);
   }
 
   /**
