@@ -46,7 +46,7 @@ describe('PgBouncer', { skip: NEEDS_POSTGRES || LACKS_PGBOUNCER }, () => {
     const { rows } = await sql`
       select current_setting('statement_timeout') as statement, current_setting('transaction_isolation') as isolation,
         current_setting('idle_in_transaction_session_timeout') as idle`.execute(db);
-    assert.deepEqual(rows, [{ statement: '30s', isolation: 'read committed', idle: '30s' }]);
+    assert.deepEqual(rows, [{ statement: '30s', isolation: 'read committed', idle: '5s' }]);
   });
 
   it('carries notifications in its session mode', async () => {

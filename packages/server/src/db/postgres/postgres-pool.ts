@@ -28,9 +28,11 @@ const STATEMENT_MS = 30_000;
 const ANSWER_MS = 40_000;
 /**
  * Time after which PostgreSQL rolls back an idle transaction and releases its locks, because the process that began it
- * has stopped.
+ * has stopped. Far less than `STATEMENT_MS`, so that requests that wait for the locks succeed.
  */
-const IDLE_TRANSACTION_MS = 30_000;
+const IDLE_TRANSACTION_MS = 5_000;
+/** The same in migrations, which may compute between their statements. */
+const IDLE_MIGRATION_MS = 30_000;
 const IDLE_CONNECTION_MS = 60_000;
 
 /**
@@ -105,7 +107,8 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
       throw passingFailure(error) ?? error;
     });
     const isUnlimited = !this.#hasLimits;
-    if (isUnlimited) await client.query('set statement_timeout = 0');
+    if (isUnlimited)
+      await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = ${IDLE_MIGRATION_MS}`);
     // Sound: Kysely passes texts, and cursors only to dialects that have them.
     const query = (sql: string, values: readonly unknown[]) => this.#query(client, sql, values, isUnlimited);
     return {
