@@ -77,7 +77,7 @@ export class GuideHost implements GuideService {
     const asSuperuser = { env: { PGHOST: this.#postgres.sockets, PGUSER: 'postgres' } };
     await execa('dropdb', ['cloche_template'], asSuperuser);
     await execa('dropuser', ['cloche'], asSuperuser);
-    writeFileSync(join(this.#folder, 'cloche.env'), '');
+    writeFileSync(join(this.#folder, 'cloche.env'), '', { mode: 0o600 });
     mkdirSync(this.binDir);
     const socket = join(this.#folder, 'systemctl');
     const send = `curl --silent --show-error --fail-with-body --unix-socket ${socket} --data "$*" http://host/`;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -40,6 +40,21 @@ describe('settings', () => {
       () => effectiveSettings({ CLOCHE_CONFIG_FILE: join(folder, 'none') }),
       /CLOCHE_CONFIG_FILE: .*ENOENT/,
     );
+  });
+
+  it('refuse a file with a key that every user of the host can read', async () => {
+    const CLOCHE_CONFIG_FILE = await configFile(`CLOCHE_BOOTSTRAP_API_KEY=${'x'.repeat(20)}\n`);
+    for (const mode of [0o644, 0o604, 0o602]) {
+      await chmod(CLOCHE_CONFIG_FILE, mode);
+      assert.throws(() => effectiveSettings({ CLOCHE_CONFIG_FILE }), /CLOCHE_BOOTSTRAP_API_KEY; run `chmod 600 /);
+    }
+    for (const mode of [0o600, 0o640]) {
+      await chmod(CLOCHE_CONFIG_FILE, mode);
+      assert.equal(value({ CLOCHE_CONFIG_FILE }, 'CLOCHE_BOOTSTRAP_API_KEY')?.source, 'file');
+    }
+    await chmod(CLOCHE_CONFIG_FILE, 0o644);
+    await configFile('CLOCHE_PORT=1000\n');
+    assert.equal(value({ CLOCHE_CONFIG_FILE }, 'CLOCHE_PORT')?.value, '1000');
   });
 
   it('leave variables alone that are not Cloche’s', () => {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { operatorSettings } from './read-settings.ts';
 import type { SettingReader } from './setting.ts';
@@ -44,12 +44,14 @@ export class SettingsError extends Error {
 /**
  * Returns the settings in force: the environment, then the configuration file, then the defaults.
  *
- * @throws {SettingsError} for a `CLOCHE_*` name that does not exist.
+ * @throws {SettingsError} for a `CLOCHE_*` name that does not exist, and for a file with keys or passwords that every
+ * user of the host can read.
  */
 export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = readConfigFile(env);
   rejectUnknown(Object.keys(env), 'the environment');
   rejectUnknown(Object.keys(file.values), file.path);
+  rejectReadableSecrets(file);
   return OPERATOR_SETTINGS.map((setting) => {
     const fromEnv = env[setting.name];
     if (fromEnv !== undefined) return { ...setting, value: fromEnv, source: 'environment' };
@@ -78,7 +80,12 @@ export function redacted(setting: EffectiveSetting): string | undefined {
   return setting.secret && setting.value !== undefined ? '(redacted)' : setting.value;
 }
 
-function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.Dict<string> } {
+interface ConfigFile {
+  readonly path: string;
+  readonly values: NodeJS.Dict<string>;
+}
+
+function readConfigFile(env: NodeJS.ProcessEnv): ConfigFile {
   const named = env.CLOCHE_CONFIG_FILE;
   const path = named ?? TABLE.CLOCHE_CONFIG_FILE.default;
   try {
@@ -88,6 +95,12 @@ function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.
     if (named === undefined) return { path, values: {} };
     throw new SettingsError(`CLOCHE_CONFIG_FILE: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+function rejectReadableSecrets({ path, values }: ConfigFile): void {
+  const secret = OPERATOR_SETTINGS.find((setting) => setting.secret && values[setting.name] !== undefined);
+  if (secret === undefined || (statSync(path).mode & 0o007) === 0) return;
+  throw new SettingsError(`Every user can read ${path}, which has ${secret.name}; run \`chmod 600 ${path}\`.`);
 }
 
 function rejectUnknown(names: readonly string[], where: string): void {

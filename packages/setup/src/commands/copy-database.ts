@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers';
 import { CLEAR_LINE, leaf, perform, type Session, UsageError } from '@cloche/cli/kit';
 import { type CopyProgress, CopyReport } from '@cloche/protocol';
 import type { Command } from 'commander';
@@ -10,18 +11,28 @@ interface CopyFlags {
 
 export function addCopyDatabaseCommand(admin: Command): void {
   const copy = leaf(admin, 'copy-database', 'Copy all records from SQLite to PostgreSQL, while no server runs', [
-    'cloche admin copy-database --to postgres://cloche:password@db.internal/cloche',
+    'cloche admin copy-database --to - < url-file',
     'CLOCHE_DATABASE_URL=postgres://… cloche admin copy-database',
   ])
     .option('--from <url>', 'the SQLite database (default: that of the data folder)')
-    .option('--to <url>', 'the PostgreSQL database, without rows (default: CLOCHE_DATABASE_URL)');
+    .option(
+      '--to <url>',
+      'the PostgreSQL database, without rows; - reads it from standard input (default: CLOCHE_DATABASE_URL)',
+    );
   perform(copy, copyDatabase);
 }
 
 async function copyDatabase(session: Session, flags: CopyFlags): Promise<void> {
   const { serverDir, sqliteUrl, setUrl } = await configuredDatabase();
-  const to = flags.to ?? setUrl;
+  const to = flags.to === '-' ? (await text(process.stdin)).trim() : (flags.to ?? setUrl);
   if (to === undefined) throw new UsageError('Name the PostgreSQL database: --to, or CLOCHE_DATABASE_URL.');
+  if (flags.to !== undefined && hasPassword(flags.to)) {
+    // Replaces the arguments in the list of processes.
+    process.title = 'cloche admin copy-database';
+    await session.note(
+      'other users of this machine can see a password in an argument; use --to - or CLOCHE_DATABASE_URL',
+    );
+  }
   const { err } = session.terminal;
   const draw = async ({ step, table, rows, total }: CopyProgress) => {
     if (!err.isTerminal || session.json) return;
@@ -40,6 +51,10 @@ async function copyDatabase(session: Session, flags: CopyFlags): Promise<void> {
     if (err.isTerminal) await err.write(CLEAR_LINE);
     throw error;
   }
+}
+
+function hasPassword(url: string): boolean {
+  return (URL.parse(url)?.password ?? '') !== '' || /[?&]password=/.test(url);
 }
 
 function describe({ copied, rows, tables }: CopyReport): string {

@@ -88,6 +88,16 @@ describe('cloche admin copy-database', () => {
     assert.deepEqual([exitCode, stderr], [2, 'error: Name the PostgreSQL database: --to, or CLOCHE_DATABASE_URL.\n']);
   });
 
+  it('reads the target from standard input, and warns of a password in an argument', async () => {
+    const secret = 'postgres://cloche:s3cret@127.0.0.1:1/cloche';
+    const env = { CLOCHE_DATA_DIR: dataDir };
+    const piped = await runCloche(['admin', 'copy-database', '--to', '-'], { env, input: `${secret}\n` });
+    assert.match(piped.stderr, /^error: PostgreSQL at 127\.0\.0\.1:1 cannot be used/);
+    const { stderr } = await copy('--to', secret);
+    assert.match(stderr, /other users of this machine can see a password in an argument; use --to -/);
+    assert.doesNotMatch(piped.stderr + stderr, /s3cret/);
+  });
+
   it('says which direction it copies in', async () => {
     const { stderr } = await copy('--from', 'postgres://a@b/c', '--to', 'sqlite:/x');
     assert.match(stderr, /^error: A copy is made from SQLite; name its file/);

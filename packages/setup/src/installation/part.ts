@@ -47,6 +47,7 @@ export class Part {
     this.#stopping = new AbortController();
     const process = this.#spawn();
     await this.#untilReady(process);
+    // Reports what fails in it, and never rejects.
     if (this.#options.supervise) void this.#watch(process, this.#stopping.signal);
   }
 
@@ -63,7 +64,12 @@ export class Part {
   #spawn(): PartProcess {
     const process = new PartProcess(this.#options.command, this.#options.log);
     this.#process = process;
-    if (process.pid !== undefined) this.#options.onSpawn(process.pid);
+    try {
+      if (process.pid !== undefined) this.#options.onSpawn(process.pid);
+    } catch (error) {
+      // The part serves nevertheless.
+      this.#options.report(`${this.#options.name}: ${error}`);
+    }
     return process;
   }
 
@@ -92,17 +98,24 @@ export class Part {
 
   async #watch(first: PartProcess, stopping: AbortSignal): Promise<void> {
     const backOff = new BackOff(PAUSES);
-    let process = first;
+    let process: PartProcess | undefined = first;
+    let failure = '';
     for (;;) {
-      const since = Date.now();
-      const how = await process.ended;
+      const since = performance.now();
+      const how = (await process?.ended) ?? failure;
       if (stopping.aborted) return;
-      if (Date.now() - since > STEADY_MS) backOff.reset();
+      if (performance.now() - since > STEADY_MS) backOff.reset();
       const pauseMs = backOff.next();
       this.#options.report(`${this.#options.name} ${how}; starting it again in ${pauseMs / 1000} s`);
       await pause(pauseMs, stopping);
       if (stopping.aborted) return;
-      process = this.#spawn();
+      try {
+        process = this.#spawn();
+      } catch (error) {
+        // Such as no memory or no descriptor. The other parts go on, and this one is tried again.
+        process = undefined;
+        failure = `could not run: ${error}`;
+      }
     }
   }
 }
