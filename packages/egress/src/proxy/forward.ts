@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { joinPieces } from '@cloche/node-support';
 import { fieldPairs, type RawFields } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
@@ -12,7 +13,6 @@ import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
 import { assertAcceptable } from './acceptable-answer.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
-import { joinPieces } from './join-pieces.ts';
 import { collectYoungBuffers } from './young-buffers.ts';
 
 /** Longest silence of a server that computes its response, or of a client that reads it slowly. */

@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { GuardedServer, type LeavingConnection, type Refusal } from '@cloche/node-support';
+import { GuardedServer, joinPieces, type LeavingConnection, type Refusal } from '@cloche/node-support';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import { refusalBody } from './exchange.ts';
 import { forward, IDLE_MS } from './forward.ts';
 import { hasTooManyFields, http1Exchange, refuseHttp1 } from './http1-exchange.ts';
-import { joinPieces } from './join-pieces.ts';
 import { type ProxiedProtocol, recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideConnect, decideRequest } from './request-target.ts';
 import { forwardUpgrade } from './upgrade.ts';

@@ -7,6 +7,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
+import { joinPieces } from '@cloche/node-support';
 import { fieldPairs, type RawFields } from '@cloche/protocol';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
@@ -14,7 +15,6 @@ import type { Exchange } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { forward } from './forward.ts';
 import { guard } from './guard.ts';
-import { joinPieces } from './join-pieces.ts';
 import { recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideRequest } from './request-target.ts';
 

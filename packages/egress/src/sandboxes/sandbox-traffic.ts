@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { TurnBudget } from '@cloche/node-support';
 import type { GatedSandbox } from '@cloche/protocol';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
 import { resetConnection } from '../reset-connection.ts';
@@ -7,7 +8,6 @@ import { SandboxSecrets } from '../secrets/sandbox-secrets.ts';
 import type { SecretSource } from '../secrets/secret-source.ts';
 import type { EgressShares } from '../shares/egress-shares.ts';
 import { PacedQueue } from '../shares/paced-queue.ts';
-import { TurnBudget } from '../shares/turn-budget.ts';
 import { boundBuffers } from '../socket-options.ts';
 import type { Connector, Target } from '../upstream/connector.ts';
 import { EgressError } from '../upstream/egress-error.ts';

@@ -75,9 +75,11 @@ function decoded(value: string): string {
   return Buffer.from(value.replace(BASIC, '$2'), 'base64').toString('latin1');
 }
 
+/** The longest value goes first: otherwise one that begins another would leave the rest of it readable. */
 function hidden(text: string, values: ReadonlyMap<string, string>): string {
+  const longestFirst = [...values].toSorted(([, one], [, other]) => other.length - one.length);
   let shown = text;
-  for (const [placeholder, value] of values) {
+  for (const [placeholder, value] of longestFirst) {
     if (value.length >= SHORTEST_HIDDEN) shown = shown.replaceAll(value, placeholder);
   }
   return shown;

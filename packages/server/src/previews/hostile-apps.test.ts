@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fuzz, Random, speakHostilely, UnheardFaults } from '@cloche/testkit/fuzz';
+import { longestTurn } from '@cloche/testkit/longest-turn';
 import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 const REQUESTS = 200;
@@ -65,4 +66,56 @@ test('whatever an app answers, its client gets an end of it and the next one its
     assert.deepEqual(faults.take(), []);
   });
   assert.equal((await world.ask(well.host)).text, 'well');
+});
+
+/** Bytes that an app sends for a body, whatever its framing. */
+const SENT_BYTES = 2 * 1024 * 1024;
+const CLIENTS = 6;
+
+/** Returns how long the longest turn was while several clients read what the app answers. */
+async function readingAll(answer: Buffer): Promise<number> {
+  const sends = createServer((socket) => {
+    socket.on('error', () => undefined).once('data', () => socket.end(answer));
+  });
+  await once(sends.listen(0, '127.0.0.1'), 'listening');
+  const port = 8002;
+  world.agent.ports.map(port, (sends.address() as AddressInfo).port);
+  const { host } = await world.open({ port, visibility: 'public' });
+  const read = async () => {
+    const socket = world.connect();
+    socket.write(`GET / HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
+    await once(socket.resume(), 'close');
+  };
+  try {
+    return await longestTurn(() => Promise.all(Array.from({ length: CLIENTS }, read)));
+  } finally {
+    sends.close();
+  }
+}
+
+test('an app that answers in chunks of one byte keeps others waiting hardly longer than one of large chunks', async () => {
+  const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const chunk = `${(64 * 1024).toString(16)}\r\n${'x'.repeat(64 * 1024)}\r\n`;
+  const honest = Buffer.from(`${head}${chunk.repeat(SENT_BYTES / chunk.length)}0\r\n\r\n`);
+  const hostile = Buffer.from(`${head}${'1\r\nx\r\n'.repeat(SENT_BYTES / 6)}0\r\n\r\n`);
+  await readingAll(honest);
+
+  const expected = await readingAll(honest);
+  const attacked = await readingAll(hostile);
+
+  assert.ok(attacked < 5 * expected, `${attacked} ms, ${expected} ms for large chunks`);
+});
+
+test('an app that sends interim answers without end is given up', async () => {
+  const app = createServer((socket) => {
+    const hints = 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000);
+    const send = () => socket.write(hints, (error) => error ?? setImmediate(send));
+    socket.on('error', () => undefined).once('data', send);
+  });
+  await once(app.listen(0, '127.0.0.1'), 'listening');
+  const port = 8003;
+  world.agent.ports.map(port, (app.address() as AddressInfo).port);
+  const { host } = await world.open({ port, visibility: 'public' });
+  assert.equal((await world.ask(host)).status, 502);
+  app.close();
 });

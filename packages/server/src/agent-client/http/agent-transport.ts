@@ -1,7 +1,7 @@
 import { type Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { onAbort } from '@cloche/node-support';
+import { joinPieces, onAbort, TurnBudget } from '@cloche/node-support';
 import { AgentErrorBody, TIMED_HEADER } from '@cloche/protocol';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
@@ -26,6 +26,9 @@ const KEEP_ALIVE_MS = 3_600_000;
 /** Most concurrent transfers of file contents, and of other requests about files. */
 const TRANSFER_CONNECTIONS = 16;
 const FILE_CONNECTIONS = 8;
+
+/** Pieces of answers about files that are handled in one turn of the event loop; each takes a microsecond or two. */
+const PIECES_PER_TURN = 1_000;
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
 
@@ -58,6 +61,7 @@ export class AgentTransport {
   /** `node:http`, because it copies less of a body and waits for `100 Continue` before it sends one. */
   readonly #agents: { readonly transfers: Agent; readonly files: Agent };
 
+  readonly #pieces = new TurnBudget(PIECES_PER_TURN);
   readonly #tracing: Tracing | undefined;
 
   /** @param onBroken called when no connection for contexts is left, as `RuntimeDriver.connect` describes */
@@ -146,7 +150,10 @@ export class AgentTransport {
    */
   stream(use: 'transfers' | 'files' | 'watch', options: StreamRequest, signal: AbortSignal): ClientRequest {
     const connection = use === 'watch' ? { createConnection: this.dial } : { agent: this.#agents[use] };
-    return request({ ...options, ...connection, signal });
+    const sent = request({ ...options, ...connection, signal });
+    return sent.once('response', (answer) => {
+      if (answer.headers['transfer-encoding'] !== undefined) joinPieces(answer, this.#pieces);
+    });
   }
 
   /**

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { exposedCollector } from '@cloche/node-support';
 import { LineBuffer, readLines } from './line-buffer.ts';
+
+const collect = exposedCollector();
+
+function collected(): number {
+  collect({ type: 'major' });
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
 
 /** Returns the complete lines of `chunks` and the number of bytes left. */
 function lines(chunks: string[], maxLineBytes = 100): { found: string[]; left: number } {
@@ -22,6 +31,35 @@ describe('a buffer of lines', () => {
   it('keeps a line that is not yet whole', () => {
     assert.deepEqual(lines(['a\nbc', 'd']), { found: ['a'], left: 3 });
     assert.deepEqual(lines([]), { found: [], left: 0 });
+  });
+
+  it('puts a line of single bytes together, before and after larger pieces', () => {
+    const [small, large] = [Array.from('xyz'.repeat(1_000)), 'l'.repeat(2 * 1024 * 1024)];
+    for (const chunks of [small, [large, ...small], [...small, large, ...small, large]]) {
+      assert.deepEqual(lines([...chunks, '\n', 'a\n'], 2 ** 23).found, [chunks.join(''), 'a']);
+    }
+  });
+
+  it('holds single bytes of a line in few buffers', () => {
+    const heldBy = (chunks: readonly Buffer[]) => {
+      const before = collected();
+      const buffer = new LineBuffer(2 ** 20);
+      for (const chunk of chunks) {
+        buffer.push(Buffer.from(chunk));
+        buffer.take();
+      }
+      return { held: collected() - before, buffer };
+    };
+    const bytes = 200_000;
+    const { held } = heldBy(Array<Buffer>(bytes).fill(Buffer.from('x')));
+    assert.ok(held < 16 * bytes, `${held} bytes for ${bytes}`);
+  });
+
+  it('counts what single bytes take while they are not looked at', () => {
+    const [few, many] = [new LineBuffer(1000), new LineBuffer(1000)];
+    few.push(Buffer.alloc(1000, 'x'));
+    for (let pushed = 0; pushed < 1000; pushed += 1) many.push(Buffer.of(0x78));
+    assert.ok(many.aheadBytes > 50 * few.aheadBytes, `${many.aheadBytes}, ${few.aheadBytes}`);
   });
 
   it('puts a character together that two chunks share', () => {

@@ -1,6 +1,11 @@
 import { AgentError } from '../../driver/runtime-driver.ts';
 
 const LINE_FEED = 0x0a;
+/** What a chunk takes besides its bytes: a peer may send single bytes. */
+const CHUNK_OVERHEAD_BYTES = 256;
+/** Pieces of a line that are joined if they are small. */
+const MANY_PIECES = 256;
+const SMALL_BYTES = 1024 * 1024;
 
 /** Splits chunks into lines. Keeps the chunks without copying them. */
 export class LineBuffer {
@@ -8,6 +13,9 @@ export class LineBuffer {
   /** Scanned pieces of the incomplete line, which have no line feed. */
   #pieces: Buffer[] = [];
   #pieceBytes = 0;
+  /** How many of the pieces were looked at together, and their bytes. */
+  #joinedPieces = 0;
+  #joinedBytes = 0;
   /** Chunks not yet scanned, from `#at` of the first. */
   #chunks: Buffer[] = [];
   #at = 0;
@@ -20,6 +28,11 @@ export class LineBuffer {
   /** Bytes held in all. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** What the chunks take that have not been scanned. */
+  get aheadBytes(): number {
+    return this.#bytes - this.#pieceBytes + this.#chunks.length * CHUNK_OVERHEAD_BYTES;
   }
 
   /** Bytes held of the incomplete line that have been scanned. */
@@ -47,6 +60,7 @@ export class LineBuffer {
       if (end !== -1) return this.#cut(chunk, end);
       this.#pieces.push(this.#at === 0 ? chunk : chunk.subarray(this.#at));
       this.#pieceBytes += rest;
+      if (this.#pieces.length - this.#joinedPieces > MANY_PIECES) this.#joinSmall();
       this.#next();
     }
     return undefined;
@@ -55,7 +69,7 @@ export class LineBuffer {
   /** Removes and returns the incomplete line at the end of the data. */
   takeRest(): string {
     const rest = Buffer.concat(this.#pieces).toString('utf8');
-    this.#pieces = [];
+    this.#forgetPieces();
     this.#bytes -= this.#pieceBytes;
     this.#pieceBytes = 0;
     return rest;
@@ -73,8 +87,22 @@ export class LineBuffer {
   #join(chunk: Buffer, end: number): string {
     this.#pieces.push(chunk.subarray(this.#at, end));
     const line = Buffer.concat(this.#pieces).toString('utf8');
-    this.#pieces = [];
+    this.#forgetPieces();
     return line;
+  }
+
+  /** Joins the pieces since the last call, so that single bytes do not take a buffer each. Copies each byte once. */
+  #joinSmall(): void {
+    const isSmall = this.#pieceBytes - this.#joinedBytes < SMALL_BYTES;
+    if (isSmall) this.#pieces.push(Buffer.concat(this.#pieces.splice(this.#joinedPieces)));
+    this.#joinedPieces = this.#pieces.length;
+    this.#joinedBytes = this.#pieceBytes;
+  }
+
+  #forgetPieces(): void {
+    this.#pieces = [];
+    this.#joinedPieces = 0;
+    this.#joinedBytes = 0;
   }
 
   #next(): void {

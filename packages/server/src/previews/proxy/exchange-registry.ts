@@ -1,4 +1,5 @@
-import type { ApiKeyId, PreviewId } from '@cloche/contract';
+import type { ApiKeyId, OrgId, PreviewId } from '@cloche/contract';
+import { TurnBudget } from '@cloche/node-support';
 import type { OpenWork } from '../../api-keys/end-key-work.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../../base/concurrency-limit.ts';
@@ -9,12 +10,21 @@ import { PreviewError } from './preview-error.ts';
 export const MAX_EXCHANGES = 256;
 /** Maximum number of concurrent exchanges in all previews; each takes two file descriptors. */
 const LIMITS: ConcurrencyLimits = { perOrganization: 512, total: 2048 };
+/** Pieces of answers that are handled for an organization in one turn of the event loop; each takes a microsecond or two. */
+const PIECES_PER_TURN = 1_000;
 /** Longest time without data before an exchange is ended. */
 const IDLE_MS = 300_000;
 /** Minimum interval between two reports of activity. */
 const ACTIVITY_INTERVAL_MS = 1_000;
 /** Longest timeout that Node.js timers support, about 24.8 days. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+
+interface ExchangeDeps {
+  readonly clock: Clock;
+  readonly pieces: TurnBudget;
+  readonly onActivity: () => void;
+  readonly onEnd: (exchange: Exchange) => void;
+}
 
 /** One request through a preview, from its first byte to its last. Its signal aborts when the exchange must end. */
 export class Exchange implements Disposable {
@@ -24,10 +34,13 @@ export class Exchange implements Disposable {
   readonly #clock: Clock;
   readonly #onActivity: () => void;
   readonly #onEnd: (exchange: Exchange) => void;
+  /** Budget for the pieces that its app sends, shared by the exchanges of its organization. */
+  readonly pieces: TurnBudget;
   #activityReportedAt = 0;
 
-  constructor(expiresAt: number, clock: Clock, onActivity: () => void, onEnd: (exchange: Exchange) => void) {
+  constructor(expiresAt: number, { clock, pieces, onActivity, onEnd }: ExchangeDeps) {
     this.#clock = clock;
+    this.pieces = pieces;
     this.#onActivity = onActivity;
     this.#onEnd = onEnd;
     const leftMs = Math.min(Math.max(0, expiresAt - clock.now()), MAX_TIMER_MS);
@@ -65,6 +78,7 @@ export class ExchangeRegistry implements OpenWork {
   readonly #clock: Clock;
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
   readonly #keys = new Map<PreviewId, ApiKeyId>();
+  readonly #pieces = new Map<OrgId, TurnBudget>();
   readonly #limit: ConcurrencyLimit;
   #maxExchanges = MAX_EXCHANGES;
 
@@ -91,13 +105,18 @@ export class ExchangeRegistry implements OpenWork {
         'The service has too many connections to previews; try again in a moment.',
       );
     }
-    const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
+    const pieces = this.#pieces.get(orgId) ?? new TurnBudget(PIECES_PER_TURN);
+    this.#pieces.set(orgId, pieces);
+    const onEnd = (over: Exchange) => {
       if (!exchanges.delete(over)) return;
       this.#limit.release(orgId);
+      // What is owed is paid later: a new exchange does not begin without it.
+      if (pieces.isIdle) this.#pieces.delete(orgId);
       if (exchanges.size > 0) return;
       this.#previews.delete(preview.id);
       this.#keys.delete(preview.id);
-    });
+    };
+    const exchange = new Exchange(preview.expiresAt, { clock: this.#clock, pieces, onActivity, onEnd });
     exchanges.add(exchange);
     this.#previews.set(preview.id, exchanges);
     if (preview.apiKeyId !== undefined) this.#keys.set(preview.id, preview.apiKeyId);

@@ -9,13 +9,17 @@ import {
 import { type Duplex, pipeline } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { LIMITS } from '@cloche/contract';
-import { onAbort, orAbort } from '@cloche/node-support';
+import { joinPieces, onAbort, orAbort } from '@cloche/node-support';
 import type { Exchange } from './exchange-registry.ts';
 import { responseFields } from './fields.ts';
 import { PreviewError } from './preview-error.ts';
 
 /** When one side of a WebSocket has ended, how long the other may continue. */
 const LINGER_MS = 1_000;
+/** Interim answers of an app, such as early hints, that are read before its answer. */
+const MAX_INTERIM = 8;
+/** Units of the budget of pieces that an exchange costs: its answer is read, and its header fields are copied. */
+const EXCHANGE_COST = 32;
 
 export interface Forwarding {
   readonly request: IncomingMessage;
@@ -38,6 +42,7 @@ export interface Forwarding {
  */
 export async function forward(forwarding: Forwarding, response: ServerResponse): Promise<void> {
   const { request, exchange } = forwarding;
+  await exchange.pieces.next(EXCHANGE_COST);
   const sent = send(forwarding, bodyFraming(request));
   const leave = () => sent.destroy();
   response.once('close', leave);
@@ -78,6 +83,7 @@ export type UpgradeAnswer =
 /** @throws PreviewError */
 export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAnswer> {
   const { request, exchange } = forwarding;
+  await exchange.pieces.next(EXCHANGE_COST);
   const sent = send(forwarding, ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']);
   const switched = Promise.withResolvers<UpgradeAnswer>();
   sent.once('upgrade', (answer, stream, head) => {
@@ -137,8 +143,8 @@ function writeHead(response: ServerResponse, answer: IncomingMessage, forwarding
   }
 }
 
-function send({ request, target, fields, tunnel }: Forwarding, framing: readonly string[]): ClientRequest {
-  return openRequest({
+function send({ request, target, fields, tunnel, exchange }: Forwarding, framing: readonly string[]): ClientRequest {
+  const sent = openRequest({
     createConnection: () => tunnel,
     method: request.method,
     path: target,
@@ -146,6 +152,15 @@ function send({ request, target, fields, tunnel }: Forwarding, framing: readonly
     maxHeaderSize: LIMITS.headerBytes,
     setDefaultHeaders: false,
   });
+  let interim = 0;
+  sent.on('information', () => {
+    interim += 1;
+    if (interim > MAX_INTERIM) sent.destroy(new Error(`more than ${MAX_INTERIM} interim answers`));
+  });
+  sent.once('response', (answer) => {
+    if (answer.headers['transfer-encoding'] !== undefined) joinPieces(answer, exchange.pieces);
+  });
+  return sent;
 }
 
 /** Keeps the request's framing, so that both ends agree where the body ends. Content-Length is among `fields`. */

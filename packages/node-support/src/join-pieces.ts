@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { TurnBudget } from '../shares/turn-budget.ts';
+import type { TurnBudget } from './turn-budget.ts';
 
 /** Size from which a piece is passed on by itself. */
 const LARGE_BYTES = 4 * 1024;
@@ -9,7 +9,7 @@ const FEW = 32;
 
 /**
  * Joins the small pieces of a body that one read contains. Otherwise each chunk of one byte would take some 400 bytes,
- * up to 100 MB a connection, because a stream's limit counts payload bytes only. Many pieces wait for the sandbox's
+ * up to 100 MB a connection, because a stream's limit counts payload bytes only. Many pieces wait for the
  * budget, and reading pauses meanwhile. Call it before the first piece arrives.
  */
 export function joinPieces(body: Readable, budget: TurnBudget): void {

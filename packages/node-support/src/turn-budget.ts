@@ -1,6 +1,6 @@
 /**
- * Limits how much work is done for a sandbox in one turn of the event loop. The rest is done in later turns, so that
- * other sandboxes get their turn. This is no `Semaphore`: a semaphore counts slots that are held and released; here
+ * Limits how much work is done for a sandbox or a tenant in one turn of the event loop. The rest is done in later turns,
+ * so that others get their turn. This is no `Semaphore`: a semaphore counts slots that are held and released; here
  * each piece of work has a cost, and every turn refills the budget.
  */
 export class TurnBudget {
@@ -12,6 +12,11 @@ export class TurnBudget {
   constructor(perTurn: number) {
     this.#perTurn = perTurn;
     this.#left = perTurn;
+  }
+
+  /** Whether nothing is owed and nothing waits. */
+  get isIdle(): boolean {
+    return this.#left === this.#perTurn;
   }
 
   /** Counts work that was done already. Later work is delayed accordingly. */

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
-import { TurnBudget } from '../shares/turn-budget.ts';
 import { joinPieces } from './join-pieces.ts';
+import { TurnBudget } from './turn-budget.ts';
 
 const PER_TURN = 1000;
 
