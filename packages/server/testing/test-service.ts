@@ -12,7 +12,7 @@ import { systemClock } from '../src/base/clock.ts';
 import { DiskSpace, FRESH_MS } from '../src/base/disk-space.ts';
 import { randomIds } from '../src/base/id-source.ts';
 import { ResultMemoryLimit } from '../src/base/result-memory.ts';
-import { buildApp } from '../src/http/app.ts';
+import { type AppDeps, buildApp } from '../src/http/app.ts';
 import { InFlight } from '../src/http/in-flight.ts';
 import { ListCursors } from '../src/http/list-cursors.ts';
 import type { Route } from '../src/http/route.ts';
@@ -41,7 +41,10 @@ export interface TestService {
   close(): Promise<void>;
 }
 
-export async function startTestService(routes: readonly Route[]): Promise<TestService> {
+export async function startTestService(
+  routes: readonly Route[],
+  signed: Pick<AppDeps, 'signedDownloads' | 'signedUploads'> = {},
+): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const db = await openTestDatabase();
@@ -61,6 +64,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   let closed: Promise<void> | undefined;
   let checkError: Error | undefined;
   const app = await buildApp({
+    ...signed,
     routes,
     authenticator,
     idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds, { files }),

@@ -42,6 +42,8 @@ export interface ArtifactRepository {
   listExpired(now: number): Promise<ArtifactRecord[]>;
   /** Returns whether an artifact of the same project that is not deleted has the same content. */
   hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
+  /** Returns whether an artifact of the project that is not deleted has this size. */
+  hasSize(projectId: ProjectId, sizeBytes: number, tx: Transaction): Promise<boolean>;
   /** Returns whether an artifact that is not deleted uses this content. */
   isContentUsed(sha256: string, tx?: Transaction): Promise<boolean>;
 }
@@ -118,6 +120,12 @@ export class SqlArtifactRepository implements ArtifactRepository {
   async hasContent({ projectId, sha256 }: ArtifactRecord, { db }: Transaction): Promise<boolean> {
     const query = db.selectFrom('artifacts').select('id').where('sha256', '=', sha256);
     const kept = query.where('project_id', '=', projectId).where('deleted_at', 'is', null);
+    return (await kept.limit(1).executeTakeFirst()) !== undefined;
+  }
+
+  async hasSize(projectId: ProjectId, sizeBytes: number, { db }: Transaction): Promise<boolean> {
+    const query = db.selectFrom('artifacts').select('id').where('project_id', '=', projectId);
+    const kept = query.where('size_bytes', '=', sizeBytes).where('deleted_at', 'is', null);
     return (await kept.limit(1).executeTakeFirst()) !== undefined;
   }
 

@@ -1,5 +1,5 @@
 import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/contract';
-import { fileError } from '../agent-client/agent-errors.ts';
+import { fileError, toAgentError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Transaction } from '../db/transactions.ts';
@@ -9,6 +9,7 @@ import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import { type ArtifactRecord, contentTypeOf, nameOf } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { KeepArtifact } from './keep-artifact.ts';
+import { SourceError } from './store/staging.ts';
 
 export interface ArtifactExport {
   readonly credential: Credential;
@@ -45,7 +46,7 @@ export class ExportArtifact {
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
     return this.#files.with(request, async (files) => {
-      const { name, content } = await openContent(files.as(body.user), body.path, signal);
+      const { name, content } = await contentAt(files.as(body.user), body.path, signal);
       const called = body.name ?? name;
       const artifact = {
         orgId: sandbox.orgId,
@@ -58,20 +59,35 @@ export class ExportArtifact {
         metadata: body.metadata ?? {},
         idempotencyRecordId,
       };
-      return this.#keepArtifact.keep(artifact, content, { signal, audit, ...(guard && { guard }) });
+      const options = { signal, audit, ...(guard && { guard }) };
+      return this.#keepArtifact.keep(artifact, content, options).catch((error) => {
+        throw error instanceof SourceError ? toAgentError(error.cause, signal, 'files') : error;
+      });
     });
   }
 }
 
-async function openContent(files: AgentFiles, path: string, signal: AbortSignal) {
-  try {
-    const { type } = await files.stat(path, signal);
-    if (type === 'directory') {
-      return { name: nameOf(path, '.tar.gz'), content: await files.archive(path, 'tar.gz', signal) };
-    }
-    // `read` follows a symbolic link to its target.
-    return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
-  } catch (error) {
-    throw error instanceof FileError ? fileError(error, 'body.path') : error;
+/** Returns the name and the content at a path. The content is opened later, when there is room for it. */
+async function contentAt(files: AgentFiles, path: string, signal: AbortSignal) {
+  const { type, sizeBytes } = await explained(files.stat(path, signal));
+  if (type === 'directory') {
+    const open = () => explained(files.archive(path, 'tar.gz', signal));
+    return { name: nameOf(path, '.tar.gz'), content: { open } };
   }
+  // `read` follows a symbolic link to its target.
+  const open = async () => (await explained(files.read(path, {}, signal))).body;
+  const size = type === 'symlink' ? await sizeOf(files, path, signal) : sizeBytes;
+  return { name: nameOf(path), content: { sizeBytes: size, open } };
+}
+
+async function sizeOf(files: AgentFiles, path: string, signal: AbortSignal): Promise<number | undefined> {
+  const { sizeBytes, body } = await explained(files.read(path, { headOnly: true }, signal));
+  body.resume();
+  return sizeBytes;
+}
+
+function explained<T>(result: Promise<T>): Promise<T> {
+  return result.catch((error) => {
+    throw error instanceof FileError ? fileError(error, 'body.path') : error;
+  });
 }

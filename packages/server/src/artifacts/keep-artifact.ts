@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
@@ -11,7 +10,7 @@ import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ArtifactSettings } from './artifact-settings.ts';
 import { StoreError } from './store/artifact-store.ts';
-import { ContentTooLargeError, type Staged, type Staging } from './store/staging.ts';
+import { ContentTooLargeError, type Incoming, type Staged, type Staging } from './store/staging.ts';
 
 export type NewArtifact = Pick<
   ArtifactRecord,
@@ -45,6 +44,9 @@ export interface KeepArtifactDeps {
   readonly ids: IdSource;
 }
 
+/** Size from which receiving a content costs more than asking for its quota before. */
+const LARGE_BYTES = 1024 * 1024;
+
 const NEVER = new AbortController().signal;
 
 /** Creates artifacts from byte streams. */
@@ -62,11 +64,12 @@ export class KeepArtifact {
    */
   async keep(
     artifact: NewArtifact,
-    source: Readable,
+    content: Omit<Incoming, 'orgId'>,
     { signal = NEVER, audit, guard }: KeepOptions = {},
   ): Promise<ArtifactRecord> {
     const { contents, artifacts, quotas, settings, clock, ids } = this.#deps;
-    await using staged = await this.#take(source, signal);
+    await this.#refuseByAnnouncement(artifact, content);
+    await using staged = await this.#take({ ...content, orgId: artifact.orgId }, signal);
     const createdAt = clock.now();
     const record: ArtifactRecord = {
       ...artifact,
@@ -102,24 +105,33 @@ export class KeepArtifact {
     return made;
   }
 
-  async #take(source: Readable, signal: AbortSignal): Promise<Staged> {
+  /** Refuses a content that the quota has no room for before it is received, unless it may be one that is counted. */
+  async #refuseByAnnouncement(artifact: NewArtifact, { sizeBytes }: Omit<Incoming, 'orgId'>): Promise<void> {
+    const { artifacts, quotas, settings } = this.#deps;
+    if (sizeBytes === undefined || sizeBytes < LARGE_BYTES) return;
+    if (sizeBytes > settings.maxBytes) throw tooLarge(settings);
+    await quotas.admit(artifact, async (tx, requireRoom) => {
+      if (!(await artifacts.hasSize(artifact.projectId, sizeBytes, tx)))
+        await requireRoom({ artifactBytes: sizeBytes });
+    });
+  }
+
+  async #take(content: Incoming, signal: AbortSignal): Promise<Staged> {
     const { staging, settings } = this.#deps;
-    const { maxBytes } = settings;
     try {
-      return await staging.take(source, maxBytes, signal);
+      return await staging.take(content, settings.maxBytes, signal);
     } catch (error) {
-      if (error instanceof ContentTooLargeError) {
-        throw new AppError(
-          'payload_too_large',
-          `An artifact has at most ${maxBytes} bytes; export less in one request.`,
-        );
-      }
+      if (error instanceof ContentTooLargeError) throw tooLarge(settings);
       if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') {
         throw new AppError('unavailable', 'The service has no space for artifacts; delete some.', { cause: error });
       }
       throw error;
     }
   }
+}
+
+function tooLarge({ maxBytes }: ArtifactSettings): AppError {
+  return new AppError('payload_too_large', `An artifact has at most ${maxBytes} bytes; export less in one request.`);
 }
 
 function asAppError(error: unknown): never {

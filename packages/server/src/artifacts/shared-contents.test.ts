@@ -108,7 +108,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     const keep = (content: string) => {
       const artifact = { orgId: ORG, projectId: DEFAULT_PROJECT, sandboxId, name: 'name', path: undefined };
       const rest = { contentType: 'text/plain', metadata: {}, idempotencyRecordId: undefined };
-      return keeper.keep({ ...artifact, ...rest }, Readable.from([Buffer.from(content)]));
+      return keeper.keep({ ...artifact, ...rest }, { open: () => Readable.from([Buffer.from(content)]) });
     };
     return { contents, keep };
   }
@@ -192,8 +192,8 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
 
   it('is received beside what other servers receive, and removed once its server no longer lives', async () => {
     const receive = async (serverId: string) => {
-      const staging = new Staging(join(folder, 'staging'), randomIds, undefined, serverId);
-      const { file } = await staging.take(Readable.from([Buffer.from('arriving')]), 100);
+      const staging = new Staging(join(folder, 'staging'), randomIds, { serverId });
+      const { file } = await staging.take({ orgId: ORG, open: () => Readable.from([Buffer.from('arriving')]) }, 100);
       return { staging, name: basename(file) };
     };
     const received = async (living: string[]) => {

@@ -10,6 +10,14 @@ export const FRESH_MS = 1_000;
 const LOG_EVERY_MS = 60_000;
 const RETRY_AFTER_SECONDS = 30;
 
+/** Contents leave so many reserves free. */
+const CONTENT_RESERVES = 1.5;
+
+interface Left {
+  readonly freeBytes: number;
+  readonly reserveBytes: number;
+}
+
 export interface Volume {
   readonly freeBytes: number;
   readonly totalBytes: number;
@@ -30,7 +38,7 @@ export interface DiskSpaceDeps {
 export class DiskSpace {
   readonly #folder: string;
   readonly #deps: DiskSpaceDeps;
-  #reading: { readonly at: number; readonly isShort: Promise<boolean> } | undefined;
+  #reading: { readonly at: number; readonly left: Promise<Left> } | undefined;
   #loggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(folder: string, deps: DiskSpaceDeps) {
@@ -38,28 +46,35 @@ export class DiskSpace {
     this.#deps = deps;
   }
 
-  /** @throws AppError `unavailable` while less than the reserve is free. */
-  async require(): Promise<void> {
-    if (!(await this.#isShort())) return;
+  /**
+   * @param contentBytes bytes that contents are going to take. They leave half of the reserve free in addition to the
+   * reserve, so that contents of one organization do not make other operations fail.
+   * @throws AppError `unavailable` while less than the reserve is free.
+   */
+  async require(contentBytes?: number): Promise<void> {
+    const { freeBytes, reserveBytes } = await this.#look();
+    const isContent = contentBytes !== undefined;
+    if (freeBytes - (contentBytes ?? 0) >= reserveBytes * (isContent ? CONTENT_RESERVES : 1)) return;
     throw new AppError('unavailable', 'The service has too little free disk space; try again later.', {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     });
   }
 
-  #isShort(): Promise<boolean> {
+  #look(): Promise<Left> {
     const now = this.#deps.clock.now();
-    if (!this.#reading || now - this.#reading.at >= FRESH_MS) this.#reading = { at: now, isShort: this.#read(now) };
-    return this.#reading.isShort;
+    if (!this.#reading || now - this.#reading.at >= FRESH_MS) this.#reading = { at: now, left: this.#read(now) };
+    return this.#reading.left;
   }
 
-  async #read(now: number): Promise<boolean> {
+  async #read(now: number): Promise<Left> {
     const { read = readVolume, reserveBytes, log } = this.#deps;
     // A missing or unreadable folder counts as having space: the operation that uses it reports the error.
     const volume = await read(this.#folder).catch(() => undefined);
-    if (!volume) return false;
+    if (!volume) return { freeBytes: Number.POSITIVE_INFINITY, reserveBytes: 0 };
     const { freeBytes, totalBytes } = volume;
     const reserve = reserveBytes ?? defaultDiskReserveBytes(totalBytes);
-    if (freeBytes >= reserve) return false;
+    const left = { freeBytes, reserveBytes: reserve };
+    if (freeBytes >= reserve) return left;
     if (now - this.#loggedAt >= LOG_EVERY_MS) {
       this.#loggedAt = now;
       log.error(
@@ -67,7 +82,7 @@ export class DiskSpace {
         'free disk space is below the reserve: requests that need more are refused',
       );
     }
-    return true;
+    return left;
   }
 }
 

@@ -84,7 +84,7 @@ export async function composeArchives({ archiveStore: store, metrics, ...deps }:
   const loops: Loop[] = [];
   return {
     routes: archiveRoutes({ runAccess, receiveArchive, storeArchive, transferArchive }),
-    signedUploads: { path: UPLOAD_PATH, store: (upload) => transferArchive.receive(upload) },
+    signedUploads: { path: UPLOAD_PATH, find: (link) => transferArchive.find(link) },
     unpackArchive: new UnpackArchive(archives, store),
     start() {
       const remove = async () => {

@@ -79,7 +79,11 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
   const { db, store, projects, settings, servers, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
   const contents = new ArtifactContents({ ...deps, artifacts });
-  const staging = new Staging(settings.stagingDir, ids, space, servers.own);
+  const staging = new Staging(settings.stagingDir, ids, {
+    space,
+    serverId: servers.own,
+    largestBytes: settings.maxBytes,
+  });
   const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);
   const links = await openDownloadLinks(db, clock);
@@ -94,11 +98,15 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
     publicUrl,
     signedDownloads: {
       path: DOWNLOAD_PATH,
-      async open({ link, ...options }) {
+      async find({ link, ...options }) {
         if (!links.isValid(link)) {
           throw new AppError('forbidden', 'The download URL has expired or was changed; create another one.');
         }
-        return downloadArtifact(await service.getSigned(link.id), contents, options);
+        const record = await service.getSigned(link.id);
+        return {
+          orgId: record.orgId,
+          open: (signal) => downloadArtifact(record, contents, { ...options, signal }),
+        };
       },
     },
     exportArtifact: ({ access, files }) => new ExportArtifact(access, files, artifacts, keepArtifact),

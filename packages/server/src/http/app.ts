@@ -85,7 +85,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const routeDeps = { ...deps, authenticate };
   for (const route of deps.routes) if (!isUpload(route)) addRoute(app, route, routeDeps);
   await addUploads(app, routeDeps);
-  if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
+  if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps);
   await registerServiceRoutes(app, deps);
   const { trustsProxy } = deps;
   limitConnections(app.server, { isExempt: (address) => isOwnAddress(address) || !!trustsProxy?.(address, 0) });
@@ -112,7 +112,7 @@ async function addUploads(app: FastifyInstance, deps: RouteDeps): Promise<void> 
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
     for (const route of uploads) addRoute(scope, route, deps);
-    if (deps.signedUploads) addSignedUploads(scope, deps.signedUploads, deps.transfers);
+    if (deps.signedUploads) addSignedUploads(scope, deps.signedUploads, deps);
   });
 }
 

@@ -14,7 +14,7 @@ describe('requests under way', () => {
     assert.throws(() => enter('org_1'), { code: 'rate_limited' });
     enter('org_2');
     assert.throws(() => enter('org_3'), { code: 'unavailable' });
-    inFlight.leave({ orgId: 'org_1', apiKeyId: 'key_1' }, first);
+    inFlight.leave({ orgId: 'org_1' }, first);
     enter('org_3');
     assert.throws(() => enter('org_1'), { code: 'unavailable' });
     assert.equal(inFlight.size, 3);

@@ -1,6 +1,5 @@
-import type { ApiKeyId } from '@cloche/contract';
+import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { Credential } from '../api-keys/credential.ts';
 import type { OpenWork } from '../api-keys/end-key-work.ts';
 import { AppError } from '../base/app-error.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
@@ -21,12 +20,16 @@ export class ClientGoneError extends Error {
   }
 }
 
-type Caller = Pick<Credential, 'orgId' | 'apiKeyId'>;
+interface Caller {
+  readonly orgId: OrgId;
+  /** Undefined for a request with a signed link. */
+  readonly apiKeyId: ApiKeyId | undefined;
+}
 
 /** Tracks active requests, so that a stopping server can end them in order, and a key's requests end with the key. */
 export class InFlight implements OpenWork {
-  readonly #interruptible = new Map<AbortController, ApiKeyId>();
-  readonly #others = new Map<AbortController, ApiKeyId>();
+  readonly #interruptible = new Map<AbortController, ApiKeyId | undefined>();
+  readonly #others = new Map<AbortController, ApiKeyId | undefined>();
   readonly #limit: ConcurrencyLimit;
   #isDraining = false;
   #emptied: PromiseWithResolvers<void> | undefined;
@@ -58,7 +61,7 @@ export class InFlight implements OpenWork {
     return controller;
   }
 
-  leave({ orgId }: Caller, controller: AbortController): void {
+  leave({ orgId }: Pick<Caller, 'orgId'>, controller: AbortController): void {
     this.#limit.release(orgId);
     this.#interruptible.delete(controller);
     this.#others.delete(controller);
@@ -78,7 +81,8 @@ export class InFlight implements OpenWork {
   }
 
   keyIds(): Set<ApiKeyId> {
-    return new Set([...this.#interruptible.values(), ...this.#others.values()]);
+    const ids = [...this.#interruptible.values(), ...this.#others.values()];
+    return new Set(ids.filter((id) => id !== undefined));
   }
 
   endKey(id: ApiKeyId, reason: AppError, except?: AbortSignal): void {

@@ -69,7 +69,8 @@ export class PromoteOutputs {
       idempotencyRecordId: undefined,
     };
     const bytes = Buffer.from(value, isBinary ? 'base64' : 'utf8');
-    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, Readable.from([bytes]), { signal });
+    const content = { sizeBytes: bytes.length, open: () => Readable.from([bytes]) };
+    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, content, { signal });
     return { artifactId: id, sizeBytes, sha256 };
   }
 }

@@ -1,7 +1,7 @@
 /** Files of sandboxes in a simulation, without their bytes: each file has its path as its content. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { Staged, Staging } from '../../src/artifacts/store/staging.ts';
+import type { Incoming, Staged, Staging } from '../../src/artifacts/store/staging.ts';
 import type { AgentFiles } from '../../src/driver/agent-files.ts';
 import { AgentError } from '../../src/driver/runtime-driver.ts';
 import { AccessFiles, type AccessFilesDeps, type Activity, type FileRequest } from '../../src/files/access-files.ts';
@@ -42,7 +42,8 @@ export class SimulatedFiles extends AccessFiles {
 
 /** Receives simulated files. */
 const staging: Pick<Staging, 'take'> = {
-  async take(source: Readable): Promise<Staged> {
+  async take({ open }: Incoming): Promise<Staged> {
+    const source = await open();
     if (!(source instanceof FileStream)) throw new Error('not a file of a simulation');
     const { file } = source;
     const sha256 = createHash('sha256').update(file).digest('hex');

@@ -4,11 +4,15 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { LIMITS, type OrgId } from '@cloche/contract';
 import type { DiskSpace } from '../../base/disk-space.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import { ArrivingBytes, type ArrivingContent } from './arriving-bytes.ts';
 
-/** Bytes received between two checks of the free disk space. */
-const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
+/** Bytes received between two checks of the space; reserved at a time for a content whose size is not known. */
+const STEP_BYTES = 16 * 1024 * 1024;
+/** Bytes of all contents of an organization that arrive at the same time, unless a setting has more for one of them. */
+const PER_ORGANIZATION_BYTES = LIMITS.workspaceArchiveTransferBytes;
 /** Separates the server's id from the content's id in a file name. Neither id contains it. */
 const SEPARATOR = '.';
 
@@ -19,26 +23,48 @@ export interface Staged extends AsyncDisposable {
   readonly sizeBytes: number;
 }
 
+/** A content that has not been sent yet. */
+export interface Incoming {
+  readonly orgId: OrgId;
+  /** Size that its sender announces, if it does. */
+  readonly sizeBytes?: number | undefined;
+  /** Called once, when there is room for the content. */
+  open(): Readable | Promise<Readable>;
+}
+
+/** The source of a content broke off. */
+export class SourceError extends Error {
+  override readonly name = 'SourceError';
+}
+
 /** The content has more bytes than allowed. */
 export class ContentTooLargeError extends Error {
   override readonly name = 'ContentTooLargeError';
+}
+
+export interface StagingOptions {
+  readonly space?: Pick<DiskSpace, 'require'>;
+  readonly serverId?: string;
+  readonly largestBytes?: number;
 }
 
 /** Receives contents into temporary files and computes their digests. */
 export class Staging {
   readonly #folder: string;
   readonly #ids: IdSource;
-  readonly #space: Pick<DiskSpace, 'require'> | undefined;
+  readonly #arriving: ArrivingBytes;
   readonly #serverId: string;
 
   /**
-   * @param space checked before a content is received, and again as it grows
-   * @param serverId begins the names of this server's files, because other servers may receive into the same folder
+   * @param options.space checked before a content is received, and again as it grows
+   * @param options.serverId begins the names of this server's files, because other servers may receive into the same
+   * folder
+   * @param options.largestBytes size of the largest content, if it is more than that of an archive
    */
-  constructor(folder: string, ids: IdSource, space?: Pick<DiskSpace, 'require'>, serverId = '') {
+  constructor(folder: string, ids: IdSource, { space, serverId = '', largestBytes = 0 }: StagingOptions = {}) {
     this.#folder = folder;
     this.#ids = ids;
-    this.#space = space;
+    this.#arriving = new ArrivingBytes(space, Math.max(PER_ORGANIZATION_BYTES, largestBytes));
     this.#serverId = serverId;
   }
 
@@ -60,35 +86,36 @@ export class Staging {
     await this.#remove(others.filter((name) => !living.has(serverOf(name))));
   }
 
-  /** Receives a content. Leaves no file when it fails. @throws ContentTooLargeError, or the error of the source */
-  async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
+  /**
+   * Receives a content. Opens it when its bytes are reserved, and leaves no file when it fails.
+   *
+   * @throws ContentTooLargeError, SourceError, AppError `rate_limited` or `unavailable` when there is no room, or the
+   * error of `open`
+   */
+  async take({ orgId, sizeBytes: announced, open }: Incoming, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
+    if (announced !== undefined && announced > maxBytes) throw new ContentTooLargeError(`more than ${maxBytes} bytes`);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    using content = await this.#arriving.reserve(orgId, announced ?? 0);
     const file = join(this.#folder, `${this.#serverId}${SEPARATOR}${this.#ids.next('content_')}`);
-    const space = this.#space;
-    let askedAt = 0;
-    const hash = createHash('sha256');
-    let sizeBytes = 0;
-    const measure = new Transform({
-      transform(chunk: Buffer, _, done) {
-        sizeBytes += chunk.length;
-        if (sizeBytes > maxBytes) return done(new ContentTooLargeError(`more than ${maxBytes} bytes`));
-        hash.update(chunk);
-        if (!space || sizeBytes - askedAt < SPACE_EVERY_BYTES) return done(null, chunk);
-        askedAt = sizeBytes;
-        space.require().then(() => done(null, chunk), done);
-      },
-    });
+    const measure = new Measure(announced ?? 0, maxBytes, content);
+    let sourceError: unknown;
     try {
-      await space?.require();
+      signal?.throwIfAborted();
+      const source = await open();
+      // `pipeline` destroys the source with the error of another stream, which has the error by then.
+      source.once('error', (error) => {
+        if (!measure.errored && !signal?.aborted) sourceError = error;
+      });
       await pipeline(source, measure, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
     } catch (error) {
       await rm(file, { force: true });
-      throw error;
+      const isSources = error === sourceError || codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE';
+      throw isSources ? new SourceError('the source broke off', { cause: error }) : error;
     }
     return {
       file,
-      sizeBytes,
-      sha256: hash.digest('hex'),
+      sizeBytes: measure.sizeBytes,
+      sha256: measure.digest(),
       [Symbol.asyncDispose]: () => rm(file, { force: true }),
     };
   }
@@ -100,6 +127,50 @@ export class Staging {
   async #remove(names: readonly string[]): Promise<void> {
     for (const name of names) await rm(join(this.#folder, name), { force: true });
   }
+}
+
+/** Passes a content through, limits and measures it, and reserves its space as it grows. */
+class Measure extends Transform {
+  sizeBytes = 0;
+  readonly #hash = createHash('sha256');
+  readonly #announcedBytes: number;
+  readonly #maxBytes: number;
+  readonly #content: ArrivingContent;
+
+  constructor(announcedBytes: number, maxBytes: number, content: ArrivingContent) {
+    super();
+    this.#announcedBytes = announcedBytes;
+    this.#maxBytes = maxBytes;
+    this.#content = content;
+  }
+
+  digest(): string {
+    return this.#hash.digest('hex');
+  }
+
+  override _transform(chunk: Buffer, _: BufferEncoding, done: (error?: Error | null, data?: Buffer) => void): void {
+    const before = this.sizeBytes;
+    this.sizeBytes += chunk.length;
+    if (this.sizeBytes > this.#maxBytes) {
+      done(new ContentTooLargeError(`more than ${this.#maxBytes} bytes`));
+      return;
+    }
+    this.#hash.update(chunk);
+    this.#content.wrote(before);
+    const step = Math.ceil(this.sizeBytes / STEP_BYTES);
+    const outgrows = this.sizeBytes > this.#announcedBytes && before <= this.#announcedBytes;
+    if (step === Math.ceil(before / STEP_BYTES) && !outgrows) {
+      done(null, chunk);
+      return;
+    }
+    // One whose size was announced has its bytes already.
+    const wanted = Math.min(this.sizeBytes > this.#announcedBytes ? step * STEP_BYTES : 0, this.#maxBytes);
+    this.#content.grow(wanted).then(() => done(null, chunk), done);
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 /** Returns the id of the server that receives a file. */

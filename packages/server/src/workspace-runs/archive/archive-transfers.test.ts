@@ -31,6 +31,25 @@ describeTransfers(
       assert.equal(again.status, 409, await again.text());
     });
 
+    it('is received once at a time: a later upload ends the earlier one', async () => {
+      const { uploads } = transfers();
+      const id = await uploads.createRun();
+      const { transfer } = (await uploads.createTransfer(id, GOOD)).body;
+      const ended = Promise.withResolvers<void>();
+      const half = (async function* () {
+        yield GOOD.subarray(0, 600);
+        await ended.promise;
+      })();
+      const first = fetch(transfer.url, { method: 'PUT', body: half, duplex: 'half' } as RequestInit);
+      await eventually(() => uploads.stored().arriving.length === 1, { because: 'the half arrives' });
+      assert.equal((await sendTo(transfer, GOOD)).status, 204);
+      const { status, ...refused } = await first;
+      assert.equal(status, 409, JSON.stringify(refused));
+      ended.resolve();
+      assert.equal(uploads.stored().arriving.length, 0);
+      assert.equal((await uploads.finalize(id)).status, 200);
+    });
+
     it('that breaks off leaves nothing, and can be sent again', async () => {
       const { uploads } = transfers();
       const id = await uploads.createRun();

@@ -49,7 +49,7 @@ export class ReceiveArchive {
     const replaced = (await this.#archives.findCurrent(run.id))?.id;
     const format = formatOf(upload.contentType);
     const stated = readContentDigest(headers['content-digest']);
-    const staged = await this.#take(upload, signal);
+    const staged = await this.#take(run, upload, signal);
     try {
       requireDigest(stated, staged.sha256);
     } catch (error) {
@@ -66,11 +66,11 @@ export class ReceiveArchive {
     };
   }
 
-  async #take(upload: Upload, signal: AbortSignal): Promise<Staged> {
+  async #take({ orgId }: WorkspaceRunRecord, upload: Upload, signal: AbortSignal): Promise<Staged> {
     const maxBytes = LIMITS.workspaceArchiveBytes;
-    if (upload.sizeBytes !== undefined && upload.sizeBytes > maxBytes) throw tooLarge(maxBytes);
+    const { sizeBytes } = upload;
     try {
-      return await this.#staging.take(upload.open(), maxBytes, signal);
+      return await this.#staging.take({ orgId, sizeBytes, open: () => upload.open() }, maxBytes, signal);
     } catch (error) {
       throw error instanceof ContentTooLargeError ? tooLarge(maxBytes) : error;
     }

@@ -5,7 +5,9 @@ import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest } from '../../base/app-error.ts';
 import { type Clock, timestamp } from '../../base/clock.ts';
-import type { SignedLinks } from '../../base/signed-links.ts';
+import { LatestOnly } from '../../base/latest-only.ts';
+import type { GivenLink, SignedLinks } from '../../base/signed-links.ts';
+import type { Upload } from '../../http/route.ts';
 import type { SignedUpload } from '../../http/signed-uploads.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import { requireArchivable } from './archivable-run.ts';
@@ -30,6 +32,8 @@ export interface TransferArchiveDeps {
 /** Receives large archives by signed URLs. */
 export class TransferArchive {
   readonly #deps: TransferArchiveDeps;
+  /** Uploads that are arriving, by their transfers. */
+  readonly #uploads = new LatestOnly();
 
   constructor(deps: TransferArchiveDeps) {
     this.#deps = deps;
@@ -55,18 +59,26 @@ export class TransferArchive {
     return { method: 'PUT', ...(signed ?? own), expiresAt: timestamp(expiresAt) };
   }
 
-  /** Stores what a client sends to a signed URL of the service. @throws AppError */
-  async receive({ link, upload, signal }: SignedUpload): Promise<void> {
-    const { archives, store, staging, links, clock, removeArchives } = this.#deps;
+  /** Finds the transfer of a signed URL of the service, and receives what a client sends to it. @throws AppError */
+  async find(link: GivenLink): Promise<SignedUpload> {
+    const { archives, links, clock } = this.#deps;
     if (!links.isValid(link)) {
       throw new AppError('forbidden', 'The upload URL has expired or was changed; create another archive transfer.');
     }
     const transfer = await archives.findTransfer(link.id, clock.now());
     if (!transfer) throw ended();
-    const { id, sha256, sizeBytes, expiresAt } = transfer;
+    const receive = (upload: Upload, signal: AbortSignal) =>
+      this.#uploads.replace(transfer.id, signal, (own) => this.#receive(transfer, upload, own));
+    return { orgId: transfer.orgId, receive };
+  }
+
+  async #receive(transfer: ArchiveRecord, upload: Upload, signal: AbortSignal): Promise<void> {
+    const { archives, store, staging, clock, removeArchives } = this.#deps;
+    const { id, orgId, sha256, sizeBytes, expiresAt } = transfer;
     if (upload.sizeBytes !== undefined && upload.sizeBytes !== sizeBytes) throw differs(transfer);
     using deadline = new Deadline(expiresAt - clock.now(), signal);
-    await using staged = await staging.take(upload.open(), sizeBytes, deadline.signal).catch((error: unknown) => {
+    const content = { orgId, sizeBytes, open: () => upload.open() };
+    await using staged = await staging.take(content, sizeBytes, deadline.signal).catch((error: unknown) => {
       throw error instanceof ContentTooLargeError
         ? differs(transfer)
         : deadline.endedBy === 'timeout'
@@ -120,7 +132,8 @@ export class TransferArchive {
   async #download(run: WorkspaceRunRecord, { id, sizeBytes }: ArchiveRecord, signal: AbortSignal): Promise<Staged> {
     const { store, staging } = this.#deps;
     try {
-      return await staging.take(await store.read(id, undefined, signal), sizeBytes, signal);
+      const content = { orgId: run.orgId, sizeBytes, open: () => store.read(id, undefined, signal) };
+      return await staging.take(content, sizeBytes, signal);
     } catch (error) {
       if (error instanceof ContentMissingError) throw missing(run, 'The archive was not uploaded');
       if (error instanceof ContentTooLargeError) throw missing(run, 'The uploaded archive is larger than stated');
