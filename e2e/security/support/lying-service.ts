@@ -12,14 +12,17 @@ export interface LyingService extends AsyncDisposable {
   serverPid(): number;
 }
 
-/** Starts a complete Cloche whose sandboxes run the agent of `lying-agent.ts`. */
-export async function lyingService(): Promise<LyingService> {
+/** Programs of hostd whose sandboxes lie: with the agent of `lying-agent.ts`, or by `lying-proxy.ts` before the agent. */
+type Liar = 'lying-hostd.ts' | 'liar/fuzzing-hostd.ts';
+
+/** Starts a complete Cloche whose sandboxes lie. */
+export async function lyingService(liar: Liar = 'lying-hostd.ts'): Promise<LyingService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
   chmodSync(dataDir, 0o711);
   seedInstallationId(dataDir);
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   const programs = {
-    hostd: 'e2e/security/support/lying-hostd.ts',
+    hostd: `e2e/security/support/${liar}`,
     egress: 'packages/egress/src/main.ts',
     server: 'packages/server/src/main.ts',
   };

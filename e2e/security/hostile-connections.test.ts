@@ -1,0 +1,158 @@
+/**
+ * Random hostile connections, made from seeds, to each front of the service. `CLOCHE_FUZZ_SECONDS` sets how long,
+ * `CLOCHE_FUZZ_SEED` repeats one connection.
+ */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Random } from '@cloche/testkit/fuzz';
+import { eventually } from '../support/eventually.ts';
+import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
+import { playScript } from '../support/hostile/play-script.ts';
+import { heldBy, type Standing, standingDuring } from '../support/hostile/standing.ts';
+import { ALL_PROTOCOLS, type OwnService, testService } from '../support/service.ts';
+
+const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
+const FIRST_SEED = Number(process.env.CLOCHE_FUZZ_SEED ?? Date.now() % 2 ** 31);
+/** Connections at a time. */
+const AT_ONCE = 12;
+/** Pauses of the control that only sends honest requests. */
+const HONEST_SECONDS = 5;
+/** Descriptors that the server may hold in addition: of connections to sandboxes and of files that it opened since. */
+const MORE_DESCRIPTORS = 40;
+const MORE_BYTES = 150 * 2 ** 20;
+const MOST_TIMES_SLOWER = 5;
+/** A time that counts as short whatever it is a multiple of: other processes take the processor for as long. */
+const SHORT_MS = 100;
+
+let service: OwnService;
+let neighbour: string;
+let fronts: Record<string, readonly [Target, ...Target[]]>;
+
+before(async () => {
+  service = await testService({ ...ALL_PROTOCOLS, CLOCHE_LOG_LEVEL: 'warn' });
+  neighbour = (await service.api.readySandbox()).id;
+  fronts = await targetsOf(service);
+});
+after(() => service?.close());
+
+/** Returns requests to each front that it accepts. */
+async function targetsOf({ api, apiKey, url }: OwnService): Promise<typeof fronts> {
+  const { id } = await api.readySandbox();
+  await api.run(id, 'open("small", "w").write("x" * 1000)');
+  const { preview } = (await api.post(`/v1/sandboxes/${id}/previews`, { port: 8000 })).body;
+  const { port } = new URL(url);
+  const host = `Host: 127.0.0.1:${port}\r\n`;
+  const own = `${host}Authorization: Bearer ${apiKey}\r\n`;
+  const keyed = `${host}X-API-Key: ${apiKey}\r\n`;
+  const at = `/v1/sandboxes/${id}`;
+  const get = (path: string, fields = own): Target => ({ method: 'GET', path, fields });
+  const post = (path: string, body: unknown, fields = own): Target => {
+    const key = `Idempotency-Key: ${randomUUID()}\r\n`;
+    return { method: 'POST', path, fields: fields + key, body: JSON.stringify(body) };
+  };
+  const run = { code: '1 + 1', language: 'python' };
+  const previewHost = `Host: ${new URL(preview.url).host}\r\n`;
+  return {
+    api: [get('/v1/sandboxes'), get(at), get(`${at}/pty`), get('/v1/events/stream'), post(`${at}/code/runs`, run)],
+    streams: [post(`${at}/code/runs/stream`, run), get(`${at}/files/watch?path=.`)],
+    transfers: [
+      get(`${at}/files/content?path=small`),
+      { ...get(`${at}/files/content?path=up`), method: 'PUT', body: 'x' },
+    ],
+    strangers: [get('/v1/sandboxes', host), post('/v1/sandboxes', {}, host), get('/', host), get('/nowhere', host)],
+    e2b: [get('/e2b/sandboxes', keyed), get('/e2b/x', host), post('/e2b/sandboxes', { templateID: 'x' }, host)],
+    'e2b-box': [
+      get('/e2b-box/health', host),
+      get('/e2b-box/files?path=small', host),
+      post('/e2b-box/process.Process/List', {}, host),
+    ],
+    files: [get('/files?path=small&signature=v1_x', host), post('/files?path=x', 'x', host)],
+    jupyter: [
+      get('/jupyter/api/kernels', own),
+      get(`/jupyter/api/kernels/${id}/channels`, own),
+      get('/jupyter/x', host),
+    ],
+    mcp: [post('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' }), get('/mcp'), get('/mcp', host)],
+    'run apis': [
+      post('/dify/v1/sandbox/run', {}, host),
+      post('/piston/api/v2/execute', {}, host),
+      get('/piston/api/v2/runtimes', host),
+    ],
+    previews: [get('/', previewHost), get('/', `${previewHost}X-Cloche-Preview-Token: ${preview.accessToken}\r\n`)],
+    ports: [get('/', `Host: 8000-${id}.${new URL(preview.url).host.split('.').slice(1).join('.')}\r\n`)],
+    service: [
+      get('/healthz', host),
+      get('/readyz', host),
+      get('/metrics', host),
+      get('/docs', host),
+      get('/openapi.json', host),
+    ],
+  };
+}
+
+/** Plays connections until the time is over. Returns their number. */
+async function attack(seconds: number, playing: Set<number>): Promise<number> {
+  const until = performance.now() + seconds * 1000;
+  let seed = FIRST_SEED;
+  const one = async () => {
+    while (performance.now() < until) {
+      const own = seed++;
+      playing.add(own);
+      await playSeed(own);
+      playing.delete(own);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, one));
+  return seed - FIRST_SEED;
+}
+
+async function playSeed(seed: number): Promise<void> {
+  const random = new Random(seed);
+  const [name, targets] = random.pick(Object.entries(fronts) as [(typeof entry)[number]]);
+  const answers = await playScript({ port: Number(new URL(service.url).port) }, connectionScript(random, targets));
+  assert.doesNotMatch(answers, /HTTP\/1\.1 500/, `seed ${seed}, ${name}: ${answers.slice(0, 4000)}`);
+}
+declare const entry: [string, readonly [Target, ...Target[]]][];
+
+async function honest(seconds: number): Promise<void> {
+  const until = performance.now() + seconds * 1000;
+  const one = async () => {
+    while (performance.now() < until) {
+      await service.api.get('/v1/sandboxes');
+      await delay(20);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, one));
+}
+
+const slowest = ({ healthMs }: Standing) => healthMs[Math.floor(healthMs.length * 0.99)] ?? Number.NaN;
+
+it('hostile connections end no process, cut no stream, and everything that they took is given back', async (t) => {
+  const pid = service.pid('server');
+  const quiet = await standingDuring(service.api, neighbour, () => honest(HONEST_SECONDS));
+  // What is loaded, compiled and pooled at first use is no growth.
+  await attack(Math.min(SECONDS / 10, 20), new Set());
+  const before = heldBy(pid);
+  const playing = new Set<number>();
+  let count = 0;
+  let standing: Standing;
+  try {
+    standing = await standingDuring(service.api, neighbour, async () => {
+      count = await attack(SECONDS, playing);
+    });
+  } catch (cause) {
+    throw new Error(`CLOCHE_FUZZ_SEED of one of these does it again: ${[...playing].join(' ')}`, { cause });
+  }
+  t.diagnostic(
+    `${count} connections from seed ${FIRST_SEED}; /healthz ${slowest(standing)} ms, honest ${slowest(quiet)} ms`,
+  );
+  assert.equal(service.pid('server'), pid);
+  assert.deepEqual(standing.broken, []);
+  assert.ok(standing.streams > 0);
+  assert.ok(slowest(standing) <= Math.max(MOST_TIMES_SLOWER * slowest(quiet), SHORT_MS));
+  await eventually(() => heldBy(pid).descriptors <= before.descriptors + MORE_DESCRIPTORS);
+  const grown = heldBy(pid).bytes - before.bytes;
+  assert.ok(grown < MORE_BYTES, `${grown} bytes more`);
+});
