@@ -15,10 +15,10 @@ import { type LyingService, lyingService } from './support/lying-service.ts';
 
 const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
 const FIRST_SEED = Number(process.env.CLOCHE_FUZZ_SEED ?? Date.now() % 2 ** 31);
-/** Sandboxes at a time, and operations at a time in each. */
+/** Sandboxes at a time, operations at a time in each, and operations one after the other. */
 const SANDBOXES = 8;
 const OPERATIONS = 4;
-const OPERATIONS_OF_A_SANDBOX = 24;
+const OPERATIONS_IN_TURN = 6;
 /** Time limit of each operation that has one, and how much later its answer may come. */
 const TIMEOUT_MS = 1_000;
 const LATE_MS = 10_000;
@@ -129,9 +129,8 @@ async function round(seed: number): Promise<void> {
   const made = await api.post('/v1/sandboxes', { env: { LIE_SEED: String(seed) }, ttlMs: 120_000 });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const at = `/v1/sandboxes/${made.body.sandbox.id}`;
-  let left = OPERATIONS_OF_A_SANDBOX;
   const inTurn = async () => {
-    while (left-- > 0) await perform(api, operationOf(random, at));
+    for (let count = 0; count < OPERATIONS_IN_TURN; count += 1) await perform(api, operationOf(random, at));
   };
   await Promise.all(Array.from({ length: OPERATIONS }, inTurn));
   await useTerminal(service, at);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -128,6 +128,28 @@ describe('the body of a request', () => {
       assert.match(await response.text(), /"code":-32700/);
     });
   }
+});
+
+describe('a request that is none of the web', () => {
+  async function statusOf(method: string, host: string): Promise<number | undefined> {
+    const { port } = server.address() as AddressInfo;
+    const headers = { authorization: 'Bearer clk_test', 'content-type': 'application/json', host };
+    const asked = request({ host: '127.0.0.1', port, path: '/mcp', method, headers });
+    asked.end(method === 'POST' ? callOf('file_read', {}) : '');
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    answer.resume();
+    return answer.statusCode;
+  }
+
+  it('is refused, and fails nothing, whatever its method', async () => {
+    for (const method of ['GET', 'HEAD', 'TRACE', 'DELETE', 'PUT', 'M-SEARCH', 'QUERY'])
+      assert.equal(await statusOf(method, 'localhost'), 405, method);
+  });
+
+  it('is refused, and fails nothing, whatever its host', async () => {
+    for (const host of ['a b', '[', ':::', 'x:99999999', '%', '<>'])
+      assert.equal(await statusOf('POST', host), 400, host);
+  });
 });
 
 describe('a file that a tool reads', () => {

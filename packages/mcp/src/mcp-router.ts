@@ -14,6 +14,7 @@ type NodeHandler = ReturnType<typeof toNodeHandler>;
 
 const PATH = '/mcp';
 const UNAUTHORIZED = -32_001;
+const INVALID = -32_600;
 
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
@@ -65,6 +66,11 @@ export class McpRouter {
       refuse(response, 401, UNAUTHORIZED, message, { 'www-authenticate': 'Bearer' });
       return;
     }
+    const unanswerable = refusalOf(request);
+    if (unanswerable) {
+      refuse(response, unanswerable.status, INVALID, unanswerable.message, unanswerable.headers);
+      return;
+    }
     this.#answer(request, response, token).catch((error: unknown) => {
       // Also a client that left while it sent its request.
       if (!response.destroyed) this.#log.error({ err: error }, 'a request of an MCP client failed');
@@ -91,6 +97,21 @@ export class McpRouter {
   close(): Promise<void> {
     return this.#handler.close();
   }
+}
+
+/** Returns what is wrong with a request that the library cannot express as one of the web, and would fail of. */
+function refusalOf({ method, headers }: IncomingMessage) {
+  if (method !== 'POST') {
+    return {
+      status: 405,
+      message: 'This endpoint keeps no session: it supports POST only.',
+      headers: { allow: 'POST' },
+    };
+  }
+  if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) {
+    return { status: 400, message: 'headers.host is not a host: send the one of the URL.', headers: {} };
+  }
+  return undefined;
 }
 
 function refuse(
