@@ -1,3 +1,4 @@
+import { reportFailure } from '@cloche/node-support';
 import { TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { CommandRegistry } from './commands/command-registry.ts';
 import { Supervisors } from './commands/supervisors.ts';
@@ -49,5 +50,11 @@ async function shutDown(): Promise<void> {
 }
 // Does nothing, so that the signal neither ends the agent nor opens its debugger.
 process.on('SIGUSR1', () => undefined);
-process.once('SIGTERM', shutDown);
-process.once('SIGINT', shutDown);
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.once(signal, () => {
+    shutDown().catch((error: unknown) => {
+      reportFailure(error);
+      process.exit(1);
+    });
+  });
+}

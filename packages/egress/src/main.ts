@@ -41,9 +41,16 @@ const gated = await GatedEgress.open({
 log.info({ operation: 'start', outcome: 'serving', ...network, dnsUpstream });
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  process.once(signal, async () => {
-    await Promise.all([relay.close(), gated.close()]);
-    log.info({ operation: 'stop', outcome: 'closed' });
-    process.exit(0);
+  process.once(signal, () => {
+    stop().catch((err: unknown) => {
+      log.error({ operation: 'stop', outcome: 'failed', err });
+      process.exit(1);
+    });
   });
+}
+
+async function stop(): Promise<void> {
+  await Promise.all([relay.close(), gated.close()]);
+  log.info({ operation: 'stop', outcome: 'closed' });
+  process.exit(0);
 }

@@ -11,13 +11,20 @@ const starting = startHostd({ config, log });
 
 // From the start: hostd answers requests, and may have begun to remove an instance, before its start is over.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  process.once(signal, async () => {
-    const hostd = await starting;
-    await hostd.close();
-    log.info({ operation: 'stop', outcome: 'closed' });
-    process.exit(0);
+  process.once(signal, () => {
+    stop().catch((err: unknown) => {
+      log.error({ operation: 'stop', outcome: 'failed', err });
+      process.exit(1);
+    });
   });
 }
 
 await starting;
 log.info({ operation: 'start', outcome: 'serving', installationId: config.installationId });
+
+async function stop(): Promise<void> {
+  const hostd = await starting;
+  await hostd.close();
+  log.info({ operation: 'stop', outcome: 'closed' });
+  process.exit(0);
+}

@@ -14,7 +14,9 @@ export interface StdioOptions {
  * Serves the Model Context Protocol to the host that has started this process. Resolves when the host closes the input.
  */
 export async function serveOnStdio({ cloche, version, input, output }: StdioOptions): Promise<void> {
-  const ended = new Promise<void>((resolve) => void input.once('end', resolve).once('close', resolve));
+  const ended = new Promise<void>((resolve) => {
+    input.once('end', resolve).once('close', resolve);
+  });
   const transport = new StdioServerTransport(input, output);
   const handle = serveStdio(() => mcpServer(cloche, version), { transport });
   await ended;

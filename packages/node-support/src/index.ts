@@ -14,6 +14,7 @@ export * from './leaving-connection.ts';
 export * from './own-addresses.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
+export * from './report-failure.ts';
 export * from './semaphore.ts';
 export * from './sort-in-slices.ts';
 export * from './time-slice.ts';

@@ -1,5 +1,5 @@
 import type { Command } from '@cloche/contract';
-import { bytesUpTo } from '@cloche/node-support';
+import { bytesUpTo, reportFailure } from '@cloche/node-support';
 import { type Cloche, Commands, type FileOptions, Files, isClocheError } from '@cloche/sdk';
 
 /** The sandbox of a program lives this much longer than the program may, in case that the service is killed. */
@@ -82,7 +82,7 @@ export class ProgramRunner {
       () => undefined,
     );
     this.#removals.add(removal);
-    void removal.then(() => this.#removals.delete(removal));
+    removal.then(() => this.#removals.delete(removal)).catch(reportFailure);
   }
 }
 

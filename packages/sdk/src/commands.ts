@@ -104,7 +104,7 @@ export class Commands {
     try {
       return await deadline.race(starting);
     } catch (error) {
-      void starting.then((started) => started.kill()).catch(() => undefined);
+      starting.then((started) => started.kill()).catch(() => undefined);
       throw error;
     } finally {
       deadline.close();

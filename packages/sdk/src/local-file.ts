@@ -44,6 +44,8 @@ export async function saveFile(
   const partial = join(dirname(path), `.cloche-${randomBytes(6).toString('hex')}.part`);
   try {
     const file = createWriteStream(partial, { flags: 'wx' });
+    // `once` and `pipeline` report an error, each for its time.
+    file.on('error', () => undefined);
     await once(file, 'open');
     await pipeline(bytes as AsyncIterable<Uint8Array>, file, signal ? { signal } : {});
     await (replace ? rename(partial, path) : link(partial, path));

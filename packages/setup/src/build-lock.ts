@@ -48,6 +48,8 @@ async function takeLock(lockFile: string, options: string[]): Promise<Lock | und
     // An interrupt at the terminal must not end the lock's process.
     detached: true,
   });
+  // A holder that has ended is noticed by its exit.
+  holder.stdin.on('error', () => undefined);
   const exited = once(holder, 'exit');
   const answered = once(holder.stdout, 'data').then(() => true);
   const held = await Promise.race([answered, exited.then(() => false)]);

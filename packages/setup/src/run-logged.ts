@@ -35,6 +35,9 @@ export class CommandFailedError extends Error {
 export async function runLogged(file: string, args: readonly string[], options: LoggedCommand): Promise<void> {
   await mkdir(dirname(options.logFile), { recursive: true });
   const log = createWriteStream(options.logFile, { flags: 'a' });
+  // A log that cannot be written fails the command at its end, and not this process.
+  const written = finished(log);
+  written.catch(() => undefined);
   log.write(`+ ${file} ${args.join(' ')}\n`);
   const child = spawn(file, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -55,7 +58,7 @@ export async function runLogged(file: string, args: readonly string[], options: 
     );
   });
   log.end();
-  await finished(log);
+  await written;
   if (outcome !== undefined) {
     throw new CommandFailedError(
       [file, ...args].join(' ').slice(0, 120),

@@ -1,4 +1,4 @@
-import { orAbort } from '@cloche/node-support';
+import { orAbort, reportFailure } from '@cloche/node-support';
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, StartCommand } from '@cloche/protocol';
 import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/server/runtime-driver';
 import { parseToy, type Statement } from './toy-language.ts';
@@ -103,7 +103,7 @@ export class FakeCommands implements AgentCommands {
     this.started += 1;
     if (request.argv[0] === 'missing') {
       command.end({ status: 'failed', exitCode: 127, failureReason: 'missing: No such file or directory' });
-    } else void this.#execute(command);
+    } else this.#execute(command).catch(reportFailure);
     return command.state;
   }
 
@@ -199,7 +199,8 @@ export class FakeCommands implements AgentCommands {
       case 'env':
         return command.print('stdout', `${command.request.env[text]}\n`);
       case 'sleep':
-        return void (await Promise.race([new Promise((resolve) => setTimeout(resolve, Number(text))), ended]));
+        await Promise.race([new Promise((resolve) => setTimeout(resolve, Number(text))), ended]);
+        return;
       case 'hang':
         return ended;
       case 'exit':

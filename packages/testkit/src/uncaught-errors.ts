@@ -1,7 +1,9 @@
 /** Collects uncaught exceptions and unhandled rejections, which would end the process, until it is disposed of. */
 export class UncaughtErrors implements Disposable {
   #errors: unknown[] = [];
-  readonly #collect = (fault: unknown) => void this.#errors.push(fault);
+  readonly #collect = (fault: unknown) => {
+    this.#errors.push(fault);
+  };
 
   constructor() {
     process.on('uncaughtException', this.#collect).on('unhandledRejection', this.#collect);

@@ -1,5 +1,6 @@
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { reportFailure } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
@@ -85,7 +86,10 @@ export class CommandRegistry {
     this.#commands.set(id, command);
     // A command that never started is dropped: the request that started it has reported the error.
     command.hasStarted().catch(() => this.#forget(command));
-    void command.hasEnded().then(() => this.#retire(command));
+    command
+      .hasEnded()
+      .then(() => this.#retire(command))
+      .catch(reportFailure);
     return command;
   }
 

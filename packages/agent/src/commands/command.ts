@@ -1,4 +1,4 @@
-import { Deadline, KeyedQueue } from '@cloche/node-support';
+import { Deadline, KeyedQueue, reportFailure } from '@cloche/node-support';
 import type { AgentCommand, CommandResultEvent, StartCommand, TerminalSize } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import { BoundedText } from '../base/bounded-text.ts';
@@ -61,7 +61,8 @@ export class Command implements SupervisorListener {
     if (start.stdin !== undefined) this.#supervisor.write(Buffer.from(start.stdin));
     if (spec.hasInput && !start.stdinOpen) this.#endInput();
     const { timeoutMs } = start;
-    this.#timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.#timeOut(), timeoutMs);
+    this.#timer =
+      timeoutMs === undefined ? undefined : setTimeout(() => this.#timeOut().catch(reportFailure), timeoutMs);
   }
 
   get description(): AgentCommand {

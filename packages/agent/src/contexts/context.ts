@@ -1,3 +1,4 @@
+import { reportFailure } from '@cloche/node-support';
 import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
@@ -131,7 +132,7 @@ export class Context {
     const wasBusy = this.#current !== undefined;
     this.#release(this.#deathError(reason, signal));
     this.#stateLost = true;
-    if (wasBusy && !this.#closed) void this.#replace();
+    if (wasBusy && !this.#closed) this.#replace().catch(reportFailure);
     this.#next();
   }
 
@@ -147,8 +148,8 @@ export class Context {
   #next(): void {
     if (this.#closed || this.#current !== undefined || this.#queue.length === 0) return;
     const kernel = this.#kernel.current;
-    if (kernel === undefined) return void this.#replace();
-    if (kernel.ready) this.#begin(kernel);
+    if (kernel === undefined) this.#replace().catch(reportFailure);
+    else if (kernel.ready) this.#begin(kernel);
   }
 
   #begin(kernel: ContextKernel): void {
@@ -204,7 +205,9 @@ export class Context {
     const kernel = this.#kernel.current;
     if (kernel === undefined) return;
     kernel.resume();
-    const kill = () => void kernel.stop('did not stop the run');
+    const kill = () => {
+      kernel.stop('did not stop the run').catch(reportFailure);
+    };
     const interrupt = () => {
       if (kernel.isCrowded()) kill();
       else kernel.interrupt(run.id);

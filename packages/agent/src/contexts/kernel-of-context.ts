@@ -1,3 +1,4 @@
+import { reportFailure } from '@cloche/node-support';
 import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
@@ -70,10 +71,10 @@ export class KernelOfContext {
     this.#starting = starting;
     const timer = setTimeout(() => {
       starting.reject(new AgentError('timeout', `The kernel was not ready within ${timeoutMs} ms.`));
-      void kernel.stop('was not ready in time');
+      kernel.stop('was not ready in time').catch(reportFailure);
     }, timeoutMs);
     const look = setInterval(() => {
-      if (this.#wasRefused) void kernel.stop('lacks processes');
+      if (this.#wasRefused) kernel.stop('lacks processes').catch(reportFailure);
     }, REFUSED_START_MS);
     const settled = () => {
       clearTimeout(timer);

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { ActivitySink } from '@cloche/node-support';
+import { reportFailure } from '@cloche/node-support';
 import { RUNS_KEEP_ALIVE, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
@@ -85,7 +86,7 @@ class RunConnection {
     this.#bytes += chunk.length;
     // More data during a run is a violation of the protocol.
     if (this.#run !== undefined || this.#bytes > MAX_BODY_BYTES) this.#socket.destroy();
-    else if (chunk.at(-1) === LINE_FEED) void this.#start();
+    else if (chunk.at(-1) === LINE_FEED) this.#start().catch(reportFailure);
   }
 
   async #start(): Promise<void> {
@@ -113,7 +114,10 @@ class RunConnection {
 
   #submit(run: Run, context: Context): void {
     // The server may have disconnected meanwhile.
-    if (this.#socket.destroyed) return void this.end(run);
+    if (this.#socket.destroyed) {
+      this.end(run);
+      return;
+    }
     try {
       this.#claims.require(run.operation);
       context.submit(run);

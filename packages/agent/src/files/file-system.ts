@@ -109,7 +109,9 @@ export class FileSystem {
   }
 
   mkdir(path: FilePath, mode?: number): void {
-    this.#at(path, (bytes) => void mkdirSync(bytes, mode));
+    this.#at(path, (bytes) => {
+      mkdirSync(bytes, mode);
+    });
   }
 
   rmdir(path: FilePath): void {

@@ -17,6 +17,7 @@ export async function openPortTunnel({ url }: IncomingMessage, socket: Duplex, h
   if (open >= MAX_PORT_TUNNELS) throw new AgentError('queue_full', `${MAX_PORT_TUNNELS} tunnels are open.`);
   open += 1;
   const inner = connect({ host: LOOPBACK, port, allowHalfOpen: true, noDelay: true });
+  inner.on('error', () => inner.destroy());
   inner.once('close', () => {
     open -= 1;
   });
@@ -42,7 +43,5 @@ async function connected(inner: Socket, port: number): Promise<void> {
   } catch {
     inner.destroy();
     throw new AgentError('port_closed', `No program listens on port ${port}.`);
-  } finally {
-    inner.on('error', () => inner.destroy());
   }
 }

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { reportFailure } from '@cloche/node-support';
 import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/protocol';
 import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 import { findStart } from '../processes/process-tree.ts';
@@ -161,7 +162,7 @@ export class KernelProcess {
     child.once('exit', (code, signal) => this.#onExit(code, signal));
     this.#osProcess.joined.catch((error: NodeJS.ErrnoException) => {
       // A kernel that has ended (`ESRCH`) reports that by its `exit` event.
-      if (error.code !== 'ESRCH') void this.stop(`could not be given its resource limits (${error.message})`);
+      if (error.code !== 'ESRCH') this.#stopSoon(`could not be given its resource limits (${error.message})`);
     });
     link.listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
   }
@@ -170,12 +171,9 @@ export class KernelProcess {
     this.#osProcess.adopt(forked);
     const link = this.#openLink(forked.fifos);
     link.listen(forked.socket);
-    if (this.#stopped) {
-      void this.#kill();
-      return;
-    }
-    this.#assign();
-    if (forked.socket.destroyed) this.#onForkedClosed(forked);
+    if (this.#stopped) this.#kill().catch(reportFailure);
+    else this.#assign();
+    if (!this.#stopped && forked.socket.destroyed) this.#onForkedClosed(forked);
   }
 
   #assign(): void {
@@ -195,7 +193,7 @@ export class KernelProcess {
     this.#link = new KernelLink(fifos, {
       printed: (stream, bytes) => (this.#warmUp?.listener ?? this.#listener).printed(stream, bytes),
       message: (message) => this.#stopped || this.#deliver(message),
-      broken: (error) => void this.stop(`broke its protocol (${error.message})`),
+      broken: (error) => this.#stopSoon(`broke its protocol (${error.message})`),
       closed: () => this.#onClosed(),
     });
     return this.#link;
@@ -244,21 +242,20 @@ export class KernelProcess {
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     const reason = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
     const end = () => this.#ended(this.#stopReason ?? reason, signal);
-    if (this.#link === undefined || this.#link.hasEnded) {
-      end();
-      return;
+    if (this.#link === undefined || this.#link.hasEnded) end();
+    else {
+      this.#silence.promise.then(end);
+      // A process that has inherited the socket can keep it open.
+      setTimeout(end, FINAL_OUTPUT_MS);
+      this.resume();
     }
-    this.#silence.promise.then(end);
-    // A process that has inherited the socket can keep it open.
-    setTimeout(end, FINAL_OUTPUT_MS);
-    this.resume();
   }
 
   #onClosed(): void {
     this.#silence.resolve();
     const link = this.#link;
     // Without its socket the kernel cannot be controlled. Either it is just ending, or user code has closed the socket.
-    const stopIfStillIts = () => this.#link === link && void this.stop('closed its connection to the agent');
+    const stopIfStillIts = () => this.#link === link && this.#stopSoon('closed its connection to the agent');
     setTimeout(stopIfStillIts, FINAL_OUTPUT_MS);
     if (this.#osProcess.forked) this.#onForkedClosed(this.#osProcess.forked);
   }
@@ -278,7 +275,7 @@ export class KernelProcess {
     }
     setTimeout(() => {
       const reason = findStart(forked.pid) === forked.startTicks ? 'closed its connection to the agent' : 'ended';
-      void this.stop(reason);
+      this.#stopSoon(reason);
       this.#ended(this.#stopReason ?? reason, undefined);
     }, FINAL_OUTPUT_MS);
   }
@@ -291,7 +288,11 @@ export class KernelProcess {
     this.#link?.close();
     this.#exit.resolve();
     // Kills the processes that the kernel left behind.
-    void this.stop(reason);
+    this.#stopSoon(reason);
     this.#listener.exited(reason, signal);
+  }
+
+  #stopSoon(reason: string): void {
+    this.stop(reason).catch(reportFailure);
   }
 }

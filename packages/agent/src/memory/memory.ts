@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { reportFailure } from '@cloche/node-support';
 import { findOwnGroups } from '../processes/own-groups.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import { type ReadingsConfig, readingsOfMachine } from './memory-readings.ts';
@@ -24,7 +25,7 @@ export function guardMemory(
   signal: AbortSignal,
 ): void {
   guard = new MemoryGuard(limitBytes, { ...readingsOfMachine(config), release });
-  void guard.watch(signal);
+  guard.watch(signal).catch(reportFailure);
 }
 
 let guard: MemoryGuard | undefined;

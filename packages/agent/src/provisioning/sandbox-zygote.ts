@@ -1,4 +1,4 @@
-import { BackOff, Semaphore } from '@cloche/node-support';
+import { BackOff, reportFailure, Semaphore } from '@cloche/node-support';
 import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from '../config.ts';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
@@ -82,7 +82,7 @@ export class SandboxZygote implements Zygote {
       this.startSoon();
     } else if (!this.#isPythonUsed) {
       this.#unwanted ??= setTimeout(() => {
-        void this.close();
+        this.close().catch(reportFailure);
         this.#options.onUnwanted?.();
       }, UNWANTED_MS).unref();
     }
@@ -96,7 +96,7 @@ export class SandboxZygote implements Zygote {
 
   /** Closes the zygote. The next kernel would not match either, and each one costs a fork. */
   noteMismatch(): void {
-    void this.close();
+    this.close().catch(reportFailure);
   }
 
   /** Does nothing: the zygote itself reports a failed fork. */

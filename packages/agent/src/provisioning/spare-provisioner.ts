@@ -1,3 +1,4 @@
+import { reportFailure } from '@cloche/node-support';
 import type { Language } from '@cloche/protocol';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
@@ -82,21 +83,21 @@ export class SpareProvisioner {
     if (spare === undefined || !move(spare.kernel)) return undefined;
     this.#forget(language);
     if (spare.kernel.isAlive()) return spare.kernel;
-    void spare.kernel.stop('had ended');
+    spare.kernel.stop('had ended').catch(reportFailure);
     return undefined;
   }
 
   /** Discards the spares for which `move` returns false. Returns their languages. */
   moveAll(move: (kernel: KernelProcess) => boolean): Language[] {
     const left = [...this.#spares].filter(([, { kernel }]) => !move(kernel)).map(([language]) => language);
-    for (const language of left) void this.#discard(language);
+    for (const language of left) this.#discard(language).catch(reportFailure);
     return left;
   }
 
   /** Discards the spare of a language and cancels the start of another. */
   giveUp(language: Language): void {
     this.#cancel(language);
-    void this.#discard(language);
+    this.#discard(language).catch(reportFailure);
   }
 
   /** Discards all spares and cancels pending starts. Resolves when the spares have ended. */
@@ -124,7 +125,7 @@ export class SpareProvisioner {
     if (kernel === undefined) return;
     const spare: Spare = { kernel, timer: undefined, until };
     spare.timer = setInterval(() => {
-      if (performance.now() >= spare.until || !this.#hasRoom()) void this.#discard(language);
+      if (performance.now() >= spare.until || !this.#hasRoom()) this.#discard(language).catch(reportFailure);
     }, this.#times.lookMs);
     this.#spares.set(language, spare);
   }

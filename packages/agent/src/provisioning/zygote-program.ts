@@ -132,7 +132,7 @@ export class ZygoteProgram {
   /** Starts the zygote as the user, in its own session, so that killing a kernel's session does not kill it. */
   #spawn(): ChildProcess {
     const { python, uid, gid, baseEnv } = this.#config;
-    return spawn(python, [this.#path], {
+    const child = spawn(python, [this.#path], {
       cwd: '/',
       uid,
       gid,
@@ -149,6 +149,8 @@ export class ZygoteProgram {
         [KERNEL_MARK]: '-'.repeat(2 * KERNEL_MARK_BYTES),
       },
     });
+    // Also after its end: signals to it may fail.
+    return child.on('error', () => undefined);
   }
 
   /** Reads a report. It is untrusted, so at most it marks the zygote as ready, or a fork as failed. */

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { reportFailure } from '@cloche/node-support';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import {
   type CommandEnd,
@@ -84,7 +85,7 @@ export class Terminal implements SupervisorListener {
 
   #take(socket: Duplex, type: string, body: Buffer): void {
     if (type === 'I') {
-      if (!this.#supervisor.write(Buffer.from(body)) && !socket.isPaused()) void this.#holdBack(socket);
+      if (!this.#supervisor.write(Buffer.from(body)) && !socket.isPaused()) this.#holdBack(socket).catch(reportFailure);
     } else if (type === 'R') {
       const [, columns, rows] = /^(\d{1,4}) (\d{1,4})$/.exec(body.toString()) ?? [];
       if (columns !== undefined) this.#supervisor.resize(Number(columns), Number(rows));
@@ -128,7 +129,7 @@ export class Terminal implements SupervisorListener {
 
   #beginIdleness(): void {
     if (this.#ended) return;
-    this.#idleTimer = setTimeout(() => void this.kill(), this.#idleMs);
+    this.#idleTimer = setTimeout(() => this.kill().catch(reportFailure), this.#idleMs);
   }
 
   #end(exitCode: number): void {
@@ -141,6 +142,6 @@ export class Terminal implements SupervisorListener {
     }
     this.#onEnd();
     // Ends the processes that the shell has left behind.
-    void this.kill();
+    this.kill().catch(reportFailure);
   }
 }

@@ -53,7 +53,7 @@ async function runJob(session: Session, flags: RunFlags, given: string[]): Promi
     onCreated: async (run) => {
       job = run;
       if (!flags.detach) await session.note(`${run.id} created`);
-      void announceCancel(session, run, signal);
+      announceCancel(session, run, signal).catch(() => undefined);
     },
   };
   try {

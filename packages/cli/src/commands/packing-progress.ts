@@ -25,8 +25,7 @@ export class PackingProgress {
   show({ phase, bytes, totalBytes }: ArchiveProgress): void {
     if (phase !== this.#phase) this.#bar = new TransferBar(this.#session.terminal.err, phase, this.#now);
     this.#phase = phase;
-    // Writing to a terminal does not reject.
-    void this.#bar?.show(bytes, totalBytes);
+    this.#bar?.show(bytes, totalBytes).catch(() => undefined);
   }
 
   /** Prints a note once, even if packing is repeated after a failure. */
@@ -34,8 +33,9 @@ export class PackingProgress {
     const text = reason === 'changed' ? `${path} changed while it was packed` : `${path} is left out: ${WHY[reason]}`;
     if (this.#noted.has(text)) return;
     this.#noted.add(text);
-    // Writing to a terminal does not reject.
-    void this.end().then(() => this.#session.note(text));
+    this.end()
+      .then(() => this.#session.note(text))
+      .catch(() => undefined);
   }
 
   async end(): Promise<void> {

@@ -53,7 +53,10 @@ async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: Tran
   });
   const path = await targetPath(target, to.path, from, source.isDirectory(), calls);
   if (!source.isDirectory()) {
-    return put(target, path, createReadStream(from.path), { sizeBytes: source.size, mode: source.mode }, bar, calls);
+    const content = createReadStream(from.path);
+    // Its reader learns of an error, also of one before it reads.
+    content.on('error', () => undefined);
+    return put(target, path, content, { sizeBytes: source.size, mode: source.mode }, bar, calls);
   }
   await target.unpack(path, bar.count(packLocal(from.path)), calls);
   return { to: path, bytes: bar.bytes };

@@ -10,7 +10,10 @@ const MAX_WORDS = 2_000;
  */
 export async function* packLocal(folder: string): AsyncGenerator<Uint8Array, void> {
   const tar = spawn('tar', ['-C', folder, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  tar.on('error', () => undefined);
   const outcome = outcomeOf(tar);
+  // Awaited only after the last byte.
+  outcome.catch(() => undefined);
   try {
     yield* tar.stdout as AsyncIterable<Buffer>;
     await outcome;

@@ -31,6 +31,7 @@ export async function saveFile(
     await mkdir(folder, { recursive: true });
     // Opened before the transfer starts: a file that `pipeline` opens later could appear after its removal below.
     const file = createWriteStream(partial, { flags: 'wx' });
+    file.on('error', () => undefined);
     await once(file, 'open');
     await pipeline(chunks, file, { signal });
     await (replace ? rename(partial, path) : link(partial, path));

@@ -41,7 +41,10 @@ export class BuildUpload implements AsyncDisposable {
     const { size } = await stat(file);
     const isLarge = size > ORDINARY_BYTES;
     await using sandbox = await this.#sandbox(isLarge ? Math.ceil((size * RESERVE) / MEBIBYTE) + 64 : undefined);
-    return await this.#storeIn(sandbox, createReadStream(file), basename(file), size);
+    const content = createReadStream(file);
+    // Its reader learns of an error, also of one before it reads.
+    content.on('error', () => undefined);
+    return await this.#storeIn(sandbox, content, basename(file), size);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FileEvent } from '@cloche/contract';
+import { reportFailure } from '@cloche/node-support';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FilesystemEvent } from '../generated/filesystem/filesystem_pb.js';
 
@@ -45,7 +46,9 @@ export class Watchers {
     this.#watchers.set(id, watcher);
     try {
       const changes = await watch(watcher.stop.signal);
-      void collect(watcher, changes, eventOf).finally(() => this.#remove(id));
+      collect(watcher, changes, eventOf)
+        .finally(() => this.#remove(id))
+        .catch(reportFailure);
       return id;
     } catch (error) {
       this.#remove(id);

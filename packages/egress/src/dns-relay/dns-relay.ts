@@ -54,7 +54,9 @@ export class DnsRelay {
     this.#deps = deps;
     this.#isOfSandbox = inRanges([deps.sandboxCidr]);
     this.#datagrams = createSocket('udp4');
+    this.#datagrams.on('error', (err) => deps.log.error({ operation: 'dns.datagram', err }));
     this.#server = createServer();
+    this.#server.on('error', (err) => deps.log.error({ operation: 'dns.listen', err }));
     const suppressed = (source: string, count: number) =>
       deps.log.warn({ operation: 'dns.ask', source, outcome: 'suppressed', count });
     this.#lines = new LineBudget(suppressed, FAILURE_LINES);
@@ -75,10 +77,15 @@ export class DnsRelay {
       relay.#datagrams.close();
       throw error;
     }
-    relay.#datagrams.on('message', (query, from) => void relay.#onDatagram(query, from));
-    relay.#datagrams.on('error', (err) => deps.log.error({ operation: 'dns.datagram', err }));
-    relay.#server.on('connection', (socket) => void relay.#onConnection(socket));
-    relay.#server.on('error', (err) => deps.log.error({ operation: 'dns.listen', err }));
+    // A query that cannot be answered must not end egress.
+    const failed = (err: unknown) => deps.log.error({ operation: 'dns.query', err });
+    relay.#datagrams.on('message', (query, from) => {
+      relay.#onDatagram(query, from).catch(failed);
+    });
+    relay.#server.on('connection', (socket) => {
+      socket.on('error', () => socket.destroy());
+      relay.#onConnection(socket).catch(failed);
+    });
     return relay;
   }
 
@@ -128,7 +135,10 @@ export class DnsRelay {
     };
     const isKnown = this.#isOfSandbox(source);
     using place = isKnown ? this.#deps.shares.connections.tryEnter(source, held) : undefined;
-    if (!place) return void socket.destroy();
+    if (!place) {
+      socket.destroy();
+      return;
+    }
 
     this.#connections.add(socket);
     onAbort(evicted.signal, () => socket.destroy());

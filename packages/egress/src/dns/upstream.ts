@@ -51,6 +51,8 @@ export async function askByDatagram(query: Buffer, upstream: Upstream, signal: A
 /** Sends a query by TCP, for answers that do not fit into a datagram. */
 export async function askByConnection(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = connect({ host: upstream.address, port: upstream.port, signal });
+  // `once` and the loop report an error, each for its time.
+  socket.on('error', () => undefined);
   try {
     await once(socket, 'connect');
     socket.write(frame(query));

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import { reportFailure } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
@@ -95,7 +96,10 @@ export class Gateway {
     boundBuffers(socket, CLIENT_BUFFERS);
     const traffic = this.#deps.sandboxes.find(socket.remoteAddress);
     const destination = this.#deps.destinationOf(socket);
-    if (!destination || !traffic?.adopt(socket)) return void resetConnection(socket);
+    if (!destination || !traffic?.adopt(socket)) {
+      resetConnection(socket);
+      return;
+    }
     const { address, port } = destination;
     const host: Host = { kind: 'ipv4', address };
     this.#take(socket, { traffic, client: socket, destination: { host, port }, depth: 0 });
@@ -114,7 +118,7 @@ export class Gateway {
     await traffic.pieces.next(ADMISSION_COST);
     const sniffer = new Sniffer(socket);
     const deadline = setTimeout(() => sniffer.stop(), FIRST_BYTES_TIMEOUT_MS);
-    void sniffer.protocol.then(() => clearTimeout(deadline));
+    sniffer.protocol.then(() => clearTimeout(deadline)).catch(reportFailure);
     const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination);
     const isSilent = isRawPermitted && (await this.#staysSilent(sniffer));
     if (isSilent) await this.#letServerSpeak(socket, connection, sniffer);

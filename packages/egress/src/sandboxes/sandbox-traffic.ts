@@ -155,7 +155,9 @@ export class SandboxTraffic {
     if (this.#largeBuffers >= LARGE_BUFFERS) boundBuffers(socket, SERVER_BUFFERS);
     else {
       this.#largeBuffers += 1;
-      socket.once('close', () => void this.#largeBuffers--);
+      socket.once('close', () => {
+        this.#largeBuffers -= 1;
+      });
     }
     return socket;
   }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { reportFailure } from '@cloche/node-support';
 import { MAX_SECRET_QUESTIONS, type SecretQuestion } from '@cloche/protocol';
 import type { SecretSource } from './secret-source.ts';
 
@@ -33,7 +34,7 @@ export class SandboxSecrets {
   find(questions: readonly SecretQuestion[]): Promise<(string | undefined)[]> {
     const { promise, resolve, reject } = Promise.withResolvers<(string | undefined)[]>();
     this.#waiting.push({ questions, resolve, reject });
-    if (!this.#isAsking) void this.#ask();
+    if (!this.#isAsking) this.#ask().catch(reportFailure);
     return promise;
   }
 

@@ -61,10 +61,10 @@ export class SecretClient implements SecretSource {
       headers: { 'content-type': 'application/json' },
       signal,
     });
-    outgoing.end(JSON.stringify(asked));
-    const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
     // An error after the response is reported by the response.
     outgoing.on('error', () => {});
+    outgoing.end(JSON.stringify(asked));
+    const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
     const text = await boundedText(incoming);
     if (incoming.statusCode !== 200) throw new EgressError('secrets', `the server answered ${incoming.statusCode}`);
     return readAnswer(text, asked.questions);

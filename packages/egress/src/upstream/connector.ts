@@ -42,7 +42,7 @@ export class Connector {
     let socket: Socket | undefined;
     try {
       const address = await this.#permittedAddress(target.host, policy, signal);
-      socket = connect({ host: address, port: target.port, noDelay: true });
+      socket = listened(connect({ host: address, port: target.port, noDelay: true }));
       await once(socket, 'connect', { signal });
       if (target.isSecure) socket = await this.#secure(socket, target.host, signal);
       return socket;
@@ -62,13 +62,15 @@ export class Connector {
   }
 
   async #secure(socket: Socket, host: Host, signal: AbortSignal): Promise<Socket> {
-    const secured = tlsConnect({
-      socket,
-      secureContext: this.#deps.trust,
-      ALPNProtocols: ['http/1.1'],
-      // An IP address is checked against the certificate, but must not be sent as server name.
-      ...(host.kind === 'name' ? { servername: host.name } : { host: host.address }),
-    });
+    const secured = listened(
+      tlsConnect({
+        socket,
+        secureContext: this.#deps.trust,
+        ALPNProtocols: ['http/1.1'],
+        // An IP address is checked against the certificate, but must not be sent as server name.
+        ...(host.kind === 'name' ? { servername: host.name } : { host: host.address }),
+      }),
+    );
     try {
       await once(secured, 'secureConnect', { signal });
     } catch (error) {
@@ -90,4 +92,9 @@ function asEgressError(error: unknown, target: Target): EgressError {
     return new EgressError('untrusted', `${where}: ${message}`, { cause: error });
   }
   return new EgressError('unreachable', `${where}: ${code || message}`, { cause: error });
+}
+
+/** Returns the socket with a listener for errors that come before its user has one. */
+function listened<S extends Socket>(socket: S): S {
+  return socket.on('error', () => socket.destroy());
 }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { KeyedQueue } from '@cloche/node-support';
+import { reportTo } from '@cloche/node-support';
 import type { LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
@@ -100,7 +101,7 @@ export class ClaimPooled {
         const claim = { status: 'live', sandboxId, generation, network } as const;
         const record: LiveRecord = { ...pooled, ...claim, ...(usedBefore && { usedBefore }) };
         records.write(key, record);
-        void this.#raisePriority(key);
+        this.#raisePriority(key).catch(reportTo(this.#deps.log));
         return { key, record, kernelReady: kernels.takeSpare(key) };
       } catch (error) {
         await removeInstance(key);

@@ -50,7 +50,8 @@ export class EgressClient {
   /** Resolves when egress answers, with a signal that aborts when that egress ends or when `signal` aborts. */
   async lifetime(signal: AbortSignal): Promise<AbortSignal> {
     const outgoing = request({ socketPath: this.#socketPath, path: '/lifetime', agent: false, signal });
-    outgoing.end();
+    // An error after the answer is reported by the answer's stream.
+    outgoing.on('error', () => {}).end();
     const incoming = await answerTo(outgoing, ANSWER_MS);
     if (incoming.statusCode !== 200) {
       outgoing.destroy();
@@ -75,7 +76,7 @@ export class EgressClient {
       ...(message && { headers: { 'content-type': 'application/json' } }),
       signal: AbortSignal.timeout(ANSWER_MS),
     });
-    outgoing.end(message && JSON.stringify(message));
+    outgoing.on('error', () => {}).end(message && JSON.stringify(message));
     const incoming = await answerTo(outgoing, ANSWER_MS);
     const answer = await boundedText(incoming);
     const { statusCode = 0 } = incoming;
@@ -85,8 +86,6 @@ export class EgressClient {
 }
 
 async function answerTo(outgoing: ClientRequest, timeoutMs: number): Promise<IncomingMessage> {
-  // An error after the answer is reported by the answer's stream.
-  outgoing.on('error', () => {});
   try {
     const [incoming] = await once(outgoing, 'response', { signal: AbortSignal.timeout(timeoutMs) });
     return incoming;

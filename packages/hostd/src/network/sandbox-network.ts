@@ -290,6 +290,7 @@ function nft(commands: string): Promise<void> {
     if (error) reject(new Error(`nft refused the rules: ${stderr.trim()}`, { cause: error }));
     else resolve();
   });
-  child.stdin?.end(commands);
+  // A program that ends before it has read everything is judged by its exit code.
+  child.stdin?.on('error', () => undefined).end(commands);
   return promise;
 }

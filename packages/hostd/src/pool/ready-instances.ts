@@ -1,4 +1,4 @@
-import { orAbort } from '@cloche/node-support';
+import { orAbort, reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { KindId } from './pool-kind.ts';
@@ -60,7 +60,7 @@ export class ReadyInstances {
         this.#leaving.add(key);
         return key;
       }
-      void this.remove(key);
+      this.remove(key).catch(reportTo(this.#deps.log));
     }
     return undefined;
   }

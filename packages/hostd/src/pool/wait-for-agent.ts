@@ -12,7 +12,7 @@ export function waitForAgent(socketPath: string, signal: AbortSignal, request = 
   if (signal.aborted) return Promise.reject(signal.reason);
   const socket = connect(socketPath);
   const listening = onAbort(signal, () => socket.destroy(signal.reason));
-  socket.once('error', reject);
+  socket.on('error', reject);
   socket.once('data', () => {
     resolve();
     socket.destroy();

@@ -107,7 +107,11 @@ export class CapturedVersions {
   /** Hides a version from launches until the result is disposed of. */
   retire(id: string): Disposable {
     this.#retired.add(id);
-    return { [Symbol.dispose]: () => void this.#retired.delete(id) };
+    return {
+      [Symbol.dispose]: () => {
+        this.#retired.delete(id);
+      },
+    };
   }
 
   /** Returns the ids of the versions built on the host that captured versions are based on. */

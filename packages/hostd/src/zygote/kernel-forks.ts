@@ -57,8 +57,12 @@ export class KernelForks {
       if (this.#awaitingSpare.has(key)) await this.#fork(key, target);
     });
     const noted = added.then(
-      () => void (this.#awaitingSpare.delete(key) && this.#spares.add(key)),
-      () => void this.#awaitingSpare.delete(key),
+      () => {
+        if (this.#awaitingSpare.delete(key)) this.#spares.add(key);
+      },
+      () => {
+        this.#awaitingSpare.delete(key);
+      },
     );
     if (this.#zygotes?.serves(target.templateVersionId)) await noted;
   }

@@ -52,6 +52,9 @@ export class ZygoteProcess {
       stdio: ['ignore', 'ignore', 'pipe', theirs],
       env: {},
     });
+    // Also after its end: signals to it may fail.
+    this.#child.on('error', () => undefined);
+    this.#control.on('error', () => this.#control.destroy());
     closeSync(theirs);
     this.ready = this.#isReady.promise;
     this.ended = this.#watch();
@@ -95,7 +98,6 @@ export class ZygoteProcess {
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#errorOutput = (this.#errorOutput + text).slice(-MAX_ERROR_CHARACTERS);
     });
-    this.#control.on('error', () => this.#control.destroy());
     this.#control.setEncoding('utf8').on('data', (text: string) => this.#read(text));
     const failure = await Promise.race([
       once(this.#child, 'close').then(() => undefined),

@@ -3,7 +3,7 @@ import { closeSync, existsSync, mkdirSync, readFileSync, rmdirSync } from 'node:
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { GUEST_PATH } from '@cloche/layout';
-import { BackOff } from '@cloche/node-support';
+import { BackOff, reportFailure } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -198,7 +198,7 @@ class ZygoteSupervisor {
         this.#serving = zygote;
         this.#ready.resolve();
         log?.info({ operation: 'zygote', outcome: 'ready', durationMs: Math.round(performance.now() - startedAt) });
-        void predecessor?.retire();
+        predecessor?.retire().catch(reportFailure);
       },
       () => undefined,
     );

@@ -58,7 +58,8 @@ export class ArchiveFile {
     const { offset, sizeBytes } = this.#get(name);
     return sizeBytes === 0
       ? Readable.from([])
-      : createReadStream(this.#path, { start: offset, end: offset + sizeBytes - 1 });
+      : // Its reader learns of an error, also of one before it reads.
+        createReadStream(this.#path, { start: offset, end: offset + sizeBytes - 1 }).on('error', () => undefined);
   }
 
   /** Returns the bytes of a small file. @throws {ImageError} if it is missing or larger than `maxBytes`. */

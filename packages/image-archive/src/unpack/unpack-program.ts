@@ -16,7 +16,9 @@ process.umask(0o022);
 const [archive = '', folder = ''] = process.argv.slice(2);
 const spool = `${archive}.plain`;
 
-void main();
+main().catch(() => {
+  process.exitCode = 1;
+});
 
 async function main(): Promise<void> {
   try {

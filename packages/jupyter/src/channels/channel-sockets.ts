@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { reportTo } from '@cloche/node-support';
 import type { Context } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
@@ -143,8 +144,7 @@ export class ChannelSockets {
       if (isKernelGone(error) || status === 401 || status === 403)
         socket.close(POLICY_VIOLATION, 'The kernel is gone.');
     };
-    // Never rejects, because every failure of the request is handled.
-    const timer = setInterval(() => void look(), LOOK_MS);
+    const timer = setInterval(() => look().catch(reportTo(this.#log)), LOOK_MS);
     timer.unref();
     socket.on('pong', () => {
       hasAnswered = true;

@@ -23,6 +23,13 @@ interface Run {
   isStopping: boolean;
 }
 
+/** Ends the kernel by an uncaught exception of its worker. Its end tells the agent. */
+function endKernel(error: unknown): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
+
 /** Reports runs to the agent: the outputs of a run, and exactly one `done`. */
 export class KernelSession {
   readonly #mainThread: MainThread;
@@ -50,7 +57,7 @@ export class KernelSession {
   }
 
   /**
-   * Handles a message of the agent. If stopping a run fails, the unhandled rejection ends the kernel and so the run.
+   * Handles a message of the agent. If stopping a run fails, the kernel ends, and so the run.
    */
   receive(frame: unknown): void {
     // The agent is trusted, because it starts the kernel. Its frames are not validated.
@@ -58,7 +65,7 @@ export class KernelSession {
     if (message.type === 'execute' && message.message !== undefined) this.#ask(message.runId, message.message);
     else if (message.type === 'execute') this.#execute(message.runId, message.code);
     else if (message.type === 'interrupt' && this.#run?.runId === message.runId)
-      void this.#stop(this.#run, interruption());
+      this.#stop(this.#run, interruption()).catch(endKernel);
   }
 
   #execute(runId: string, code: string): void {
@@ -112,7 +119,8 @@ export class KernelSession {
     const counts = run?.number === message.number && !run.isStopping;
     if (message.type === 'output') this.#forward(message, counts ? run : undefined);
     else if (counts && message.type === 'done') this.#finish(run, message.error);
-    else if (counts && message.type === 'exit') void this.#stop(run, exit(message.exitCode), { immediately: true });
+    else if (counts && message.type === 'exit')
+      this.#stop(run, exit(message.exitCode), { immediately: true }).catch(endKernel);
   }
 
   /** Sends an output. Also settles the cost of one that is not sent, because the main thread waits for that. */

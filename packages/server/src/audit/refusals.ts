@@ -1,4 +1,5 @@
 import type { ApiKeyId, ErrorCode, Operation } from '@cloche/contract';
+import { reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { AuditLog, NewAuditEvent } from './audit-log.ts';
@@ -86,7 +87,7 @@ export class Refusals {
       logger.error({ err: error, requestId: event.requestId }, 'the audit event of a refused request was not written');
     });
     this.#writing.add(writing);
-    void writing.finally(() => this.#writing.delete(writing));
+    writing.finally(() => this.#writing.delete(writing)).catch(reportTo(logger));
   }
 }
 

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
-import { type BodySink, DirectBody, onAbort } from '@cloche/node-support';
+import { type BodySink, DirectBody, onAbort, reportFailure } from '@cloche/node-support';
 import { BodyLender, type BodyReader } from './body-lender.ts';
 import { LentBytes } from './lent-bytes.ts';
 import { lenderOf } from './transfer-agent.ts';
@@ -67,7 +67,9 @@ function closeAfterBody(request: IncomingMessage): void {
   const { socket } = request;
   const end = socket.destroySoon.bind(socket);
   const read = once(request, 'end').catch(() => undefined);
-  socket.destroySoon = () => void read.then(end);
+  socket.destroySoon = () => {
+    read.then(end).catch(reportFailure);
+  };
 }
 
 /** Returns each buffer to its lender once the system has taken the bytes. */

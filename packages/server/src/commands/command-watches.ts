@@ -1,5 +1,5 @@
 import type { CommandId } from '@cloche/contract';
-import { BackOff } from '@cloche/node-support';
+import { BackOff, reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { Loop } from '../base/loop.ts';
@@ -73,8 +73,9 @@ export class CommandWatches {
     if (this.#watched.has(record.id)) return;
     const controller = new AbortController();
     this.#watched.set(record.id, controller);
-    // `#follow` logs its errors and never rejects.
-    void this.#follow(sandbox, record, controller).finally(() => this.#watched.delete(record.id));
+    this.#follow(sandbox, record, controller)
+      .finally(() => this.#watched.delete(record.id))
+      .catch(reportTo(this.#deps.log));
   }
 
   async #follow(sandbox: SandboxRecord, record: CommandRecord, controller: AbortController): Promise<void> {

@@ -85,7 +85,9 @@ export class CreateCommand {
     // The command is marked as starting before its record can be listed: a listing would find that the agent does not
     // know the command, and would count it as lost.
     using starting = new DisposableStack();
-    const marked = (id: CommandId) => void starting.use(startingCommands.begin(id));
+    const marked = (id: CommandId) => {
+      starting.use(startingCommands.begin(id));
+    };
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd, marked);
     if (record.status !== 'running') return await this.#repeatAnswer(sandbox, record, request);
     this.#markUsed(sandbox);

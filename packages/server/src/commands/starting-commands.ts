@@ -30,7 +30,11 @@ export class StartingCommands {
   /** Marks a command as starting. The caller disposes the result when the agent has answered. */
   begin(id: CommandId): Disposable {
     this.#ids.add(id);
-    return { [Symbol.dispose]: () => void this.#ids.delete(id) };
+    return {
+      [Symbol.dispose]: () => {
+        this.#ids.delete(id);
+      },
+    };
   }
 
   has(id: CommandId): boolean {

@@ -1,6 +1,6 @@
 /** Composes the server from its parts, and starts and stops them. No other folder constructs them. */
 import { runPaths } from '@cloche/layout';
-import { tidyWhenIdle } from '@cloche/node-support';
+import { reportTo, tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
@@ -102,7 +102,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   if (kindOf(db) === 'postgresql') await migrate(db);
   await keyWork.start();
   const auditUpkeep = audit.start();
-  void claims.learnQuota(() => inFlight.isDraining);
+  claims.learnQuota(() => inFlight.isDraining).catch(reportTo(log));
   await artifacts.start();
   workspaceRuns.archives.start();
   await listenForEgress(secrets.app, sockets.secretsSocket);

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { OrgId, ResourceEvent } from '@cloche/contract';
-import { orAbort } from '@cloche/node-support';
+import { orAbort, reportFailure } from '@cloche/node-support';
 import type { Changes } from '../base/changes.ts';
 
 /** Events read by one query. */
@@ -37,12 +37,13 @@ export class EventTail {
   /** @param onFailed called when an event cannot be read; every stream then ends with that error */
   constructor(deps: EventTailDeps, onFailed: () => void) {
     this.#deps = deps;
-    // Sound: the second callback does not throw, and waking streams does not either.
-    void this.#follow(this.#ending.signal).catch(async (error: unknown) => {
-      this.#failure = { error };
-      onFailed();
-      await this.#wake();
-    });
+    this.#follow(this.#ending.signal)
+      .catch(async (error: unknown) => {
+        this.#failure = { error };
+        onFailed();
+        await this.#wake();
+      })
+      .catch(reportFailure);
   }
 
   /** Returns the events that follow `afterSeq`, or undefined if they are not all kept. */

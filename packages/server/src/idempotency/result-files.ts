@@ -46,6 +46,8 @@ export class ResultFiles {
     const file = await this.#writeFile(pieces, { flush: true });
     if (this.#parts) {
       const content = createReadStream(join(this.#folder, file.name), { highWaterMark: PART_BYTES });
+      // Its reader learns of an error, also of one before it reads.
+      content.on('error', () => undefined);
       await this.#parts.write(file.name, Number(dirname(file.name)), content);
     }
     return file;
@@ -107,6 +109,7 @@ export class ResultFiles {
   async #open(name: string): Promise<AsyncIterable<Buffer>> {
     try {
       const content = createReadStream(join(this.#folder, name));
+      content.on('error', () => undefined);
       await once(content, 'open');
       return content;
     } catch (error) {

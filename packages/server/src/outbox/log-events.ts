@@ -7,7 +7,9 @@ import type { Logger } from 'pino';
  * writes in the next turn of the event loop, so that no launch and no answer waits for the line, which takes 0.05 ms.
  */
 export function logEvents(log: Logger): (event: ResourceEvent) => void {
-  return (event) => void setImmediate(writeLine, log, event);
+  return (event) => {
+    setImmediate(writeLine, log, event);
+  };
 }
 
 function writeLine(log: Logger, { type, seq, orgId, projectId, data }: ResourceEvent): void {

@@ -49,6 +49,8 @@ export async function runDatabaseTask<S extends TSchema>(
   child.stdin.on('error', () => undefined);
   child.stdin.end(JSON.stringify(task));
   const ended = once(child, 'exit');
+  // Awaited only after the last line.
+  ended.catch(() => undefined);
   for await (const line of createInterface({ input: child.stdout, crlfDelay: Number.POSITIVE_INFINITY })) {
     const message = Value.Parse(DatabaseMessage, JSON.parse(line));
     if ('progress' in message) await onProgress(message.progress);

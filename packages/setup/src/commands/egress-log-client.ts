@@ -37,7 +37,7 @@ function get(socketPath: string, path: string, signal: AbortSignal | undefined):
       reject(error);
     }
   });
-  call.once('error', () =>
+  call.on('error', () =>
     reject(
       signal?.aborted
         ? signal.reason

@@ -72,7 +72,7 @@ function sendRequest(socketPath: string, method: string, path: string, body: unk
   const payload = body === undefined ? undefined : JSON.stringify(body);
   const headers = payload === undefined ? {} : { 'content-type': 'application/json' };
   const call = request({ socketPath, method, path, headers, agent: false }, resolve);
-  call.once('error', () =>
+  call.on('error', () =>
     reject(
       new CliError(
         `No Cloche answers at ${socketPath}; start it with \`npm start\`, or set CLOCHE_RUN_DIR to its folder.`,

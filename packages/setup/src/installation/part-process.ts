@@ -15,6 +15,8 @@ export class PartProcess {
     const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     child.stdout.on('data', (chunk: Buffer) => log.write(chunk));
     child.stderr.on('data', (chunk: Buffer) => log.write(chunk));
+    // Also after its end: signals to it may fail.
+    child.on('error', () => undefined);
     this.#child = child;
     this.ended = Promise.race([
       once(child, 'close').then(([code, signal]) => (signal ? `ended by ${signal}` : `exited with ${code}`)),

@@ -1,4 +1,4 @@
-import { BackOff, pause } from '@cloche/node-support';
+import { BackOff, pause, reportFailure } from '@cloche/node-support';
 import { SetupError } from '../progress.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { ProcessName } from './parts.ts';
@@ -47,8 +47,7 @@ export class Part {
     this.#stopping = new AbortController();
     const process = this.#spawn();
     await this.#untilReady(process);
-    // Reports what fails in it, and never rejects.
-    if (this.#options.supervise) void this.#watch(process, this.#stopping.signal);
+    if (this.#options.supervise) this.#watch(process, this.#stopping.signal).catch(reportFailure);
   }
 
   kill(signal: NodeJS.Signals): void {

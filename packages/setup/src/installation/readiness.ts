@@ -25,7 +25,7 @@ function answers(address: Address, path: string): Promise<boolean> {
       resolve(response.statusCode === 200);
     });
     probe.once('timeout', () => probe.destroy());
-    probe.once('error', () => resolve(false));
+    probe.on('error', () => resolve(false));
     probe.end();
   });
 }

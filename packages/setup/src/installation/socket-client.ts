@@ -27,7 +27,7 @@ export function callSocket(
         resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : parse(text) });
       });
     });
-    call.once('error', reject);
+    call.on('error', reject);
     call.end(payload);
   });
 }

@@ -103,6 +103,8 @@ async function openStream(
   options: { start?: number; end?: number; signal: AbortSignal },
 ): Promise<Readable> {
   const content = createReadStream(file, { ...options, highWaterMark: 256 * 1024 });
+  // Its reader learns of an error, also of one before it reads.
+  content.on('error', () => undefined);
   await once(content, 'open');
   return content;
 }

@@ -92,12 +92,15 @@ export class S3Store implements ArtifactStore {
    */
   async put(file: string, { sha256, sizeBytes, name = sha256 }: NewContent): Promise<void> {
     const body = createReadStream(file, { highWaterMark: MEBIBYTE });
+    const unreadable = new AbortController();
+    // Also before the client reads it.
+    body.on('error', (error) => unreadable.abort(error));
     const object = this.#objectOf(name);
     const { oneRequestBytes, partBytes } = this.#sizes;
     try {
       if (sizeBytes <= oneRequestBytes) {
         const whole = { ...object, Body: body, ContentLength: sizeBytes, ChecksumSHA256: inBase64(sha256) };
-        await this.#client.send(new PutObjectCommand(whole));
+        await this.#client.send(new PutObjectCommand(whole), { abortSignal: unreadable.signal });
       } else {
         const Body = pipeline(body, new DigestCheck(sha256, sizeBytes), () => undefined);
         const params = { ...object, Body, ChecksumAlgorithm: 'SHA256' } as const;

@@ -1,4 +1,5 @@
 /** Implements the pool interface of Kysely's PostgreSQL dialect with `pg`. */
+import { reportFailure } from '@cloche/node-support';
 import {
   HandleEmptyInListsPlugin,
   Kysely,
@@ -92,7 +93,9 @@ export class PostgresPool implements KyselyPool, PostgresStatements {
     });
     // The pool removes a connection that was lost, and its query rejects. Without listeners the process would end.
     this.#pool.on('error', () => undefined);
-    this.#pool.on('connect', (client) => void client.on('error', () => undefined));
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => undefined);
+    });
   }
 
   /** Makes `sql` a prepared statement from now on. */
@@ -181,7 +184,7 @@ export function kyselyOf(pool: PostgresPool): Database {
 
 /** Ends the connection after `ms`, which makes the query of `act` reject. The pool then removes the connection. */
 async function within<T>(ms: number, client: Client, act: () => Promise<T>): Promise<T> {
-  const limit = setTimeout(() => void client.end(), ms);
+  const limit = setTimeout(() => client.end().catch(reportFailure), ms);
   try {
     return await act();
   } finally {

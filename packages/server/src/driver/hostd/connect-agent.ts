@@ -1,4 +1,4 @@
-import { BackOff } from '@cloche/node-support';
+import { BackOff, reportFailure } from '@cloche/node-support';
 import type { Instance as HostdInstance, ProvideKernel, StartedLanguage } from '@cloche/protocol';
 import { dialer } from '../../agent-client/agent-endpoint.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
@@ -73,7 +73,7 @@ export class ConnectAgent {
     if (fresh?.agentAnswers) {
       // The health check opens a connection whose end shows that the agent is gone. It is delayed to let a run go
       // first.
-      setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
+      setTimeout(() => this.#lookAt(client, onBroken).catch(reportFailure), LOOK_MS).unref();
       return client;
     }
     try {
@@ -100,10 +100,10 @@ export class ConnectAgent {
     const now = performance.now();
     if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
     this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
-    this.#deps.hostd.request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
-      (response) => response.body.dump(),
-      () => undefined,
-    );
+    this.#deps.hostd
+      .request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS))
+      .then((response) => response.body.dump())
+      .catch(() => undefined);
   }
 
   async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {

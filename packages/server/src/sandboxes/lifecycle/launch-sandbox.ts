@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
-import { BackOff, Deadline } from '@cloche/node-support';
+import { BackOff, Deadline, reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import { AppError } from '../../base/app-error.ts';
@@ -97,7 +97,7 @@ export class LaunchSandbox {
     if (!next) return this.release(record.id);
     this.start(next);
     // The other server may have launched an instance that it could not record.
-    void this.#stop(record);
+    this.#stop(record).catch(reportTo(this.#deps.log));
   }
 
   /** Aborts a launch of this server and resolves when it has ended. The caller decides what happens to the record. */

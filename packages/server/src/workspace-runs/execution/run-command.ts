@@ -1,5 +1,5 @@
 import { type Command, type CommandId, LIMITS, type SandboxId } from '@cloche/contract';
-import { BackOff, Deadline, onAbort, pause } from '@cloche/node-support';
+import { BackOff, Deadline, onAbort, pause, reportTo } from '@cloche/node-support';
 import type { AgentCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
@@ -48,7 +48,9 @@ export class RunCommand {
   async run(run: ClaimedRun): Promise<RunOutcome> {
     const { sandboxes, log } = this.#deps;
     using limit = new Deadline(lifetimeOf(run.record), run.stopped);
-    using _ = onAbort(run.canceled, () => void this.#limitCancel(limit));
+    using _ = onAbort(run.canceled, () => {
+      this.#limitCancel(limit).catch(reportTo(this.#deps.log));
+    });
     const backOff = new BackOff(PAUSES);
     for (;;) {
       try {
@@ -77,7 +79,9 @@ export class RunCommand {
     const endsAt = Date.parse(command.startedAt) + settings.timeoutMs + GRACE_MS;
     using limit = new Deadline(endsAt - clock.now(), signal);
     const followed = new AbortController();
-    using _ = onAbort(run.canceled, () => void this.#end(sandbox, command.id, followed.signal));
+    using _ = onAbort(run.canceled, () => {
+      this.#end(sandbox, command.id, followed.signal).catch(reportTo(this.#deps.log));
+    });
     try {
       const agent = await sandboxUse.connect(sandbox, limit.signal);
       const after = await runLog.sourceSeq(id);
