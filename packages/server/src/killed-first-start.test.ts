@@ -23,6 +23,8 @@ import { SERVER_SETTINGS } from '../testing/server-settings.ts';
 
 const ROUNDS = Number(process.env.CLOCHE_TEST_KILL_ROUNDS ?? 4);
 const SEED = Number(process.env.CLOCHE_TEST_KILL_SEED ?? randomInt(2 ** 32));
+/** Longest time of a start, on a machine with other work. */
+const START_MS = 180_000;
 /** Tables that the first start fills, and no other one without requests. */
 const FILLED = ['orgs', 'projects', 'api_keys', 'events', 'audit_events', 'server_secrets', 'kysely_migration'];
 
@@ -59,10 +61,10 @@ function start(dataDir: string) {
     /** Resolves when the server has made its first file, or has ended. */
     async began(): Promise<void> {
       const { sqliteFile } = dataPaths(dataDir);
-      await eventually(() => existsSync(`${sqliteFile}-lock`) || hasEnded(), { because: 'it began' });
+      await eventually(() => existsSync(`${sqliteFile}-lock`) || hasEnded(), { because: 'it began', within: START_MS });
     },
     async url(): Promise<string> {
-      await eventually(() => served() !== undefined || hasEnded(), { because: 'it serves' });
+      await eventually(() => served() !== undefined || hasEnded(), { because: 'it serves', within: START_MS });
       const url = served();
       assert.ok(url !== undefined, text);
       return url;
