@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
@@ -127,6 +128,53 @@ describe('a connection that leaves HTTP', () => {
       socket.destroy();
       assert.match(`${answer}`, /^HTTP\/1\.1 4\d\d \w.*\r\n(.+\r\n)*content-length: \d+/i, router);
     }
+  });
+});
+
+describe('a terminal', () => {
+  const pty = (path: string, fields: string) =>
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${world.key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${fields}\r\n`;
+  const path = () => `/v1/sandboxes/${world.sandboxId}/pty`;
+  const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
+  const version = 'Sec-WebSocket-Version: 13\r\n';
+  const opened: PassThrough[] = [];
+  before(() => {
+    // The fake has no terminals. These echo, and stay open until the server closes them.
+    Object.assign(world.agent.commands, {
+      openTerminal: async () => {
+        const terminal = new PassThrough();
+        opened.push(terminal);
+        return terminal;
+      },
+    });
+  });
+
+  it('is not opened for a handshake that is not in order, which is refused as JSON', async () => {
+    for (const [fields, named] of [
+      ['', /sec-websocket-version/],
+      [key, /sec-websocket-version/],
+      [`${key}Sec-WebSocket-Version: 99\r\n`, /sec-websocket-version/],
+      [version, /sec-websocket-key/],
+      [`${version}Sec-WebSocket-Key: short\r\n`, /sec-websocket-key/],
+    ] as const) {
+      const socket = await connected();
+      socket.write(pty(path(), fields));
+      const answer = await text(socket);
+      assert.match(answer, /^HTTP\/1\.1 400 [\s\S]*"code":"invalid_request"/);
+      assert.match(answer, named);
+      assert.equal(opened.length, 0);
+    }
+  });
+
+  it('is closed when its client has left before it was open', async () => {
+    for (let count = 0; count < TRIES; count += 1) {
+      const socket = await connected();
+      socket.write(pty(path(), version + key));
+      if (count % 2 === 0) socket.resetAndDestroy();
+      else socket.destroy();
+    }
+    await isServing();
+    await eventually(() => opened.every(({ destroyed }) => destroyed), { because: 'no terminal is left open' });
   });
 });
 

@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { dialer } from '../agent-endpoint.ts';
 import { AgentTransport } from './agent-transport.ts';
 
 /** Runs `act` with an agent that sends `bytes` to each tunnel request, and then closes the connection or waits. */
-async function withAgent(bytes: string, ends: boolean, act: (socketPath: string) => Promise<void>): Promise<void> {
+async function withAgent(
+  bytes: string,
+  ends: boolean,
+  act: (socketPath: string, agents: ReadonlySet<Socket>) => Promise<void>,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -19,7 +25,7 @@ async function withAgent(bytes: string, ends: boolean, act: (socketPath: string)
   const socketPath = join(folder, 'agent.sock');
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   try {
-    await act(socketPath);
+    await act(socketPath, sockets);
   } finally {
     for (const socket of sockets) socket.destroy();
     server.close();
@@ -73,5 +79,26 @@ describe('opening a tunnel', () => {
         await assert.rejects(opening, /long enough/);
       });
     }
+  });
+
+  it('gives a connection whose failure ends nothing else', async () => {
+    const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
+    await withAgent(head, false, async (socketPath, agents) => {
+      const tunnel = await open(socketPath, soon());
+      for (const agent of agents) agent.destroy();
+      tunnel.write('x');
+      await eventually(() => tunnel.destroyed, { because: 'the connection has failed' });
+    });
+  });
+
+  it('gives a connection that ends with the transport, also if no caller ends it', async () => {
+    const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
+    await withAgent(head, false, async (socketPath) => {
+      const transport = new AgentTransport(dialer({ unix: socketPath }));
+      const tunnel = await transport.upgrade('/ports/80', PORT_TUNNEL_PROTOCOL, soon());
+      const closed = once(tunnel, 'close');
+      await transport.close();
+      await closed;
+    });
   });
 });

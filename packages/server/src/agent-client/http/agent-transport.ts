@@ -62,6 +62,8 @@ export class AgentTransport {
   readonly #agents: { readonly transfers: Agent; readonly files: Agent };
 
   readonly #pieces = new TurnBudget(PIECES_PER_TURN);
+  /** Connections that have left HTTP. */
+  readonly #upgraded = new Set<Duplex>();
   readonly #tracing: Tracing | undefined;
 
   /** @param onBroken called when no connection for contexts is left, as `RuntimeDriver.connect` describes */
@@ -158,7 +160,7 @@ export class AgentTransport {
 
   /**
    * Opens a connection with the protocol `upgrade`. After the agent's `101`, its bytes are not inspected. The caller
-   * destroys it; `signal` bounds only the opening.
+   * destroys it, and `close` does; an error destroys it too. `signal` bounds only the opening.
    *
    * @throws AgentError for every other response, and `gone` without a response.
    */
@@ -168,6 +170,7 @@ export class AgentTransport {
     using _ = onAbort(signal, () => sent.destroy(signal.reason));
     const upgraded = new Promise<Duplex>((resolve) => {
       sent.once('upgrade', (_response, socket, head) => {
+        this.#adopt(socket);
         if (head.length > 0) socket.unshift(head);
         resolve(socket);
       });
@@ -183,8 +186,16 @@ export class AgentTransport {
   }
 
   async close(): Promise<void> {
+    for (const socket of this.#upgraded) socket.destroy();
     for (const agent of Object.values(this.#agents)) agent.destroy();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.destroy()));
+  }
+
+  /** In the turn in which Node hands the connection over, because an error without a listener would end the process. */
+  #adopt(socket: Duplex): void {
+    socket.on('error', () => socket.destroy());
+    this.#upgraded.add(socket);
+    socket.once('close', () => this.#upgraded.delete(socket));
   }
 }
 
