@@ -424,6 +424,24 @@ describe('a source file', () => {
     assert.deepEqual(found, ['packages/kernel-js/src/worker/descriptors.ts']);
   });
 
+  it('leaves connections that leave HTTP to `GuardedServer`, apart from the agent', () => {
+    // The agent's only client is the server, and a failure ends one sandbox (ADR 89).
+    const agents = ['packages/agent/src/http/agent-server.ts', 'packages/agent/src/warm-up/warm-up.ts'];
+    const others = sources.filter((file) => !file.startsWith('packages/node-support/'));
+    const servers = others.filter((file) =>
+      /^import \{[^}]*(?<!type )\b(createServer|Server)\b[^}]*\} from 'node:https?';$/m.test(
+        readFileSync(file, 'utf8'),
+      ),
+    );
+    assert.deepEqual(servers.sort(), agents);
+    const leaving =
+      /\b(assignSocket|detachSocket|shouldUpgradeCallback|clientError|checkExpectation|dropRequest)\b|server\.\w+\(\s*'(upgrade|connect)'|\.on\(\s*'upgrade'/i;
+    assert.deepEqual(others.filter((file) => leaving.test(readFileSync(file, 'utf8'))).sort(), [
+      'packages/agent/src/warm-up/warm-up.ts',
+      'packages/agent/src/wire/upgrades.ts',
+    ]);
+  });
+
   it('listens for an abort by `onAbort`, which leaves no listener behind', () => {
     // The SDK runs in browsers, without `node-support`.
     const own = ['packages/node-support/src/abort.ts', 'packages/sdk/src/deadline.ts'];

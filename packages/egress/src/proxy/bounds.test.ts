@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
-import type { Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { type Duplex, pipeline, Readable, Writable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { eventually, settled } from '@cloche/testkit/eventually';
 import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
-import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
+import { getRequest } from '../testing/get-request.ts';
+import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
 
 const OFFERED_BYTES = 1024 * 1024 * 1024;
 /**
@@ -193,4 +194,18 @@ test('a sandbox that asks for much at once does not have others wait for all of 
   assert.ok(answered <= MANY / 4, `after ${answered} of ${MANY}`);
   await eventually(() => answered >= MANY, { within: 60_000, because: 'every request is answered' });
   for (const socket of [...flood, other]) socket.destroy();
+});
+
+test('a server that sends interim answers without end fails the one request', async () => {
+  const hinting = createServer((socket) => {
+    socket.on('error', () => {}).resume();
+    const hint = () => {
+      if (!socket.destroyed) socket.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', () => setImmediate(hint));
+    };
+    hint();
+  });
+  await listening(hinting);
+  rig.destination = { address: '203.0.113.7', port: portOf(hinting) };
+  assert.match(await rig.send(getRequest('allowed.example')), /^HTTP\/1\.1 502 .*"reason":"bad_response"/s);
+  hinting.close();
 });

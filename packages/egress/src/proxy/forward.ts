@@ -18,6 +18,8 @@ import { collectYoungBuffers } from './young-buffers.ts';
 /** Longest silence of a server that computes its response, or of a client that reads it slowly. */
 export const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
+/** Most interim answers of a server before its answer. Each is parsed by the thread that all sandboxes share. */
+const MAX_INTERIM = 8;
 /** HTTP status codes by failure. Every other failure has 502. */
 const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503, secrets: 503 };
 const NO_BYTES = { bytesUp: 0, bytesDown: 0 };
@@ -117,12 +119,18 @@ export function sendRequest(options: {
   sent.on('socket', (socket) => {
     counted = { socket, up: socket.bytesWritten, down: socket.bytesRead };
   });
+  let interim = 0;
+  sent.on('information', () => {
+    interim += 1;
+    if (interim > MAX_INTERIM)
+      sent.destroy(new EgressError('bad_response', 'the server sent too many interim answers'));
+  });
   sent.on('response', (answer) => {
     joinPieces(answer, pieces);
     resolve(answer);
   });
   // Without a listener, Node closes the connection and the request never ends.
-  sent.on('upgrade', (answer, server, head) => {
+  sent.once('upgrade', (answer, server, head) => {
     if (onUpgrade) return onUpgrade(answer, server, head);
     server.destroy();
     reject(new EgressError('bad_response', 'the server switched protocols without being asked'));

@@ -48,7 +48,9 @@ export class AgentRelay {
   }
 
   #listen(fd: number, queue: Set<Socket>, bound: number): Server {
-    return createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket, queue, bound)).listen({ fd });
+    // The sandbox opens these connections. One that cannot be accepted must not end hostd.
+    const server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket, queue, bound));
+    return server.on('error', () => undefined).listen({ fd });
   }
 
   #accept(socket: Socket, queue: Set<Socket>, bound: number): void {

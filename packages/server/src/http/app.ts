@@ -92,8 +92,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock, refusals }: AppDeps): void {
-  const outcomes = new OutcomeLog(log, clock);
+function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, refusals }: AppDeps): void {
+  const outcomes = new OutcomeLog(log);
   const httpMetrics = new HttpMetrics(metrics, inFlight);
   app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);

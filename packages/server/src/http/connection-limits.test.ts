@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { inRanges } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
@@ -39,6 +39,17 @@ describe('connections', () => {
     assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
     server.closeFirst();
     await eventually(() => server.open(), { because: 'the server has seen the end' });
+  });
+
+  it('of one IPv6 network are counted together, as one host has all of its addresses', () => {
+    const server = createServer();
+    limitConnections(server, { perAddress: 2 });
+    const closed = ['2001:db8::1', '2001:db8::2', '2001:db8:0:0:1::', '2001:db8:0:1::1'].map((remoteAddress) => {
+      const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress });
+      server.emit('connection', socket);
+      return socket.destroyed;
+    });
+    assert.deepEqual(closed, [false, false, true, false]);
   });
 
   it('of this host, as of a proxy, are not counted by address', async () => {

@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net';
+import { networkOf } from '../base/network-of.ts';
 
 /**
  * Most connections in all. Each takes a file descriptor and some kilobytes; the remaining descriptors serve connections
@@ -6,7 +7,8 @@ import type { Server, Socket } from 'node:net';
  */
 const CONNECTIONS = 8192;
 /**
- * Most connections from one address, so that none takes all. Local addresses, Unix sockets and trusted proxies are
+ * Most connections from one address, so that none takes all. An IPv6 address counts as its /64, which one host has
+ * whole. Local addresses, Unix sockets and trusted proxies are
  * exempt, because a proxy speaks for many clients.
  */
 const PER_ADDRESS = 2048;
@@ -27,21 +29,22 @@ export function isOwnAddress(address: string): boolean {
 /** Closes connections beyond the limits when they arrive, before authentication. */
 export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
   const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, isExempt = isOwnAddress } = limits;
-  const byAddress = new Map<string, number>();
+  const byNetwork = new Map<string, number>();
   server.maxConnections = inAll;
   server.prependListener('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? '';
     if (isExempt(address)) return;
-    const count = byAddress.get(address) ?? 0;
+    const network = networkOf(address);
+    const count = byNetwork.get(network) ?? 0;
     if (count >= perAddress) {
       socket.destroy();
       return;
     }
-    byAddress.set(address, count + 1);
+    byNetwork.set(network, count + 1);
     socket.once('close', () => {
-      const left = (byAddress.get(address) ?? 1) - 1;
-      if (left > 0) byAddress.set(address, left);
-      else byAddress.delete(address);
+      const left = (byNetwork.get(network) ?? 1) - 1;
+      if (left > 0) byNetwork.set(network, left);
+      else byNetwork.delete(network);
     });
   });
 }

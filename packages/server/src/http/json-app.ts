@@ -12,6 +12,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import { LineLimit } from '../base/line-limit.ts';
 import { finishBody } from '../bytes/byte-transfer.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
 import type { FindHostRouter } from './host-router.ts';
@@ -28,6 +29,8 @@ import { isAwaitingContinue, isUploading } from './uploads.ts';
 const REQUEST_MS = 60_000;
 /** Exceeds the time for which reverse proxies keep connections, so that the proxy closes a connection first. */
 const KEEP_ALIVE_MS = 75_000;
+/** Most lines in a minute about failures of connections, which any client may cause. */
+const FAILURE_LINES = 60;
 /** Errors that refuse a body by its size or type before it has arrived. */
 const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsupported_media_type']);
 /** Status for logs and metrics only: the client is gone and does not receive it. */
@@ -94,6 +97,10 @@ function createApp(deps: JsonAppDeps): FastifyInstance {
 
 /** Creates the server. The found routers serve their requests, the app all others. */
 function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: RequestListener): GuardedServer {
+  const lines = new LineLimit({
+    most: FAILURE_LINES,
+    onLeftOut: (failures) => log.error({ failures }, 'more failures of connections were not logged'),
+  });
   return new GuardedServer(HTTP_OPTIONS, {
     serve(request, response) {
       const router = find?.(request);
@@ -115,7 +122,7 @@ function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: Req
     // An upload has no total time limit. It ends when no byte arrives for too long.
     mayBeSlow: isUploading,
     refuseExpectation: (request) => refuseExpectation(request, ids),
-    report: (error) => log.error({ err: error }, 'a connection failed'),
+    report: (error) => lines.hasRoom() && log.error({ err: error }, 'a connection failed'),
   });
 }
 

@@ -8,6 +8,16 @@ import { OutcomeLog, UNKNOWN_CLIENT_LINES } from './outcome-log.ts';
 const SENT = 4 * UNKNOWN_CLIENT_LINES;
 
 describe('the log of requests', () => {
+  it('does not grow with requests without a key that fail, such as while the database is away', async () => {
+    const lines: unknown[] = [];
+    const outcomes = new OutcomeLog(pino({}, { write: (line: string) => lines.push(line) }));
+    const state = { operation: { id: 'x' }, errorCode: 'unavailable' };
+    const request = { id: 'x', method: 'GET', url: '/v1/x', state } as unknown as FastifyRequest;
+    for (let count = 0; count < SENT; count++)
+      outcomes.write(request, { statusCode: 503, elapsedTime: 1 } as FastifyReply);
+    assert.equal(lines.length, UNKNOWN_CLIENT_LINES);
+  });
+
   it('does not grow with wrong keys, and goes on for requests with a good one', async () => {
     await using service = await startClosable();
     const before = service.lines.length;
@@ -23,7 +33,7 @@ describe('the log of requests', () => {
     let now = 1_000_000;
     const lines: Record<string, unknown>[] = [];
     const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
-    const outcomes = new OutcomeLog(log, { now: () => now });
+    const outcomes = new OutcomeLog(log, () => now);
     const request = {
       id: 'x',
       method: 'GET',

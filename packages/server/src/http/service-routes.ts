@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { HostMetrics } from './host-metrics.ts';
 import type { InFlight } from './in-flight.ts';
+import { SharedReading } from './shared-reading.ts';
 
 const CHECK_MS = 2_000;
 /** Content security policy of the pages, whose resources all come from this origin, over http or https. */
@@ -55,11 +56,12 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
 
   app.get('/', (_request, reply) => reply.redirect('/docs'));
   app.get('/healthz', () => ({ status: 'ok', version: deps.version }));
+  const ready = new SharedReading(() => deps.check(AbortSignal.timeout(CHECK_MS)));
   app.get('/readyz', async (request, reply) => {
     if (deps.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
     if (deps.isFenced?.()) return reply.code(503).send({ status: 'not ready' });
     try {
-      await deps.check(AbortSignal.timeout(CHECK_MS));
+      await ready.get();
       return { status: 'ready' };
     } catch (error) {
       request.log.debug({ err: error }, 'not ready');
@@ -68,10 +70,12 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
   });
   const { metrics, readHostMetrics } = deps;
   const host = readHostMetrics && new HostMetrics(readHostMetrics);
-  app.get('/metrics', async (_request, reply) => {
+  // Bytes, which the answers share until the clients have read them.
+  const page = new SharedReading(async () => {
     const [own, others] = await Promise.all([metrics.metrics(), host?.read() ?? '']);
-    return reply.type(metrics.contentType).send(`${own}\n${others}`);
+    return Buffer.from(`${own}\n${others}`);
   });
+  app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await page.get()));
   app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(text));
 
   await app.register(swagger, { mode: 'static', specification: { document } });

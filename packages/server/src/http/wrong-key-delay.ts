@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import { networkOf } from '../base/network-of.ts';
 
 /** Delay that each wrong key adds for its address, beyond the first `FREE_KEYS`. */
 const KEY_MS = 1_000;
@@ -56,18 +57,6 @@ export class WrongKeyDelay {
     if (this.#paidUntil.size >= ADDRESSES && oldest !== undefined) this.#paidUntil.delete(oldest);
     this.#paidUntil.set(network, paidUntil);
   }
-}
-
-/** Returns the first 64 bits of an IPv6 address, which belong to one host, or the IPv4 address. */
-function networkOf(address: string): string {
-  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
-  if (mapped !== undefined) return mapped;
-  if (!address.includes(':')) return address;
-  const [head = '', tail] = address.split('::');
-  const groups = head.split(':').filter(Boolean);
-  const rest = tail?.split(':').filter(Boolean) ?? [];
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - groups.length - rest.length);
-  return [...groups, ...Array<string>(zeros).fill('0'), ...rest].slice(0, 4).join(':');
 }
 
 function pause(ms: number): Promise<void> {

@@ -5,13 +5,14 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, request, type Server } from 'node:http';
-import { tmpdir } from 'node:os';
+import { connect } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import { eventually } from '@cloche/testkit/eventually';
-import { BALANCER_PROGRAM, writeBalancerConfig } from './balancer-config.ts';
+import { BALANCER_PROGRAM, PER_ADDRESS, writeBalancerConfig } from './balancer-config.ts';
 import { findFreePort } from './free-port.ts';
 
 const NAMES = ['1', '2', '3'];
@@ -135,7 +136,7 @@ describe('the load balancer', { skip }, () => {
     runDir = mkdtempSync(join(tmpdir(), 'cloche-balancer-'));
     for (const folder of ['server', 'secrets']) mkdirSync(join(runDir, folder));
     port = await findFreePort('127.0.0.1');
-    const file = writeBalancerConfig({ runDir, servedAt: { host: '127.0.0.1', port }, servers: NAMES.length });
+    const file = writeBalancerConfig({ runDir, servedAt: { host: '0.0.0.0', port }, servers: NAMES.length });
     for (const name of NAMES) await startServer(name);
     haproxy = spawn(BALANCER_PROGRAM, ['-db', '-f', file], { stdio: ['ignore', 'ignore', 'inherit'] });
     const isReady = () =>
@@ -171,6 +172,21 @@ describe('the load balancer', { skip }, () => {
       assert.equal((await serversOf([one, ...repeated(sent)])).length, 1);
     });
   }
+
+  it('closes connections of one address beyond its limit, and serves others', async (t) => {
+    const own = Object.values(networkInterfaces())
+      .flat()
+      .find((each) => each?.family === 'IPv4' && !each.internal)?.address;
+    if (own === undefined) return t.skip('this host has no address but those of the loopback');
+    let closed = 0;
+    const sockets = Array.from({ length: PER_ADDRESS + 8 }, () => {
+      const socket = connect({ port, host: own }).on('error', () => undefined);
+      return socket.once('close', () => closed++).resume();
+    });
+    await eventually(() => closed === 8, { because: 'the connections beyond the limit are closed' });
+    assert.ok(NAMES.includes(await answeredBy({ path: '/' })));
+    for (const socket of sockets) socket.destroy();
+  });
 
   for (const [name, sent] of Object.entries(IN_TURN)) {
     it(`gives each server its turn: ${name}`, async () => {

@@ -16,7 +16,16 @@ export interface BalancerOptions {
   readonly runDir: string;
   readonly servedAt: ServedAt;
   readonly servers: number;
+  /** Ranges of the reverse proxies in front of the service, separated by commas. */
+  readonly trustedProxies?: string | undefined;
 }
+
+/**
+ * Most connections from one address, and from the /64 of an IPv6 address: the limit that a server without a load
+ * balancer has. Local addresses and trusted proxies are exempt, because a proxy speaks for many clients.
+ */
+export const PER_ADDRESS = 2048;
+const RANGE = /^[\da-f:.]+(\/\d+)?$/i;
 
 /** Answers in the form of the API while no server is ready, or when the one that had the request has ended. */
 const UNAVAILABLE =
@@ -75,11 +84,22 @@ function settings(): string[] {
   ];
 }
 
-function frontends({ runDir, servedAt: { host, port }, servers }: BalancerOptions): string[] {
+function limitConnections(trustedProxies: string): string[] {
+  const exempt = trustedProxies.split(',').map((range) => range.trim());
+  return [
+    'stick-table type ipv6 size 100k expire 10s store conn_cur',
+    `acl of_proxy src ${['127.0.0.0/8', '::1', ...exempt.filter((range) => RANGE.test(range))].join(' ')}`,
+    'tcp-request connection track-sc0 src,ipmask(32,64) if !of_proxy',
+    `tcp-request connection reject if { sc0_conn_cur gt ${PER_ADDRESS} }`,
+  ];
+}
+
+function frontends({ runDir, servedAt: { host, port }, servers, trustedProxies = '' }: BalancerOptions): string[] {
   const shared = runPaths(runDir);
   return [
     'frontend api',
     `  bind ${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ...limitConnections(trustedProxies).map(indented),
     '  option forwardfor',
     '  http-request set-var(txn.id) uuid(),regsub(-,,g),regsub(^,req_)',
     '  http-after-response set-status 503 reason "Service Unavailable" if { res.hdr(x-cloche-no-server) -m found }',

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { runPaths } from '@cloche/layout';
 import { egressPaths } from '@cloche/protocol';
-import type { EffectiveSetting } from '@cloche/settings';
+import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { serverNames, writeBalancerConfig } from './balancer-config.ts';
 import type { InstallationPaths } from './installation-paths.ts';
@@ -114,7 +114,8 @@ export class InstallationParts {
   #commandOf(name: ProcessName): PartCommand {
     const { prepared, paths, servedAt, servers, settings, env, programs } = this.#options;
     if (name === 'balancer') {
-      const file = writeBalancerConfig({ runDir: paths.runDir, servedAt, servers });
+      const trustedProxies = settingsFor('server', settings).CLOCHE_TRUSTED_PROXIES;
+      const file = writeBalancerConfig({ runDir: paths.runDir, servedAt, servers, trustedProxies });
       return { command: balancerCommand(prepared.accounts, file), env: {} };
     }
     const part = partOf(name);

@@ -39,7 +39,8 @@ export async function writeUnitEnvironments(
     await writeFile(join(environments, `${part}.env`), text, { mode: 0o600 });
   }
   const servers = Number(own.CLOCHE_SERVERS);
-  if (servers > 1) writeBalancerConfig({ runDir: places.runDir, servedAt, servers });
+  const trustedProxies = settingsFor('server', settings).CLOCHE_TRUSTED_PROXIES;
+  if (servers > 1) writeBalancerConfig({ runDir: places.runDir, servedAt, servers, trustedProxies });
 }
 
 function requireFolder(name: string, given: string | undefined, ofUnits: string): void {
