@@ -100,6 +100,11 @@ export function errorsOf(operation: Operation): ErrorCode[] {
   ];
 }
 
+/** Description of the `content-digest` header of uploads. */
+export const CONTENT_DIGEST =
+  'Digests of the body, as `sha-256=:<base64>:` or `sha-512=:<base64>:` (RFC 9530); other algorithms are ignored. If the ' +
+  'body has another digest, the error is `invalid_request`, and nothing is stored.';
+
 /** Statuses of operations that create something: at once, or soon. */
 const CREATING: readonly number[] = [201, 202];
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { ARCHIVE_FORMATS, FileEntry, FileEvent, FilePath, FileUser, TransferFileBody } from '../file.ts';
 import { LIMITS } from '../limits.ts';
 import { listOf, oneOf, PAGE } from '../list.ts';
-import type { Operation } from '../operation.ts';
+import { CONTENT_DIGEST, type Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const FileResponse = Type.Object({ file: FileEntry });
@@ -66,6 +66,7 @@ export const writeFile = {
   headers: {
     'if-match': 'ETags, or `*` for any. If the file has none of them, the error is `precondition_failed`.',
     'if-none-match': '`*`: write only if the file does not exist; otherwise the error is `precondition_failed`.',
+    'content-digest': CONTENT_DIGEST,
   },
   upload: {
     contentTypes: ['application/octet-stream'],
@@ -232,6 +233,7 @@ export const writeArchive = {
     { path: Type.Optional({ ...FilePath, default: '/workspace' }), user: FileUser },
     { additionalProperties: false },
   ),
+  headers: { 'content-digest': CONTENT_DIGEST },
   upload: {
     contentTypes: ['application/gzip', 'application/x-tar', 'application/zip', 'application/zstd'],
     description: 'The archive. Any `Content-Type` is accepted.',

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
-import type { Operation } from '../operation.ts';
+import { CONTENT_DIGEST, type Operation } from '../operation.ts';
 import { ArchiveTransfer, ArchiveTransferBody, WORKSPACE_ARCHIVE_TYPES } from '../workspace-archive.ts';
 import { WorkspaceRunParams, WorkspaceRunResponse } from './workspace-runs.ts';
 
@@ -30,8 +30,7 @@ export const uploadWorkspaceArchive = {
     `The body is the archive, of at most ${LIMITS.workspaceArchiveBytes / MEBIBYTE} MiB; \`Content-Type\` states its format. ` +
     `For a larger one use \`createArchiveTransfer\`. ${REFUSED}`,
   headers: {
-    'content-digest':
-      'SHA-256 of the archive, as `sha-256=:<base64>:`. If the archive has another one, the error is `invalid_request`.',
+    'content-digest': CONTENT_DIGEST,
   },
   upload: {
     contentTypes: Object.values(WORKSPACE_ARCHIVE_TYPES),

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { type ArchiveEntry, invalidArchive } from './archive-entry.ts';
-import { entryPath, refusedEntry, requireInnerLink } from './entry-name.ts';
+import { entryPath, linkedPath, refusedEntry, requireInnerLink } from './entry-name.ts';
 
 /** Limit of all paths of an archive together, so that a tree fits into memory. */
 const MAX_PATHS_BYTES = 64 * 1024 * 1024;
@@ -57,7 +57,7 @@ export class ArchiveTree {
   }
 
   #linkedFile(path: string, target: string): string {
-    const file = entryPath(target);
+    const file = linkedPath(path, target);
     if (this.#types.get(file) === 'file' && file !== path) return file;
     throw refusedEntry(path, 'is a hard link to a file that does not precede it in the archive');
   }

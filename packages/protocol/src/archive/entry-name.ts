@@ -9,13 +9,22 @@ const MAX_NAME_BYTES = 255;
  * itself.
  */
 export function entryPath(name: string): string {
-  if (name.startsWith('/')) throw refusedEntry(name, 'is absolute');
-  if (name.includes('\0')) throw refusedEntry(name, 'has a NUL in its name');
+  return innerPath(name, (why) => refusedEntry(name, why));
+}
+
+/** Returns the path of the file that the hard link at `path` shares. */
+export function linkedPath(path: string, target: string): string {
+  return innerPath(target, (why) => refusedEntry(path, `is a hard link whose target ${why}`));
+}
+
+function innerPath(name: string, refused: (why: string) => InvalidArchiveError): string {
+  if (name.startsWith('/')) throw refused('is absolute');
+  if (name.includes('\0')) throw refused('has a NUL in its name');
   const parts = name.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refusedEntry(name, 'leads out of the directory by `..`');
-  if (parts.some((part) => part.length > MAX_NAME_BYTES)) throw refusedEntry(name, 'has a name that is too long');
+  if (parts.includes('..')) throw refused('leads out of the directory by `..`');
+  if (parts.some((part) => part.length > MAX_NAME_BYTES)) throw refused('has a name that is too long');
   const path = parts.join('/');
-  if (path.length > MAX_PATH_BYTES) throw refusedEntry(name, 'has a path that is too long');
+  if (path.length > MAX_PATH_BYTES) throw refused('has a path that is too long');
   return path;
 }
 

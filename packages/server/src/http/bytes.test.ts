@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
@@ -73,6 +74,35 @@ async function open() {
 }
 
 describe('an upload', () => {
+  it('is checked by each digest that it states, before its last byte is passed on', async () => {
+    refusal = undefined;
+    const text = 'the body';
+    const digest = (algorithm: string, bytes: string) =>
+      `${algorithm}=:${createHash(algorithm.replace('-', '')).update(bytes).digest('base64')}:`;
+    const send = (field: string) => service.call('PUT', PATH, { body: text, headers: { 'content-digest': field } });
+    const right = [digest('sha-256', text), digest('sha-512', text)];
+    for (const field of [...right, right.join(', '), `md5=:YQ==:, ${right[0]}`, 'unixsum=:YQ==:']) {
+      received = undefined;
+      assert.equal((await send(field)).status, 200, field);
+      assert.equal(String(received), text);
+    }
+    const other = [digest('sha-256', 'other'), digest('sha-512', 'other')];
+    for (const field of [
+      ...other,
+      `${right[0]}, ${other[1]}`,
+      `${other[0]}, ${right[1]}`,
+      'sha-256',
+      'sha-256=abc',
+      '',
+    ]) {
+      received = undefined;
+      const { status, body } = await send(field);
+      assert.deepEqual([status, body.error.code], [400, 'invalid_request'], field);
+      assert.equal(body.error.details.issues[0].path, 'headers.content-digest');
+      assert.equal(received, undefined);
+    }
+  });
+
   it('takes any content type, or none, and any size', async () => {
     refusal = undefined;
     for (const type of ['application/json', 'text/plain', 'image/png']) {

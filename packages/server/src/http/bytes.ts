@@ -25,10 +25,9 @@ export async function answerUpload(
   refuseEncoding(request);
   using upload = uploadOf(request.raw, reply.raw, stallMs);
   const { operation } = route;
-  const { json, headers = {} } = await route.handle({
-    ...context,
-    headers: declaredHeaders(request, operation),
-    upload,
+  const handled = route.handle({ ...context, headers: declaredHeaders(request, operation), upload });
+  const { json, headers = {} } = await handled.catch((error) => {
+    throw upload.failure ?? error;
   });
   return reply.code(operation.response.status).headers(headers).type(JSON_TYPE).send(JSON.stringify(json));
 }

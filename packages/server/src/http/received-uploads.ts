@@ -23,7 +23,10 @@ export async function receiveBody(
   refuseEncoding(request);
   await space.require();
   using upload = uploadOf(request.raw, reply.raw, stallMs);
-  const received = await route.receive({ ...context, headers: declaredHeaders(request, route.operation), upload });
+  const receiving = route.receive({ ...context, headers: declaredHeaders(request, route.operation), upload });
+  const received = await receiving.catch((error) => {
+    throw upload.failure ?? error;
+  });
   // No byte arrives any more, however long the execution takes.
   reply.raw.setTimeout(0);
   return received;

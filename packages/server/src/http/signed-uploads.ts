@@ -38,7 +38,7 @@ export function addSignedUploads(
       try {
         await found.receive(upload, signal);
       } catch (error) {
-        throw signal.aborted ? signal.reason : error;
+        throw signal.aborted ? signal.reason : (upload.failure ?? error);
       }
       return reply.code(204).send();
     },

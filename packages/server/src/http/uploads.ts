@@ -3,8 +3,10 @@
  * arriving.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
+import { AppError } from '../base/app-error.ts';
 import { requestBody } from '../bytes/byte-transfer.ts';
+import { digestCheckOf } from './content-digest.ts';
 import type { FindHostRouter } from './host-router.ts';
 import type { Route, Upload } from './route.ts';
 
@@ -36,11 +38,17 @@ export function liftTimeLimit({ socket }: IncomingMessage): Disposable {
   return { [Symbol.dispose]: () => uploading.delete(socket) };
 }
 
+export interface ArrivingUpload extends Upload, Disposable {
+  /** Why the body is refused, if it has another digest than its request states. Its reader gets an error too. */
+  readonly failure: AppError | undefined;
+}
+
 /**
  * Returns the body of `request`, which is abandoned when no byte arrives for `stallMs`. Dispose of it when the body has
  * arrived.
  */
-export function uploadOf(request: IncomingMessage, response: ServerResponse, stallMs: number): Upload & Disposable {
+export function uploadOf(request: IncomingMessage, response: ServerResponse, stallMs: number): ArrivingUpload {
+  const check = digestCheckOf(request.headers['content-digest'] as string | undefined);
   const arriving = liftTimeLimit(request);
   const length = request.headers['content-length'];
   response.setTimeout(stallMs);
@@ -49,7 +57,11 @@ export function uploadOf(request: IncomingMessage, response: ServerResponse, sta
     contentType: request.headers['content-type'],
     open(): Readable {
       if (awaitingContinue.delete(request)) response.writeContinue();
-      return requestBody(request, response);
+      const body = requestBody(request, response);
+      return check ? pipeline(body, check, () => undefined) : body;
+    },
+    get failure(): AppError | undefined {
+      return check?.errored instanceof AppError ? check.errored : undefined;
     },
     [Symbol.dispose]: () => arriving[Symbol.dispose](),
   };

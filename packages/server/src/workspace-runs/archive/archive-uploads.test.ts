@@ -151,13 +151,18 @@ describe('an upload is refused, and its run keeps what it had,', () => {
   it('when its Content-Digest differs, or cannot be checked', async () => {
     const digest = (algorithm: string, bytes: Buffer) =>
       `${algorithm}=:${createHash(algorithm.replace('-', '')).update(bytes).digest('base64')}:`;
-    const wrong = [digest('sha-256', BAD), digest('sha-512', GOOD), 'sha-256=abc', ''];
+    const right = digest('sha-256', EMPTY_TAR);
+    const wrong = [digest('sha-256', BAD), `${right}, ${digest('sha-512', GOOD)}`, 'sha-256=abc', 'sha-512=:YQ==:', ''];
     for (const header of wrong) {
       const answer = await refused(EMPTY_TAR, { headers: { 'content-digest': header } }, 'invalid_request');
       assert.equal(issueOf(answer)?.path, 'headers.content-digest', header);
     }
     const id = await uploads.createRun();
-    for (const header of [digest('sha-256', GOOD), `${digest('sha-512', GOOD)}, ${digest('sha-256', GOOD)}`]) {
+    for (const header of [
+      digest('sha-256', GOOD),
+      `${digest('sha-512', GOOD)}, ${digest('sha-256', GOOD)}`,
+      'md5=:YQ==:',
+    ]) {
       assert.equal((await uploads.upload(id, GOOD, { headers: { 'content-digest': header } })).status, 200, header);
     }
   });

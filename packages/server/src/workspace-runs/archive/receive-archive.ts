@@ -6,7 +6,6 @@ import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
 import { requireArchivable } from './archivable-run.ts';
 import type { ArchiveRepository } from './archive-repository.ts';
-import { readContentDigest, requireDigest } from './content-digest.ts';
 import type { ArchiveFile } from './store-archive.ts';
 
 const FORMATS = new Map<string, WorkspaceArchiveFormat>([
@@ -40,7 +39,6 @@ export class ReceiveArchive {
   async receive({
     credential,
     params,
-    headers,
     upload,
     signal,
   }: UploadRequest<typeof operations.uploadWorkspaceArchive>): Promise<ReceivedArchive> {
@@ -48,14 +46,7 @@ export class ReceiveArchive {
     requireArchivable(run);
     const replaced = (await this.#archives.findCurrent(run.id))?.id;
     const format = formatOf(upload.contentType);
-    const stated = readContentDigest(headers['content-digest']);
     const staged = await this.#take(run, upload, signal);
-    try {
-      requireDigest(stated, staged.sha256);
-    } catch (error) {
-      await staged[Symbol.asyncDispose]();
-      throw error;
-    }
     const { file, sizeBytes, sha256 } = staged;
     return {
       run,
