@@ -124,8 +124,9 @@ export const SERVICE_SETTINGS = {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 30 * DAY_MS,
     readBy: ['server'],
-    summary: 'how long an ended sandbox with its commands, and an ended API key, can be looked up; at least a day',
-    more: 'The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good. Builds of templates, cached steps, and versions other than the default one are kept as long after their last use.',
+    summary:
+      'how long an ended sandbox with its commands, an ended API key, and a deleted project, secret, webhook, artifact or template can be looked up; at least a day',
+    more: 'A deleted project stays as long as its events, audit events, usage and artifacts. The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good. Builds of templates, cached steps, and versions other than the default one are kept as long after their last use.',
   },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),

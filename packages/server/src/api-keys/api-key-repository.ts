@@ -1,6 +1,7 @@
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { type ExpressionBuilder, sql } from 'kysely';
 import type { Database, Tables } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { hasOnly, type ListPart, NEWEST_FIRST, readPart } from '../db/list-part.ts';
 import { type Transaction, Transactions } from '../db/transactions.ts';
 import { lockOrganization } from '../projects/lock-organization.ts';
@@ -13,7 +14,7 @@ const IDS_AT_ONCE = 500;
 
 /** `lost` is the key that an interrupted attempt created. It is revoked now. */
 export type Inserted =
-  | { readonly status: 'inserted'; readonly lost: ApiKeyRecord | undefined }
+  | { readonly status: 'inserted'; readonly key: ApiKeyRecord; readonly lost: ApiKeyRecord | undefined }
   | { readonly status: 'full'; readonly used: number };
 
 export interface Rotated {
@@ -31,7 +32,8 @@ export interface KeyFilter {
 }
 
 export interface ApiKeyRepository {
-  insert(key: NewKey, joined?: Transaction): Promise<void>;
+  /** Returns the key as it is stored. */
+  insert(key: NewKey, joined?: Transaction): Promise<ApiKeyRecord>;
   /** Inserts `key` unless the organization has `maxWorking` working keys. */
   insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted>;
   /**
@@ -74,8 +76,10 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     this.#transactions = new Transactions(db);
   }
 
-  async insert(key: NewKey, joined?: Transaction): Promise<void> {
-    await (joined?.db ?? this.#db).insertInto('api_keys').values(toRow(key)).execute();
+  async insert(key: NewKey, joined?: Transaction): Promise<ApiKeyRecord> {
+    const created_at = laterThanAll({ table: 'api_keys', list: 'org_id' }, key.orgId, key.createdAt);
+    const insert = (joined?.db ?? this.#db).insertInto('api_keys').values({ ...toRow(key), created_at });
+    return toRecord(await insert.returningAll().executeTakeFirstOrThrow());
   }
 
   async insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted> {
@@ -91,13 +95,13 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
         .where(expiresAfter(key.createdAt))
         .executeTakeFirstOrThrow();
       if (Number(used) >= maxWorking) return { status: 'full', used: Number(used) };
-      await db.insertInto('api_keys').values(toRow(key)).execute();
-      return { status: 'inserted', lost };
+      return { status: 'inserted', key: await this.insert(key, tx), lost };
     }, joined);
   }
 
   async rotate(successor: NewKey, graceEndsAt: number, joined?: Transaction): Promise<Rotated | undefined> {
-    return this.#transactions.run(async ({ db }) => {
+    return this.#transactions.run(async (tx) => {
+      const { db } = tx;
       const lost = await revokeLost(db, successor);
       const old = db.updateTable('api_keys').where('id', '=', successor.rotatedFrom ?? '');
       // Locks the row, because the successor takes over the key's expiry before this call shortens it.
@@ -110,11 +114,7 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
       if (!locked) return undefined;
       await old.set({ expires_at: graceEndsAt }).where(expiresAfter(graceEndsAt)).execute();
       const expiresAt = lost ? lost.expiresAt : (locked.expires_at ?? undefined);
-      await db
-        .insertInto('api_keys')
-        .values(toRow({ ...successor, expiresAt }))
-        .execute();
-      return { successor: { ...successor, expiresAt }, lost };
+      return { successor: await this.insert({ ...successor, expiresAt }, tx), lost };
     }, joined);
   }
 

@@ -2,6 +2,7 @@ import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId 
 import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../db/list-part.ts';
 import type { ArtifactTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -26,11 +27,11 @@ export interface ArtifactFilter extends Selection {
  */
 export interface ArtifactRepository {
   /**
-   * Returns false when an artifact was already created with the idempotency record.
+   * Returns the stored artifact, or undefined when one was already created with the idempotency record.
    *
    * @throws AppError `not_found` when the project was deleted meanwhile
    */
-  insert(record: ArtifactRecord, tx?: Transaction): Promise<boolean>;
+  insert(record: ArtifactRecord, tx?: Transaction): Promise<ArtifactRecord | undefined>;
   /** Also finds deleted artifacts. */
   find(id: string): Promise<ArtifactRecord | undefined>;
   /** Also finds deleted artifacts. */
@@ -61,12 +62,13 @@ export class SqlArtifactRepository implements ArtifactRepository {
     this.#usageHours = new UsageHours(db);
   }
 
-  async insert(record: ArtifactRecord, joined?: Transaction): Promise<boolean> {
-    const inserted = await this.#transactions.run(async (tx) => {
+  insert(record: ArtifactRecord, joined?: Transaction): Promise<ArtifactRecord | undefined> {
+    const created_at = laterThanAll({ table: 'artifacts', list: 'org_id' }, record.orgId, record.createdAt);
+    return this.#transactions.run(async (tx) => {
       if (!(await isOpenProject(tx.db, record.projectId))) throw projectDeleted(record.projectId);
       const row = await tx.db
         .insertInto('artifacts')
-        .values(toRow(record))
+        .values({ ...toRow(record), created_at })
         .onConflict((conflict) => conflict.doNothing())
         .returningAll()
         .executeTakeFirst();
@@ -74,7 +76,6 @@ export class SqlArtifactRepository implements ArtifactRepository {
       await this.#usageHours.add(tx, record, record.createdAt, { artifact_bytes: record.sizeBytes });
       return this.#announce(tx, 'artifact.created', toRecord(row));
     }, joined);
-    return inserted !== undefined;
   }
 
   async find(id: string): Promise<ArtifactRecord | undefined> {

@@ -90,16 +90,16 @@ export class KeepArtifact {
     const insertIn = async (tx: Transaction, requireRoom: RequireRoom) => {
       await guard?.(tx);
       await admit(tx, requireRoom);
-      const isNew = await artifacts.insert(record, tx);
-      if (isNew) await audit?.append(tx, record);
-      return isNew;
+      const inserted = await artifacts.insert(record, tx);
+      if (inserted) await audit?.append(tx, inserted);
+      return inserted;
     };
     const insert = (tx: Transaction | undefined) => quotas.admit(record, insertIn, { announces: false, tx });
-    const isNew = await contents.keep(staged, insert, signal).catch(async (error) => {
+    const kept = await contents.keep(staged, insert, signal).catch(async (error) => {
       if (error instanceof QuotaRefusal) await quotas.announce(record, error.use);
       return asAppError(error);
     });
-    if (isNew) return record;
+    if (kept) return kept;
     const made = await artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');
     if (!made) throw new Error(`the artifact of idempotency record ${artifact.idempotencyRecordId} is gone`);
     return made;

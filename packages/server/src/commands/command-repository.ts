@@ -1,6 +1,7 @@
 import { type CommandId, type CommandUser, ID_PREFIXES, type SandboxId } from '@cloche/contract';
 import type { ExpressionBuilder, Selectable } from 'kysely';
 import type { Database, Tables } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, readPart } from '../db/list-part.ts';
 import type { CommandTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction } from '../db/transactions.ts';
@@ -8,8 +9,8 @@ import type { CommandEnding, CommandRecord } from './command.ts';
 
 /** Stores command records. They outlive their sandboxes. */
 export interface CommandRepository {
-  /** Returns false when a command with the idempotency record exists. */
-  insert(record: CommandRecord, tx?: Transaction): Promise<boolean>;
+  /** Returns the stored record, or undefined when a command with the idempotency record exists. */
+  insert(record: CommandRecord, tx?: Transaction): Promise<CommandRecord | undefined>;
   find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
   /** Returns all commands of a sandbox, oldest first. */
@@ -46,7 +47,7 @@ export class SqlCommandRepository implements CommandRepository {
     this.#db = db;
   }
 
-  async insert(record: CommandRecord, tx?: Transaction): Promise<boolean> {
+  async insert(record: CommandRecord, tx?: Transaction): Promise<CommandRecord | undefined> {
     const row = await (tx?.db ?? this.#db)
       .insertInto('commands')
       .values({
@@ -58,14 +59,18 @@ export class SqlCommandRepository implements CommandRepository {
         user: record.user,
         background: record.background ? 1 : 0,
         status: record.status,
-        started_at: record.startedAt,
+        started_at: laterThanAll(
+          { table: 'commands', list: 'sandbox_id', by: 'started_at' },
+          record.sandboxId,
+          record.startedAt,
+        ),
         idempotency_record_id: record.idempotencyRecordId ?? null,
         watched_by: record.watchedBy ?? null,
       })
       .onConflict((conflict) => conflict.doNothing())
-      .returning('id')
+      .returning('started_at')
       .executeTakeFirst();
-    return row !== undefined;
+    return row && { ...record, startedAt: row.started_at };
   }
 
   async find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined> {

@@ -224,12 +224,12 @@ export class CreateCommand {
       watchedBy: servers.own,
     };
     mark(record.id);
-    const isNew = await transactions.run(async (tx) => {
+    const stored = await transactions.run(async (tx) => {
       const inserted = await commands.insert(record, tx);
       if (inserted) await request.audit?.append(tx, { id: record.id, projectId: sandbox.projectId });
       return inserted;
     });
-    if (isNew) return record;
+    if (stored) return stored;
     const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
     const seen = asSeenIn(sandbox, first);

@@ -21,6 +21,7 @@ import { composeProtocols } from './compose-protocols.ts';
 import type { Config } from './config.ts';
 import { listenForClients } from './listen-for-clients.ts';
 import { openFoundation } from './open-foundation.ts';
+import { startForgetting } from './start-forgetting.ts';
 import { stopInOrder } from './stop-in-order.ts';
 
 export interface Server {
@@ -103,6 +104,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   await keyWork.start();
   const auditUpkeep = audit.start();
   claims.learnQuota(() => inFlight.isDraining).catch(reportTo(log));
+  const forgetting = startForgetting(config, { ...shared, isFenced });
   await artifacts.start();
   workspaceRuns.archives.start();
   await listenForEgress(secrets.app, sockets.secretsSocket);
@@ -142,6 +144,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
           () => lease.release(),
           () => apiKeys.stop(),
           () => auditUpkeep.stop(),
+          () => forgetting.stop(),
           () => claims.close(),
           () => notifications.close(),
           () => db.destroy(),

@@ -1,6 +1,7 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import type { Database } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart } from '../db/list-part.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
@@ -12,10 +13,10 @@ import type { ContextRecord } from './context.ts';
 /** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */
 export interface ContextRepository {
   /**
-   * Returns false when the idempotency record already has a context, or the sandbox already has a default context of
+   * Returns the stored record, or undefined when the idempotency record already has a context, or the sandbox already has a default context of
    * the language.
    */
-  insert(record: ContextRecord, tx?: Transaction): Promise<boolean>;
+  insert(record: ContextRecord, tx?: Transaction): Promise<ContextRecord | undefined>;
   /** Also finds deleted contexts. */
   find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined>;
   /** Also finds deleted contexts. */
@@ -61,7 +62,7 @@ export class SqlContextRepository implements ContextRepository {
     );
   }
 
-  async insert(record: ContextRecord, tx?: Transaction): Promise<boolean> {
+  async insert(record: ContextRecord, tx?: Transaction): Promise<ContextRecord | undefined> {
     const row = await (tx?.db ?? this.#db)
       .insertInto('code_contexts')
       .values({
@@ -72,14 +73,14 @@ export class SqlContextRepository implements ContextRepository {
         cwd: record.cwd,
         is_default: record.isDefault ? 1 : 0,
         timeout_ms: record.timeoutMs ?? null,
-        created_at: record.createdAt,
+        created_at: laterThanAll({ table: 'code_contexts', list: 'sandbox_id' }, record.sandboxId, record.createdAt),
         deleted_at: record.deletedAt ?? null,
         idempotency_record_id: record.idempotencyRecordId ?? null,
       })
       .onConflict((conflict) => conflict.doNothing())
-      .returning('id')
+      .returning('created_at')
       .executeTakeFirst();
-    return row !== undefined;
+    return row && { ...record, createdAt: row.created_at };
   }
 
   async find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined> {

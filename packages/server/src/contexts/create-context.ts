@@ -83,7 +83,8 @@ export class CreateContext {
       if (existing) return existing;
       await templates.requireLanguage(sandbox, language);
       const made = this.#newRecord(sandbox, { language }, { isDefault: true, idempotencyRecordId: undefined });
-      if (await contexts.insert(made)) return made;
+      const inserted = await contexts.insert(made);
+      if (inserted) return inserted;
     }
   }
 
@@ -91,12 +92,12 @@ export class CreateContext {
     const { contexts, transactions } = this.#deps;
     const { idempotencyRecordId, audit } = request;
     const made = this.#newRecord(sandbox, request.body, { isDefault: false, idempotencyRecordId });
-    const isNew = await transactions.run(async (tx) => {
+    const stored = await transactions.run(async (tx) => {
       const inserted = await contexts.insert(made, tx);
       if (inserted) await audit?.append(tx, { id: made.id, projectId: sandbox.projectId });
       return inserted;
     });
-    if (isNew) return made;
+    if (stored) return stored;
     const adopted = await contexts.findByIdempotencyRecord(sandbox.id, idempotencyRecordId ?? '');
     if (!adopted) throw new Error(`the context of idempotency record ${idempotencyRecordId} is gone`);
     return adopted;

@@ -27,6 +27,7 @@ import { contentRemovals } from './migrations/027-content-removals-expand.ts';
 import { failureKinds } from './migrations/028-failure-kinds-expand.ts';
 import { archiveAttempts } from './migrations/029-archive-attempts-expand.ts';
 import { lists } from './migrations/030-lists-expand.ts';
+import { deletedRecords } from './migrations/031-deleted-records-expand.ts';
 import { changesAndRevocations } from './migrations/032-changes-and-revocations-expand.ts';
 import { buildTurns } from './migrations/033-build-turns-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
@@ -63,6 +64,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '028-failure-kinds-expand': failureKinds,
   '029-archive-attempts-expand': archiveAttempts,
   '030-lists-expand': lists,
+  '031-deleted-records-expand': deletedRecords,
   '032-changes-and-revocations-expand': changesAndRevocations,
   '033-build-turns-expand': buildTurns,
 };

@@ -2,6 +2,7 @@ import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxI
 import { type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, readPart, selected } from '../db/list-part.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
@@ -106,7 +107,11 @@ export class SqlPreviewRepository implements PreviewRepository {
         .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', preview.createdAt)]))
         .executeTakeFirstOrThrow();
       if (Number(used) >= maxOpen) return { status: 'full', used: Number(used) };
-      await tx.db.insertInto('previews').values(toRow(preview)).execute();
+      const createdAt = laterThanAll({ table: 'previews', list: 'org_id' }, preview.orgId, preview.createdAt);
+      await tx.db
+        .insertInto('previews')
+        .values({ ...toRow(preview), created_at: createdAt })
+        .execute();
       for (const id of replaced) await this.#announce(tx, 'preview.deleted', id);
       await this.#announce(tx, 'preview.created', preview.id);
       const { projectId } = preview;

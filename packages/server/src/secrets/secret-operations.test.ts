@@ -94,7 +94,7 @@ describe('the operations on secrets', () => {
         ['secret.updated', undefined],
       ],
     );
-    const verified = await world.operator('GET', '/audit/verify');
+    const [verified] = (await world.operator('GET', '/audit/verify')).data;
     assert.equal(verified.problemCount, 0);
     assert.ok(verified.events >= changes.length);
   });

@@ -2,6 +2,7 @@ import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
 import type { AuditChanges } from '../audit/audit-log.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../db/list-part.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { SecretTable } from '../db/tables/secret-tables.ts';
@@ -44,6 +45,7 @@ export class SecretRepository {
         return row && toRecord(row);
       };
       const insert = async () => {
+        const createdAt = laterThanAll({ table: 'secrets', list: 'org_id' }, orgId, now);
         const values = {
           id,
           org_id: orgId,
@@ -51,8 +53,8 @@ export class SecretRepository {
           name,
           hosts: JSON.stringify(hosts),
           value,
-          created_at: now,
-          updated_at: now,
+          created_at: createdAt,
+          updated_at: createdAt,
           deleted_at: null,
           idempotency_record_id: idempotencyRecordId ?? null,
         };

@@ -232,8 +232,8 @@ describe('artifacts', () => {
       deletedAt: undefined,
       idempotencyRecordId: 'idem_1',
     } as const;
-    assert.equal(await world.artifacts.insert(artifact), true);
-    assert.equal(await world.artifacts.insert({ ...artifact, id: 'art_2' }), false);
+    assert.ok(await world.artifacts.insert(artifact));
+    assert.equal(await world.artifacts.insert({ ...artifact, id: 'art_2' }), undefined);
     await world.artifacts.markDeleted(artifact.id, 1);
     assert.deepEqual(
       (await list(world)).map(({ artifactBytes }) => artifactBytes),

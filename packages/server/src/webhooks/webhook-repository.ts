@@ -2,6 +2,7 @@ import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
 import { sql, type UpdateObject } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database, Tables } from '../db/database.ts';
+import { laterThanAll } from '../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../db/list-part.ts';
 import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -60,12 +61,13 @@ export class WebhookRepository {
           .select('last_seq')
           .where('org_id', '=', orgId)
           .executeTakeFirst();
+        const createdAt = laterThanAll({ table: 'webhooks', list: 'org_id' }, orgId, now);
         const values = {
           ...toRow(webhook),
           cursor_seq: last?.last_seq ?? 0,
           next_attempt_at: now,
-          created_at: now,
-          updated_at: now,
+          created_at: createdAt,
+          updated_at: createdAt,
         };
         return toRecord(await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow());
       };

@@ -88,11 +88,12 @@ export class ApiKeyService {
       revokedAt: undefined,
       rotatedFrom: undefined,
     };
-    await this.#deps.transactions.run(async (tx) => {
-      await keys.insert(apiKey, tx);
-      await this.#append(tx, 'api_key.created', apiKey, requestId);
+    const inserted = await this.#deps.transactions.run(async (tx) => {
+      const stored = await keys.insert(apiKey, tx);
+      await this.#append(tx, 'api_key.created', stored, requestId);
+      return stored;
     });
-    return { apiKey, secret: key };
+    return { apiKey: inserted, secret: key };
   }
 
   /** Creates the first key, with every scope. Throws `conflict` when any key exists. */
@@ -239,8 +240,7 @@ export class ApiKeyService {
       revokedAt: undefined,
       rotatedFrom: undefined,
     };
-    await keys.insert(apiKey, tx);
-    await this.#append(tx, 'api_key.created', apiKey);
+    await this.#append(tx, 'api_key.created', await keys.insert(apiKey, tx));
   }
 
   async #append(tx: Transaction, type: ApiKeyEventType, apiKey: ApiKeyRecord, requestId?: string): Promise<void> {

@@ -103,14 +103,14 @@ export class ManageApiKeys {
       await requireClaim(tx, claimedRecord);
       const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
       if (result.status === 'inserted') {
-        await this.#append(tx, 'api_key.created', apiKey, result.lost);
+        await this.#append(tx, 'api_key.created', result.key, result.lost);
         if (result.lost) await audit?.appendFurther(tx, 'api_key.revoked', result.lost);
-        await audit?.append(tx, apiKey);
+        await audit?.append(tx, result.key);
       }
       return result;
     });
     if (inserted.status === 'full') throw tooMany(inserted.used);
-    return { apiKey, secret: key };
+    return { apiKey: inserted.key, secret: key };
   }
 
   /** Opens the list of the keys that the caller may see, newest first; without `include`, only those that work. */

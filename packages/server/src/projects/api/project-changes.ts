@@ -8,6 +8,7 @@ import {
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
+import { laterThanAll } from '../../db/later-than-all.ts';
 import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import { isUniqueViolation } from '../../db/unique-violation.ts';
@@ -63,7 +64,7 @@ export class ProjectChanges {
     audit?: RequestAudit,
   ): Promise<Insertion> {
     const { transactions, limits, clock } = this.#deps;
-    const now = clock.now();
+    const createdAt = laterThanAll({ table: 'projects', list: 'org_id' }, project.orgId, clock.now());
     const row = {
       id: project.id,
       org_id: project.orgId,
@@ -72,8 +73,8 @@ export class ProjectChanges {
       is_default: 0,
       metadata: JSON.stringify(project.metadata),
       quotas: JSON.stringify(project.quotas),
-      created_at: now,
-      updated_at: now,
+      created_at: createdAt,
+      updated_at: createdAt,
       idempotency_record_id: idempotencyRecordId ?? null,
     };
     return transactions.run(async (tx): Promise<Insertion> => {

@@ -1,6 +1,7 @@
 /** The statements that insert sandboxes and change their status. */
 import { type Selectable, sql } from 'kysely';
 import type { Database } from '../../db/database.ts';
+import { laterThanAll } from '../../db/later-than-all.ts';
 import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
 import { locksRows } from '../../db/row-locks.ts';
 import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
@@ -9,7 +10,7 @@ import type { NewSandboxRow } from './sandbox-row.ts';
 
 export type Values = Record<string, string | number | null>;
 export type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
-export type PreparedInsert = PreparedQuery<Values, Partial<Pick<Selectable<SandboxTable>, 'created_at'>>>;
+export type PreparedInsert = PreparedQuery<Values, Pick<Selectable<SandboxTable>, 'created_at'>>;
 
 /**
  * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
@@ -21,7 +22,7 @@ export function prepareInsert(
   projects: 'any' | 'unlimited',
 ): PreparedInsert {
   return prepareQuery(db, (slots: Values) => {
-    const createdAt = locksRows(db) ? laterThanAll(slots) : sql`${slots.created_at}`;
+    const createdAt = laterThanAll({ table: 'sandboxes', list: 'org_id' }, slots.org_id, slots.created_at);
     const values = columns.map((column) =>
       column === 'created_at' ? createdAt.as(column) : sql`${slots[column]}`.as(column),
     );
@@ -37,18 +38,8 @@ export function prepareInsert(
       .columns(columns)
       .expression(planned)
       .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
-      .$if(locksRows(db), (query) => query.returning('created_at'));
+      .returning('created_at');
   });
-}
-
-/**
- * Returns a time of creation that is later than those of all sandboxes of the organization, for servers whose clocks
- * differ. Sandboxes that are created at the same time can still have equal ones.
- */
-function laterThanAll({ created_at: createdAt, org_id: orgId }: Values) {
-  const planned = sql<number>`cast(${createdAt} as bigint)`;
-  const taken = sql`select max(created_at) + 1 from sandboxes where org_id = ${orgId} and created_at >= ${planned}`;
-  return sql<number>`coalesce((${taken}), ${planned})`;
 }
 
 export function prepareTransition(

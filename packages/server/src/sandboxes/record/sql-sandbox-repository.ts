@@ -100,8 +100,8 @@ export class SqlSandboxRepository implements SandboxRepository {
     tx?: Transaction,
   ): Promise<InsertResult> {
     const write = async (own: Transaction) => {
-      const { changed, rows } = await insert(row as Values, own);
-      return changed > 0n ? { ...record, createdAt: rows[0]?.created_at ?? record.createdAt } : undefined;
+      const [inserted] = (await insert(row as Values, own)).rows;
+      return inserted && { ...record, createdAt: inserted.created_at };
     };
     const inserted = await this.#changed('sandbox.created', write, tx, audit);
     if (inserted) return { status: 'inserted', record: inserted };

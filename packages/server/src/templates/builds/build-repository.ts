@@ -2,6 +2,7 @@ import type { OrgId, SandboxId, TemplateBuildId, TemplateId, TemplateVersionId }
 import { sql } from 'kysely';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
+import { laterThanAll } from '../../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart } from '../../db/list-part.ts';
 import type { TemplateBuildTable } from '../../db/tables/template-tables.ts';
 import type { Transaction } from '../../db/transactions.ts';
@@ -52,7 +53,7 @@ export class BuildRepository {
       sandbox_id: null,
       template_version_id: null,
       error: null,
-      created_at: now,
+      created_at: laterThanAll({ table: 'template_builds', list: 'template_id' }, build.templateId, now),
       started_at: null,
       finished_at: null,
       next_attempt_at: now,

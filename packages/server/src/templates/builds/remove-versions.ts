@@ -50,7 +50,7 @@ export class RemoveVersions {
     await db.deleteFrom('template_builds').where('finished_at', '<', before).where('claimed_by', 'is', null).execute();
     const found = await unneeded(db, before).limit(MOST).execute();
     for (const { id, template_id: templateId } of found) await this.#mark(id, templateId, before);
-    const count = await this.#removeFiles();
+    const count = await this.#removeFiles(before);
     // Done last, because the steps name versions that belong to no template.
     await db.deleteFrom('template_steps').where('used_at', '<', before).execute();
     return count;
@@ -76,12 +76,13 @@ export class RemoveVersions {
    * make that version again at any time. So the time of making is first read from the host. The host then refuses to
    * remove a version that it has made again since, however late the request arrives.
    */
-  async #removeFiles(): Promise<number> {
+  async #removeFiles(before: number): Promise<number> {
     const { driver, clock, db } = this.#deps;
     const lookedAt = clock.now();
     const made = await driver.madeVersions();
     // The running builds are read before the versions of templates. A build that ends in between has already added its
     // versions, or makes them again later.
+    await this.#forgetRemoved(made, before);
     const builds = db.selectFrom('template_builds').select('id').where('status', 'in', UNFINISHED).limit(1);
     const isBuilding = (await builds.executeTakeFirst()) !== undefined;
     const removable = await this.#unneededAmong(made.map(({ id }) => id));
@@ -112,6 +113,16 @@ export class RemoveVersions {
       for (const { id } of rows) found.add(id);
     }
     return found;
+  }
+
+  /** Deletes the rows of versions that were removed before `before` and whose files the host no longer has. */
+  async #forgetRemoved(made: readonly MadeVersion[], before: number): Promise<void> {
+    const kept = new Set<string>(made.map(({ id }) => id));
+    const { db } = this.#deps;
+    const query = db.selectFrom('custom_template_versions').select('id').where('removed_at', '<', before);
+    for (const { id } of (await query.limit(MOST).execute()).filter((row) => !kept.has(row.id))) {
+      await db.deleteFrom('custom_template_versions').where('id', '=', id).where('removed_at', '<', before).execute();
+    }
   }
 
   async #removeFromHost(version: MadeVersion): Promise<boolean> {

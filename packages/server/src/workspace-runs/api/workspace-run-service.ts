@@ -50,7 +50,6 @@ export interface RunCreation {
 /** Creates, lists and shows workspace runs. */
 export class WorkspaceRunService {
   readonly #deps: WorkspaceRunServiceDeps;
-  #lastCreatedAt = 0;
 
   constructor(deps: WorkspaceRunServiceDeps) {
     this.#deps = deps;
@@ -58,7 +57,7 @@ export class WorkspaceRunService {
 
   /** Creates one run per idempotency record. @throws AppError as a creation of its sandbox does */
   async create({ credential, body, idempotencyRecordId, audit }: RunCreation): Promise<WorkspaceRunRecord> {
-    const { runs, projects, secrets, findTemplates, settings, ids } = this.#deps;
+    const { runs, projects, secrets, findTemplates, settings, clock, ids } = this.#deps;
     const checked = checkRun(body, settings);
     const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } = await findTemplates.resolve(
@@ -89,7 +88,7 @@ export class WorkspaceRunService {
       sandboxId: undefined,
       outcome: undefined,
       artifactIds: [],
-      createdAt: this.#nextCreatedAt(),
+      createdAt: clock.now(),
       queuedAt: undefined,
       startedAt: undefined,
       cancelRequestedAt: undefined,
@@ -129,12 +128,6 @@ export class WorkspaceRunService {
       if (isFinished(record) || limit.signal.aborted) return record;
       await limit.race(changed).catch(() => undefined);
     }
-  }
-
-  /** Returns a time later than the previous one, so that sorting by creation time is unambiguous. */
-  #nextCreatedAt(): number {
-    this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
-    return this.#lastCreatedAt;
   }
 }
 

@@ -9,6 +9,7 @@ import { sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Database } from '../../db/database.ts';
+import { laterThanAll } from '../../db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../../db/list-part.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
@@ -85,9 +86,11 @@ export class WorkspaceRunRepository {
       if (earlier) return { status: 'exists', record: earlier };
       const used = await countUnfinished(db, orgId);
       if (used >= limit) return { status: 'full', used };
-      await db.insertInto('workspace_runs').values(toRow(record)).execute();
-      await this.#announce(tx, record, audit);
-      return { status: 'inserted', record };
+      const created_at = laterThanAll({ table: 'workspace_runs', list: 'org_id' }, orgId, record.createdAt);
+      const insert = db.insertInto('workspace_runs').values({ ...toRow(record), created_at });
+      const inserted = toRecord(await insert.returningAll().executeTakeFirstOrThrow());
+      await this.#announce(tx, inserted, audit);
+      return { status: 'inserted', record: inserted };
     });
   }
 

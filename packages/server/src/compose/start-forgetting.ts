@@ -1,0 +1,39 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { Loop } from '../base/loop.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+import { DeletedRecords } from '../projects/deleted-records.ts';
+import type { Config } from './config.ts';
+
+const FORGET_MS = 3_600_000;
+const RETRY_MS = 60_000;
+
+export interface ForgettingDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly isFenced: () => boolean;
+}
+
+/** Starts to delete, every hour, what clients deleted a retention ago. The caller stops the loop. */
+export function startForgetting(
+  {
+    sandboxes,
+    auditRetentionMs,
+  }: Pick<Config, 'auditRetentionMs'> & {
+    sandboxes: Pick<Config['sandboxes'], 'eventRetentionMs' | 'recordRetentionMs'>;
+  },
+  { db, transactions, clock, log, isFenced }: ForgettingDeps,
+): Loop {
+  const { recordRetentionMs: recordMs, eventRetentionMs: eventMs } = sandboxes;
+  const records = new DeletedRecords(db, transactions, { recordMs, eventMs, auditMs: auditRetentionMs });
+  const forget = async () => {
+    if (isFenced()) return RETRY_MS;
+    const forgotten = await records.forget(clock.now());
+    if (forgotten > 0) log.info({ forgotten }, 'records of deleted resources removed');
+    return FORGET_MS;
+  };
+  return new Loop('forget deleted', forget, RETRY_MS, log);
+}
