@@ -1,5 +1,6 @@
 import type { Measurement } from '../measurement.ts';
 import { artifacts } from './artifacts.ts';
+import { blocked } from './blocked.ts';
 import { commands } from './commands.ts';
 import { contexts } from './contexts.ts';
 import { burst, create } from './create.ts';
@@ -43,6 +44,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   previews,
   networks,
   gateway,
+  blocked,
   gvisor,
   growth,
   cycles,
