@@ -26,5 +26,11 @@ export interface E2bDeps {
   readonly publicUrl: string | undefined;
   readonly seal: TokenSeal;
   readonly previews: PreviewServer;
+  /** Returns the address, or the network, that requests of one client come from. */
+  readonly addressOf: (request: IncomingMessage) => string;
+  /** Returns the organization of a key that was checked. */
+  readonly ownerOf: (apiKey: string) => string;
+  /** Returns whether a sandbox of this id runs, whosever it is. */
+  readonly isLive: (sandboxId: string) => Promise<boolean>;
   readonly log: Logger;
 }

@@ -1,3 +1,4 @@
+import { FrontRefusal } from '@cloche/node-support';
 import { type ClocheError, isClocheError } from '@cloche/sdk';
 import type { Logger } from 'pino';
 
@@ -19,6 +20,7 @@ export class E2bError extends Error {
   /** Translates a failure of `/v1`, or one that the app found in the request. */
   static of(error: unknown, log: Logger): E2bError {
     if (error instanceof E2bError) return error;
+    if (error instanceof FrontRefusal) return new E2bError(error.status, error.message, error.headers);
     if (isClocheError(error))
       return new E2bError(statusOf(error), `${error.code}: ${error.message}`, retryAfter(error));
     const { statusCode, message } = error as { statusCode?: number; message?: string };

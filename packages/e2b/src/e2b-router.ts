@@ -1,9 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { LeavingConnection } from '@cloche/node-support';
+import type { LeavingConnection, Refusal } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { boxRoutes } from './box/box-routes.ts';
+import { accessOf } from './box/box-session.ts';
+import { rpcCodeOf } from './box/connect-error.ts';
 import { interpreterRoutes } from './box/interpreter-routes.ts';
 import { signedFileRoutes } from './box/signed-file-routes.ts';
+import { SignedUrls } from './box/signed-urls.ts';
+import { keyOf } from './control/client-of.ts';
 import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
 import { E2bError } from './e2b-error.ts';
@@ -13,6 +17,7 @@ import { PortRouter } from './ports/port-router.ts';
 import { BODY_BYTES } from './read-json.ts';
 import { buildRoutes } from './templates/build-routes.ts';
 import { templateRoutes } from './templates/template-routes.ts';
+import { readUploadToken } from './templates/upload-token.ts';
 
 export type { E2bDeps, PreviewServer, TokenSeal } from './e2b-deps.ts';
 
@@ -20,6 +25,21 @@ const CONTROL_PREFIX = '/e2b';
 const BOX_PREFIX = '/e2b-box';
 /** Path of the URLs that the clients sign, which leave out the path of `E2B_SANDBOX_URL`. */
 const SIGNED_PATH = '/files';
+const UPLOAD_PATH = `${CONTROL_PREFIX}/template-files`;
+const HEALTH_PATH = `${BOX_PREFIX}/health`;
+const BOX_FILES_PATH = `${BOX_PREFIX}/files`;
+/** Calls of Connect, whose clients read the code of an error by its name. */
+const RPC_PATH = /^\/e2b-box\/(process\.Process|filesystem\.Filesystem)\//;
+
+export type E2bFront =
+  | '/e2b'
+  | '/e2b/template-files'
+  | '/e2b-box'
+  | '/e2b-box/files'
+  | '/e2b-box/health'
+  | '/files'
+  | 'ports of E2B';
+
 /** Ports of a sandbox at which E2B's clients expect these services. */
 const BOX_PORT = '49983';
 const INTERPRETER_PORT = '49999';
@@ -38,7 +58,16 @@ export class E2bRouter {
   readonly #hosts: PortRouter;
   readonly #newerClients: NewerClients;
 
-  private constructor(apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', FastifyInstance>, deps: E2bDeps) {
+  readonly #deps: E2bDeps;
+  readonly #urls: SignedUrls;
+
+  private constructor(
+    apps: Record<'control' | 'box' | 'interpreter' | 'signedFiles', FastifyInstance>,
+    deps: E2bDeps,
+    urls: SignedUrls,
+  ) {
+    this.#deps = deps;
+    this.#urls = urls;
     this.#hosts = new PortRouter(deps);
     this.#newerClients = new NewerClients(deps.log);
     this.#control = apps.control;
@@ -51,8 +80,9 @@ export class E2bRouter {
   }
 
   static async open(given: E2bDeps): Promise<E2bRouter> {
-    const tokens = new KnownTokens(given.seal);
+    const tokens = new KnownTokens(given.seal, given.ownerOf);
     const deps = { ...given, seal: tokens };
+    const urls = new SignedUrls(tokens);
     const apps = {
       control: await serve(deps, async (app) => {
         await controlRoutes(app, deps);
@@ -61,14 +91,54 @@ export class E2bRouter {
       }),
       box: await serve(deps, (app) => boxRoutes(app, deps)),
       interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
-      signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, tokens)),
+      signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, urls)),
     };
-    return new E2bRouter(apps, deps);
+    return new E2bRouter(apps, deps, urls);
   }
 
   matches(request: IncomingMessage): boolean {
     const { url = '' } = request;
     return [CONTROL_PREFIX, BOX_PREFIX, SIGNED_PATH].some((path) => isBelow(url, path)) || this.#hosts.matches(request);
+  }
+
+  /** Returns the front of a request, as the service's table of them names it. */
+  frontOf(request: IncomingMessage): E2bFront {
+    const { pathname } = splitUrl(request);
+    if (this.#hosts.matches(request)) return 'ports of E2B';
+    if (isBelow(pathname, SIGNED_PATH)) return '/files';
+    if (pathname === UPLOAD_PATH) return '/e2b/template-files';
+    if (isBelow(pathname, CONTROL_PREFIX)) return '/e2b';
+    if (pathname === HEALTH_PATH) return '/e2b-box/health';
+    return pathname === BOX_FILES_PATH ? '/e2b-box/files' : '/e2b-box';
+  }
+
+  /** Returns the API key that a request uses; undefined if it needs none. @throws E2bError 401, 403, 429 */
+  async keyOf(request: IncomingMessage): Promise<string | undefined> {
+    switch (this.frontOf(request)) {
+      case 'ports of E2B':
+        return this.#hosts.accessOf(request).apiKey;
+      case '/files':
+        return (await this.#urls.open(request, this.#deps.addressOf(request))).apiKey;
+      case '/e2b/template-files':
+        return readUploadToken(splitUrl(request).query.get('token') ?? '', this.#deps.seal).apiKey;
+      case '/e2b':
+        return keyOf(request);
+      case '/e2b-box/health':
+        return undefined;
+      default:
+        return accessOf(request.headers, this.#deps).apiKey;
+    }
+  }
+
+  /** Returns the answer to a request that is refused, as E2B's clients read it. */
+  refusalOf({ url = '' }: IncomingMessage, error: unknown): Refusal {
+    const { status, message, headers } = E2bError.of(error, this.#deps.log);
+    const code = RPC_PATH.test(url) ? rpcCodeOf(status) : status;
+    return {
+      status,
+      fields: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ code, message }),
+    };
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
@@ -99,6 +169,12 @@ export class E2bRouter {
     const message = `Port ${portOf(request)} of a sandbox is not served here; open a preview of it.`;
     response.writeHead(502, { 'content-type': 'application/json' }).end(JSON.stringify({ code: 502, message }));
   }
+}
+
+function splitUrl({ url = '' }: IncomingMessage): { pathname: string; query: URLSearchParams } {
+  const mark = url.indexOf('?');
+  if (mark === -1) return { pathname: url, query: new URLSearchParams() };
+  return { pathname: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
 }
 
 function isBelow(url: string, prefix: string): boolean {

@@ -2,7 +2,7 @@
  * Failures that one address, and all addresses together, may have in a burst. One more is allowed after each interval.
  */
 const OF_ADDRESS = { burst: 20, intervalMs: 1000 };
-const OF_ALL = { burst: 200, intervalMs: 50 };
+const OF_ALL = { burst: 100, intervalMs: 100 };
 /** Most addresses that are remembered. */
 const ADDRESSES = 10_000;
 

@@ -29,7 +29,7 @@ describe('a client of the own server', () => {
   });
 
   it('reads answers and refusals', async () => {
-    const client = loopbackClient(url, 'key');
+    const client = loopbackClient(url, 'key', {});
     assert.deepEqual(await client.sandboxes.list(), []);
     await assert.rejects(
       client.templates.list(),
@@ -41,7 +41,7 @@ describe('a client of the own server', () => {
     const stop = new AbortController();
     const body = { code: '1', language: 'python' as const };
     const call = { params: { sandboxId: 'sbx_1' as never }, body, signal: stop.signal };
-    const next = loopbackClient(url, 'key').stream('streamCode', call).next();
+    const next = loopbackClient(url, 'key', {}).stream('streamCode', call).next();
     const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
     const closed = once(response, 'close');
     stop.abort();
@@ -50,7 +50,7 @@ describe('a client of the own server', () => {
   });
 
   it('says that a server is not there', async () => {
-    const client = loopbackClient('http://127.0.0.1:1', 'key');
+    const client = loopbackClient('http://127.0.0.1:1', 'key', {});
     await assert.rejects(client.sandboxes.list(), (error) => isClocheError(error, 'unreachable'));
   });
 });

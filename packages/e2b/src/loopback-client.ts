@@ -1,14 +1,19 @@
-import { Agent, type IncomingMessage, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { fetchFor } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 
 /** Keeps connections open between requests, because most clients send one request after another. */
 const agent = new Agent({ keepAlive: true });
 
-/** Returns a client of this server's `/v1`. It does not retry, because E2B's clients do. */
-export function loopbackClient(url: string, apiKey: string): Cloche {
-  return new Cloche({ url, apiKey, maxRetries: 0, fetch: loopbackFetch });
+/**
+ * Returns a client of this server's `/v1`. It does not retry, because E2B's clients do.
+ *
+ * @param fields of the request that it serves, with the one that names its client to `/v1`
+ */
+export function loopbackClient(url: string, apiKey: string, fields: IncomingHttpHeaders): Cloche {
+  return new Cloche({ url, apiKey, maxRetries: 0, fetch: fetchFor(fields, loopbackFetch) });
 }
 
 /**

@@ -5,6 +5,8 @@ import { JupyterError } from './jupyter-error.ts';
 export interface ApiAccess {
   readonly url: string;
   readonly apiKey: string;
+  /** Sends requests to `/v1` on behalf of the client. */
+  readonly fetch: typeof fetch;
 }
 
 /**

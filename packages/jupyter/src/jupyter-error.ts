@@ -1,3 +1,4 @@
+import { FrontRefusal } from '@cloche/node-support';
 import { isClocheError } from '@cloche/sdk';
 import type { Logger } from 'pino';
 
@@ -17,6 +18,7 @@ export class JupyterError extends Error {
   /** Translates a failure of `/v1`, or one that the app found in the request. */
   static of(error: unknown, log: Logger): JupyterError {
     if (error instanceof JupyterError) return error;
+    if (error instanceof FrontRefusal) return new JupyterError(error.status, error.message, error.headers);
     if (isClocheError(error)) {
       const status = isKernelGone(error) ? 404 : (error.status ?? 503);
       const seconds = Math.ceil((error.retryAfterMs ?? 0) / MILLISECONDS);

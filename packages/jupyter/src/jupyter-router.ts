@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type LeavingConnection, parsePlainJson } from '@cloche/node-support';
+import { type LeavingConnection, parsePlainJson, type Refusal } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { apiKeyOf } from './api-key.ts';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
 import { JupyterError } from './jupyter-error.ts';
@@ -14,6 +15,8 @@ export type { JupyterDeps } from './jupyter-state.ts';
 const BODY_BYTES = 1024 * 1024;
 /** Most values of a body. */
 const MAX_VALUES = 2_000;
+/** The version, and logos, for which browsers send no key. */
+const PUBLIC = /^\/(?:api\/?(?:\?|$)|kernelspecs\/)/;
 const CHANNELS = /^\/api\/kernels\/([^/?]+)\/channels(?:\?|$)/;
 
 /**
@@ -41,6 +44,24 @@ export class JupyterRouter {
   matches({ url = '' }: IncomingMessage): boolean {
     const { prefix } = this.#state;
     return url.startsWith(prefix) && (url.length === prefix.length || '/?'.includes(url.charAt(prefix.length)));
+  }
+
+  /** Returns the front of a request, as the service's table of them names it. */
+  frontOf(request: IncomingMessage): '/jupyter' | '/jupyter, version and logos' {
+    const isPublic = request.method === 'GET' && PUBLIC.test(this.#pathOf(request));
+    return isPublic ? '/jupyter, version and logos' : '/jupyter';
+  }
+
+  /** Returns the API key of a request; undefined if it needs none. @throws JupyterError 401 */
+  keyOf(request: IncomingMessage): string | undefined {
+    return this.frontOf(request) === '/jupyter' ? apiKeyOf(request) : undefined;
+  }
+
+  /** Returns the answer to a request that is refused, as Jupyter's clients read it. */
+  refusalOf(_request: IncomingMessage, error: unknown): Refusal {
+    const { status, message, headers } = JupyterError.of(error, this.#state.log);
+    const fields = { ...headers, 'content-type': 'application/json' };
+    return { status, fields, body: JSON.stringify({ message, reason: null }) };
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -96,6 +117,7 @@ function buildApp(state: JupyterState): FastifyInstance {
     loggerInstance: state.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_BYTES,
+    exposeHeadRoutes: false,
     // Checking the schemas themselves takes most of the time that their compilation takes at each start.
     ajv: { customOptions: { validateSchema: false } },
   });

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { fetchFor } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from './api-key.ts';
@@ -37,7 +38,7 @@ export class JupyterState {
 
   /** @throws JupyterError 401 */
   apiOf(request: IncomingMessage): ApiAccess {
-    return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request) };
+    return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request), fetch: fetchFor(request.headers) };
   }
 
   /** @throws JupyterError 401 */

@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { FrontRefusal, fetchFor, type Refusal } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
@@ -9,6 +10,8 @@ import { readMessage, UnreadableMessage } from './read-message.ts';
 
 /** Where the authentication of a request carries the signal that aborts when its client has disconnected. */
 const GONE = 'gone';
+/** Where it carries the fields of the request. */
+const FIELDS = 'fields';
 
 type NodeHandler = ReturnType<typeof toNodeHandler>;
 
@@ -38,7 +41,7 @@ export class McpRouter {
   constructor({ apiUrl, publicUrl, version, log }: McpDeps) {
     this.#handler = createMcpHandler(
       ({ authInfo }) =>
-        mcpServer(new Cloche({ url: apiUrl(), apiKey: authInfo?.token ?? '' }), version, goneOf(authInfo?.extra)),
+        mcpServer(clientOf(apiUrl(), authInfo?.token, authInfo?.extra), version, goneOf(authInfo?.extra)),
       { onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed') },
     );
     this.#handle = toNodeHandler(this.#handler);
@@ -50,47 +53,59 @@ export class McpRouter {
     return url === PATH || url.startsWith(`${PATH}?`);
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
+  /** Returns the front of each request, as the service's table of them names it. */
+  frontOf(): typeof PATH {
+    return PATH;
+  }
+
+  /** Returns the API key of a request. @throws FrontRefusal 401; 403 to pages of another site. */
+  keyOf(request: IncomingMessage): string {
     if (isForeign(request, this.#publicUrl)) {
-      refuse(
-        response,
-        403,
-        UNAUTHORIZED,
-        'Pages of another site must not send requests; use a client that is no page.',
-      );
-      return;
+      throw new FrontRefusal(403, 'Pages of another site must not send requests; use a client that is no page.');
     }
     const token = /^Bearer +([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
-    if (token === undefined) {
-      const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
-      refuse(response, 401, UNAUTHORIZED, message, { 'www-authenticate': 'Bearer' });
-      return;
-    }
-    const unanswerable = refusalOf(request);
-    if (unanswerable) {
-      refuse(response, unanswerable.status, INVALID, unanswerable.message, unanswerable.headers);
-      return;
-    }
-    this.#answer(request, response, token).catch((error: unknown) => {
+    if (token !== undefined) return token;
+    const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
+    throw new FrontRefusal(401, message, { 'www-authenticate': 'Bearer' });
+  }
+
+  /** Returns the answer to a request that is refused, as clients of the protocol read it. */
+  refusalOf(_request: IncomingMessage, error: unknown): Refusal {
+    if (!(error instanceof FrontRefusal || error instanceof UnreadableMessage)) throw error;
+    const isKeys = error.status === 401 || error.status === 403;
+    const [code, headers] =
+      error instanceof FrontRefusal ? [isKeys ? UNAUTHORIZED : INVALID, error.headers] : [error.code, {}];
+    const body = { jsonrpc: '2.0', id: null, error: { code, message: error.message } };
+    const fields = { ...headers, 'content-type': 'application/json' };
+    return { status: error.status, fields, body: JSON.stringify(body) };
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.#answer(request, response);
+    } catch (error) {
       // Also a client that left while it sent its request.
       if (!response.destroyed) this.#log.error({ err: error }, 'a request of an MCP client failed');
       response.destroy();
-    });
+    }
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse, token: string): Promise<void> {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     try {
+      const token = this.keyOf(request);
+      requireAnswerable(request);
       const message = await readMessage(request);
-      const auth = { token, clientId: 'cloche', scopes: [], extra: { [GONE]: gone.signal } };
+      const extra = { [GONE]: gone.signal, [FIELDS]: request.headers };
+      const auth = { token, clientId: 'cloche', scopes: [], extra };
       // A request that a server received has a method, which Node's type leaves open.
       await this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response, message);
     } catch (error) {
-      if (!(error instanceof UnreadableMessage)) throw error;
+      const { status, fields, body } = this.refusalOf(request, error);
       // Closing the connection while the client still writes could lose the response.
       request.resume();
-      refuse(response, error.status, error.code, error.message);
+      response.writeHead(status, fields).end(body);
     }
   }
 
@@ -99,31 +114,19 @@ export class McpRouter {
   }
 }
 
-/** Returns what is wrong with a request that the library cannot express as one of the web, and would fail of. */
-function refusalOf({ method, headers }: IncomingMessage) {
+/** @throws FrontRefusal for a request that the library cannot express as one of the web, and would fail of. */
+function requireAnswerable({ method, headers }: IncomingMessage): void {
   if (method !== 'POST') {
-    return {
-      status: 405,
-      message: 'This endpoint keeps no session: it supports POST only.',
-      headers: { allow: 'POST' },
-    };
+    throw new FrontRefusal(405, 'This endpoint keeps no session: it supports POST only.', { allow: 'POST' });
   }
   if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) {
-    return { status: 400, message: 'headers.host is not a host: send the one of the URL.', headers: {} };
+    throw new FrontRefusal(400, 'headers.host is not a host: send the one of the URL.');
   }
-  return undefined;
 }
 
-function refuse(
-  response: ServerResponse,
-  status: number,
-  code: number,
-  message: string,
-  headers: Record<string, string> = {},
-): void {
-  const body = { jsonrpc: '2.0', id: null, error: { code, message } };
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
-  response.end(JSON.stringify(body));
+function clientOf(url: string, apiKey = '', extra: Readonly<Record<string, unknown>> = {}): Cloche {
+  // Sound: `handle` puts the fields of the request there.
+  return new Cloche({ url, apiKey, fetch: fetchFor((extra[FIELDS] ?? {}) as IncomingHttpHeaders) });
 }
 
 /** Calls end with the connection of their client, in each revision and whatever the library writes meanwhile. */

@@ -1,11 +1,11 @@
-import type { FastifyRequest } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
 import { RunApiError } from './run-api-error.ts';
 
 /**
  * Returns the API key of a request: `X-Api-Key`, a bearer token, or the password of Basic authentication, which HTTP
  * clients send for a URL such as `http://key:clk_…@host/`. A user name without a password counts as the key.
  */
-export function keyOf({ headers }: FastifyRequest): string {
+export function keyOf({ headers }: { readonly headers: IncomingHttpHeaders }): string {
   const own = headers['x-api-key'];
   if (typeof own === 'string' && own !== '') return own;
   const [, scheme, value] = /^(Bearer|Basic) +(\S.*)$/i.exec(headers.authorization ?? '') ?? [];

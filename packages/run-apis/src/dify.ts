@@ -1,5 +1,5 @@
 import type { Command } from '@cloche/contract';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { findLanguage } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
@@ -36,10 +36,10 @@ export function difyRoutes(app: FastifyInstance, run: RunRequest): void {
 }
 
 /** Dify tries again after 503 only. */
-export function refuseDify({ status, message }: RunApiError, reply: FastifyReply): FastifyReply {
-  if (status === 401) return reply.code(401).send();
-  if (status === 429 || status === 503) return reply.code(503).send({ code: -503, message, data: null });
-  return reply.code(status < 500 ? 200 : 500).send({ code: -status, message, data: null });
+export function refuseDify({ status, message }: RunApiError): { status: number; body?: object } {
+  if (status === 401) return { status };
+  if (status === 429 || status === 503) return { status: 503, body: { code: -503, message, data: null } };
+  return { status: status < 500 ? 200 : 500, body: { code: -status, message, data: null } };
 }
 
 function resultOf({ status, exitCode = -1, stdout = '', stderr = '' }: Command) {

@@ -66,8 +66,8 @@ export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
   });
 }
 
-export function refusePiston({ status, message }: RunApiError, reply: FastifyReply): FastifyReply {
-  return reply.code(status).send({ message });
+export function refusePiston({ status, message }: RunApiError): { status: number; body: object } {
+  return { status, body: { message } };
 }
 
 function runtimeOf({ name, aliases, interpreter }: ProgramLanguage, versions: ReadonlyMap<string, string>) {

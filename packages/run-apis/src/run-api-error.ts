@@ -1,3 +1,4 @@
+import { FrontRefusal } from '@cloche/node-support';
 import { isClocheError } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -19,6 +20,10 @@ export class RunApiError extends Error {
   /** Translates a failure of `/v1`, of the validation of a body, or of the HTTP parser. */
   static of(error: unknown, log: Logger): RunApiError {
     if (error instanceof RunApiError) return error;
+    if (error instanceof FrontRefusal) {
+      const { 'retry-after': seconds } = error.headers;
+      return new RunApiError(error.status, error.message, seconds === undefined ? undefined : Number(seconds));
+    }
     if (error instanceof z.ZodError) return new RunApiError(400, z.prettifyError(error));
     if (isClocheError(error)) {
       const { code, message, status = 503, retryAfterMs } = error;

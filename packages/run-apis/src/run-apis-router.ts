@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { parsePlainJson } from '@cloche/node-support';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, LogController } from 'fastify';
+import { parsePlainJson, type Refusal } from '@cloche/node-support';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { Logger } from 'pino';
 import type { z } from 'zod';
 import { keyOf } from './client-key.ts';
 import { DifyBody, difyRoutes, refuseDify } from './dify.ts';
@@ -14,12 +15,17 @@ import { BODY_BYTES } from './text-bounds.ts';
 
 export type { RunApisDeps } from './run-apis-deps.ts';
 
+export interface RunApiRefusal {
+  readonly status: number;
+  readonly body?: object;
+}
+
 interface RunApiParts {
   /** Body of its requests. */
   readonly body: z.ZodObject;
   readonly routes: (app: FastifyInstance, run: RunRequest) => void;
-  /** Sends a refusal in the form of the API. */
-  readonly refuse: (error: RunApiError, reply: FastifyReply) => FastifyReply;
+  /** Returns the answer of a refusal, in the form of the API. */
+  readonly refuse: (error: RunApiError) => RunApiRefusal;
 }
 
 /** APIs of one route that runs a program, by the prefixes of their paths. */
@@ -30,6 +36,8 @@ export const RUN_APIS = {
 } as const satisfies Record<string, RunApiParts>;
 export type RunApi = keyof typeof RUN_APIS;
 
+/** Says that Dify's API is there. */
+const HEALTH = /^\/dify\/health(?:\?|$)/;
 /** Most values of a request: files and arguments. */
 const MAX_VALUES = 10_000;
 
@@ -43,9 +51,16 @@ export class RunApisRouter {
   readonly #runner: ProgramRunner;
   readonly #path: RegExp;
 
-  private constructor(app: FastifyInstance, runner: ProgramRunner, apis: readonly RunApi[]) {
+  readonly #log: Logger;
+
+  private constructor(
+    app: FastifyInstance,
+    { runner, log }: { readonly runner: ProgramRunner; readonly log: Logger },
+    apis: readonly RunApi[],
+  ) {
     this.#app = app;
     this.#runner = runner;
+    this.#log = log;
     this.#path = new RegExp(`^/(${apis.join('|')})([/?]|$)`);
   }
 
@@ -56,6 +71,7 @@ export class RunApisRouter {
       loggerInstance: deps.log as FastifyBaseLogger,
       logController: new LogController({ disableRequestLogging: true }),
       bodyLimit: BODY_BYTES,
+      exposeHeadRoutes: false,
     });
     for (const api of apis)
       await app.register(async (scope) => serve(scope, RUN_APIS[api], runRequests(api, runner, deps), deps), {
@@ -66,11 +82,32 @@ export class RunApisRouter {
       return reply.code(404).send({ message });
     });
     await app.ready();
-    return new RunApisRouter(app, runner, apis);
+    return new RunApisRouter(app, { runner, log: deps.log }, apis);
   }
 
   matches({ url = '' }: IncomingMessage): boolean {
     return this.#path.test(url);
+  }
+
+  /** Returns the front of a request, as the service's table of them names it. */
+  frontOf({ method, url = '' }: IncomingMessage): 'run APIs' | '/dify/health' {
+    return method === 'GET' && HEALTH.test(url) ? '/dify/health' : 'run APIs';
+  }
+
+  /** Returns the API key of a request; undefined if it needs none. @throws RunApiError 401 */
+  keyOf(request: IncomingMessage): string | undefined {
+    return this.frontOf(request) === 'run APIs' ? keyOf(request) : undefined;
+  }
+
+  /** Returns the answer to a request that is refused, in the form of its API. */
+  refusalOf({ url = '' }: IncomingMessage, error: unknown): Refusal {
+    const refusal = RunApiError.of(error, this.#log);
+    const [, name = ''] = this.#path.exec(url) ?? [];
+    // Sound: `matches` has found the name.
+    const { status, body } = RUN_APIS[name as RunApi].refuse(refusal);
+    const retry = refusal.retryAfter === undefined ? {} : { 'retry-after': String(refusal.retryAfter) };
+    const fields = { ...retry, 'content-type': 'application/json' };
+    return { status, fields, body: body === undefined ? '' : JSON.stringify(body) };
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -91,7 +128,8 @@ function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRe
     reply.removeHeader('connection');
     raw.resume();
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
-    return refuse(refusal, reply);
+    const { status, body } = refuse(refusal);
+    return reply.code(status).send(body);
   });
   readJsonBodies(app);
   // Before a body is read: a request without a key gets no further.

@@ -1,3 +1,4 @@
+import { fetchFor } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { keyOf } from './client-key.ts';
@@ -15,7 +16,8 @@ export type RunRequest = (
 export function runRequests(api: string, runner: ProgramRunner, { apiUrl }: RunApisDeps): RunRequest {
   return (request, reply, program) => {
     // Retries are the client's own.
-    const cloche = new Cloche({ url: apiUrl(), apiKey: keyOf(request), maxRetries: 0 });
+    const client = { url: apiUrl(), apiKey: keyOf(request), fetch: fetchFor(request.headers) };
+    const cloche = new Cloche({ ...client, maxRetries: 0 });
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
     return runner.run(cloche, { ...program, api }, gone.signal);

@@ -1,5 +1,5 @@
 import type { Command } from '@cloche/contract';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
@@ -56,8 +56,8 @@ export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void
   });
 }
 
-export function refuseSandboxFusion({ status, message }: RunApiError, reply: FastifyReply): FastifyReply {
-  return reply.code(status).send({ detail: message });
+export function refuseSandboxFusion({ status, message }: RunApiError): { status: number; body: object } {
+  return { status, body: { detail: message } };
 }
 
 function resultOf({ status, durationMs = 0, exitCode, stdout, stderr }: Command) {

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { type Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
@@ -15,25 +16,28 @@ export interface BoxSession {
   readonly contexts: Contexts;
 }
 
-type HeaderOf = (name: string) => string | undefined;
-
 /**
- * Finds the sandbox that a request names and checks its token.
+ * Returns what the token of a request opens.
  *
  * SECURITY: the id alone opens nothing; held by "a token opens its own sandbox alone" in e2b-refusals.test.ts.
  *
  * @throws E2bError 401
  */
-export function openSession(header: HeaderOf, { apiUrl, seal }: E2bDeps): BoxSession {
-  const sandboxId = header('e2b-sandbox-id') ?? '';
-  const token = header('x-access-token') ?? header('e2b-traffic-access-token') ?? '';
-  const access = readAccessToken(token, sandboxId, seal);
+export function accessOf(fields: IncomingHttpHeaders, { seal }: Pick<E2bDeps, 'seal'>): Access {
+  const { 'e2b-sandbox-id': sandboxId, 'x-access-token': own, 'e2b-traffic-access-token': traffic } = fields;
+  const access = readAccessToken(String(own ?? traffic), String(sandboxId), seal);
   if (!access) throw new E2bError(401, 'The access token is missing or belongs to another sandbox.');
-  return sessionWith(access, apiUrl());
+  return access;
 }
 
-export function sessionWith({ apiKey, sandboxId }: Access, url: string): BoxSession {
-  const cloche = loopbackClient(url, apiKey);
+/** Opens the sandbox that the fields of a request name. @throws E2bError 401 */
+export function openSession(fields: IncomingHttpHeaders, deps: E2bDeps): BoxSession {
+  return sessionWith(accessOf(fields, deps), deps.apiUrl(), fields);
+}
+
+/** @param fields of the request, with the one that names its client to `/v1` */
+export function sessionWith({ apiKey, sandboxId }: Access, url: string, fields: IncomingHttpHeaders): BoxSession {
+  const cloche = loopbackClient(url, apiKey, fields);
   const id = sandboxId as SandboxId;
   return {
     cloche,
@@ -46,11 +50,7 @@ export function sessionWith({ apiKey, sandboxId }: Access, url: string): BoxSess
 
 /** Opens the sandbox of an HTTP request. @throws E2bError 401 */
 export function sessionOf({ headers }: FastifyRequest, deps: E2bDeps): BoxSession {
-  const header = (name: string) => {
-    const value = headers[name];
-    return typeof value === 'string' ? value : undefined;
-  };
-  return openSession(header, deps);
+  return openSession(headers, deps);
 }
 
 /** Returns the user of `Authorization: Basic user:`, or of a query. @throws E2bError 401 for any other user. */

@@ -16,6 +16,14 @@ const CODES: Readonly<Record<string, Code>> = {
   deadline_exceeded: Code.DeadlineExceeded,
 };
 
+const RPC_CODES: Readonly<Record<number, string>> = {
+  400: 'invalid_argument',
+  401: 'unauthenticated',
+  403: 'permission_denied',
+  413: 'resource_exhausted',
+  429: 'resource_exhausted',
+};
+
 /** Translates a failure of `/v1` to a code of Connect. A sandbox that is gone is `unavailable`. */
 export function connectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
@@ -50,4 +58,9 @@ export function streaming<Request, Context, Message>(
       throw connectError(error);
     }
   };
+}
+
+/** Returns the name of the code of a refusal that has an HTTP status. */
+export function rpcCodeOf(status: number): string {
+  return RPC_CODES[status] ?? 'unavailable';
 }

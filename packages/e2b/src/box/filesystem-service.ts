@@ -25,9 +25,12 @@ const EVENTS: Partial<Record<FileEvent['type'], EventType>> = {
 /** Answers the calls about files, with the files of `/v1`. */
 export function filesystemService(deps: E2bDeps): Implementation {
   const open = ({ requestHeader }: HandlerContext) => {
-    const header = (name: string) => requestHeader.get(name) ?? undefined;
-    const user = userOf(basicUser(header('authorization')));
-    return { session: openSession(header, deps), user, at: (path: string) => pathOf(path, user) };
+    const user = userOf(basicUser(requestHeader.get('authorization') ?? undefined));
+    return {
+      session: openSession(Object.fromEntries(requestHeader), deps),
+      user,
+      at: (path: string) => pathOf(path, user),
+    };
   };
   const watchers = new Watchers();
   return {

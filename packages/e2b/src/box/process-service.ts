@@ -34,7 +34,7 @@ type Implementation = ServiceImpl<typeof Process>;
 
 /** Answers the calls about processes, each of which is a command of `/v1`. */
 export function processService(deps: E2bDeps): Implementation {
-  const open = ({ requestHeader }: HandlerContext) => openSession((name) => requestHeader.get(name) ?? undefined, deps);
+  const open = ({ requestHeader }: HandlerContext) => openSession(Object.fromEntries(requestHeader), deps);
   return {
     start: streaming(async function* (request, context) {
       const command = await startCommand(open(context), request, context);

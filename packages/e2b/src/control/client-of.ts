@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Cloche } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -9,7 +10,7 @@ const E2B_FORM = /^e2b_((?:[0-9a-f]{2})+)$/;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 
 /** Returns the key of a request. @throws E2bError 401 */
-export function keyOf({ headers }: Pick<FastifyRequest, 'headers'>): string {
+export function keyOf({ headers }: { readonly headers: IncomingHttpHeaders }): string {
   const key = headers['x-api-key'];
   const bearer = headers.authorization?.replace(/^Bearer /i, '');
   const found = typeof key === 'string' && key !== '' ? key : bearer;
@@ -29,5 +30,5 @@ function plainKey(key: string): string {
 
 /** Returns a client of `/v1` with the key of a request. */
 export function clientOf(request: Pick<FastifyRequest, 'headers'>, { apiUrl }: E2bDeps): Cloche {
-  return loopbackClient(apiUrl(), keyOf(request));
+  return loopbackClient(apiUrl(), keyOf(request), request.headers);
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Preview, SandboxId } from '@cloche/contract';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import { type Access, readAccessToken } from '../access-token.ts';
@@ -27,19 +28,25 @@ export class PortPreviews {
   }
 
   /**
-   * Returns the preview of a port, and opens it if there is none.
-   *
    * SECURITY: only the token of the sandbox opens its ports: held by "a port is reached with the token of its sandbox
    * alone" in e2b-urls.test.ts.
+   *
+   * @throws E2bError 401
    */
-  async open(sandboxId: string, port: number, token: string): Promise<OpenPreview> {
+  accessOf(sandboxId: string, token: string): Access {
     const access = readAccessToken(token, sandboxId, this.#deps.seal);
-    if (!access) throw new E2bError(401, 'The traffic access token belongs to another sandbox.');
-    const name = JSON.stringify([sandboxId, port, access.apiKey]);
+    if (access) return access;
+    throw new E2bError(401, 'The traffic access token belongs to another sandbox.');
+  }
+
+  /** Returns the preview of a port, and opens it if there is none. */
+  async open(access: Access, port: number, fields: IncomingHttpHeaders): Promise<OpenPreview> {
+    const name = JSON.stringify([access.sandboxId, port, access.apiKey]);
     const known = await this.#open.get(name)?.catch(() => undefined);
-    if (known && known.expiresAt > Date.now() && !(await this.#isGone(known, access))) return known;
+    if (known && known.expiresAt > Date.now() && !(await this.#isGone(known, this.#clientOf(access, fields))))
+      return known;
     if (known) this.#open.delete(name);
-    return this.#open.get(name) ?? this.#remember(name, this.#create(access, port));
+    return this.#open.get(name) ?? this.#remember(name, this.#create(access, port, this.#clientOf(access, fields)));
   }
 
   /** Makes the next request check whether the preview still exists. */
@@ -49,10 +56,10 @@ export class PortPreviews {
     if (this.#suspects.size > REMEMBERED && oldest !== undefined) this.#suspects.delete(oldest);
   }
 
-  async #isGone({ id }: OpenPreview, access: Access): Promise<boolean> {
+  async #isGone({ id }: OpenPreview, cloche: Cloche): Promise<boolean> {
     if (!this.#suspects.delete(id)) return false;
     try {
-      await this.#clientOf(access).call('getPreview', { params: { previewId: id } });
+      await cloche.call('getPreview', { params: { previewId: id } });
       return false;
     } catch (error) {
       if (isClocheError(error, 'not_found')) return true;
@@ -68,14 +75,14 @@ export class PortPreviews {
     return opening;
   }
 
-  async #create(access: Access, port: number): Promise<OpenPreview> {
+  async #create(access: Access, port: number, cloche: Cloche): Promise<OpenPreview> {
     const params = { sandboxId: access.sandboxId as SandboxId };
-    const { preview } = await this.#clientOf(access).call('openPreview', { params, body: { port } });
+    const { preview } = await cloche.call('openPreview', { params, body: { port } });
     const { id, url, accessToken: token = '', expiresAt } = preview;
     return { id, host: new URL(url).host, token, expiresAt: Date.parse(expiresAt) };
   }
 
-  #clientOf({ apiKey }: Access): Cloche {
-    return loopbackClient(this.#deps.apiUrl(), apiKey);
+  #clientOf({ apiKey }: Access, fields: IncomingHttpHeaders): Cloche {
+    return loopbackClient(this.#deps.apiUrl(), apiKey, fields);
   }
 }

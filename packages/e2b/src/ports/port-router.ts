@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
 import type { LeavingConnection, Refusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { readAnyToken } from '../access-token.ts';
+import { type Access, readAnyToken } from '../access-token.ts';
 import type { E2bDeps, PreviewServer, TokenSeal } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { type OpenPreview, PortPreviews } from './port-previews.ts';
@@ -58,6 +58,17 @@ export class PortRouter {
     else await this.#server.upgrade(connection);
   }
 
+  /** Returns what the token of a request opens. @throws E2bError 401 */
+  accessOf(request: IncomingMessage): Access {
+    const found = this.#find(request);
+    const token = request.headers[TOKEN_HEADER];
+    if (!found || typeof token !== 'string') {
+      const message = `Send the header ${TOKEN_HEADER} with trafficAccessToken of the sandbox, or open a preview.`;
+      throw new E2bError(401, message);
+    }
+    return this.#previews.accessOf(found.sandboxId, token);
+  }
+
   #find({ headers }: IncomingMessage): Port | undefined {
     const end = `.${this.#server.domain()}`;
     const host = headers.host?.toLowerCase() ?? '';
@@ -67,15 +78,8 @@ export class PortRouter {
 
   /** Opens the preview and gives the request its host and its token. */
   async #open(request: IncomingMessage): Promise<OpenPreview> {
-    const found = this.#find(request);
-    const token = request.headers[TOKEN_HEADER];
-    if (!found || typeof token !== 'string') {
-      throw new E2bError(
-        401,
-        `Send the header ${TOKEN_HEADER} with trafficAccessToken of the sandbox, or open a preview.`,
-      );
-    }
-    const preview = await this.#previews.open(found.sandboxId, found.port, token);
+    const { port = 0 } = this.#find(request) ?? {};
+    const preview = await this.#previews.open(this.accessOf(request), port, request.headers);
     const { rawHeaders } = request;
     const kept = rawHeaders.flatMap((name, at) => {
       const value = rawHeaders[at + 1] ?? '';

@@ -131,7 +131,8 @@ async function uploadRoute(app: FastifyInstance, files: TemplateFiles, deps: E2b
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
   app.put<{ Querystring: { token?: string }; Body?: Readable }>('/template-files', async (request, reply) => {
     const upload = readUploadToken(String(request.query.token), deps.seal);
-    await files.store(upload, request.body ?? Readable.from([]), sizeOf(request));
+    const sent = { sizeBytes: sizeOf(request), fields: request.headers };
+    await files.store(upload, request.body ?? Readable.from([]), sent);
     return reply.code(200).send();
   });
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { KeyedQueue } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
@@ -33,8 +34,12 @@ export class TemplateFiles {
   }
 
   /** @throws ClocheError as `/v1` refuses the sandbox, the file or the artifact. */
-  store({ apiKey, hash }: Upload, body: Readable, sizeBytes: number): Promise<void> {
-    const cloche = loopbackClient(this.#apiUrl(), apiKey);
+  store(
+    { apiKey, hash }: Upload,
+    body: Readable,
+    { sizeBytes, fields }: { readonly sizeBytes: number; readonly fields: IncomingHttpHeaders },
+  ): Promise<void> {
+    const cloche = loopbackClient(this.#apiUrl(), apiKey, fields);
     return this.#uploads.run(apiKey, async () => {
       if (body.destroyed) throw new E2bError(400, 'The upload was cut off.');
       const diskMb = Math.ceil((sizeBytes * RESERVE) / MEBIBYTE) + 64;

@@ -58,7 +58,8 @@ export class KernelMessages {
 
   async #post({ path }: Operation, body: object, signal?: AbortSignal): Promise<Response> {
     const { sandboxId, id } = this.#context.info;
-    const response = await fetch(this.#api.url + path.replace('{sandboxId}', sandboxId).replace('{contextId}', id), {
+    const send = this.#api.fetch;
+    const response = await send(this.#api.url + path.replace('{sandboxId}', sandboxId).replace('{contextId}', id), {
       method: 'POST',
       headers: { authorization: `Bearer ${this.#api.apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
+import type { OrgId } from '@cloche/contract';
 import { AppError, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ApiKeyRecord, grantedScopes } from './api-key.ts';
@@ -86,6 +87,11 @@ export class Authenticator {
    */
   sealingSecret(key: string): string | Buffer {
     return this.#chosen && sameHash(this.#chosen.digest, hashApiKey(key)) ? this.#chosen.hash.sealingSecret : key;
+  }
+
+  /** Returns the organization of a key that was checked and is still cached. */
+  orgOf(key: string): OrgId | undefined {
+    return this.#remembered.get(hashApiKey(key))?.credential.orgId;
   }
 
   /** Clears the cache of this server. */

@@ -1,12 +1,21 @@
 import type { TokenSeal } from '@cloche/e2b';
 import type { RunApi } from '@cloche/run-apis';
 import type { Logger } from 'pino';
+import type { Authenticator } from '../api-keys/authenticator.ts';
+import { networkOf } from '../base/network-of.ts';
 import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
 import { serverSecret } from '../db/server-secret.ts';
+import type { Callers } from '../http/callers.ts';
+import { FrontGate, type FrontGateDeps } from '../http/front-gate.ts';
 import type { HostRouter } from '../http/host-router.ts';
+import { isLive } from '../sandboxes/record/sandbox.ts';
+import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { Previews } from './compose-previews.ts';
+import { FRONTS } from './fronts.ts';
 
+/** Form of ids of sandboxes, for those that a stranger sends. */
+const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
 const E2B_SECRET_NAME = 'e2b-access-tokens';
 
 export interface ProtocolsDeps {
@@ -16,6 +25,11 @@ export interface ProtocolsDeps {
   /** URL at which clients reach the service, if it is configured. */
   readonly publicUrl: string | undefined;
   readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
+  readonly sandboxes: Pick<SandboxRepository, 'find'>;
+  readonly authenticator: Pick<Authenticator, 'orgOf'>;
+  readonly callers: Callers;
+  readonly checkKey: FrontGateDeps['checkKey'];
+  readonly stallMs: number;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
   readonly answersJupyter: boolean;
@@ -37,41 +51,26 @@ export interface Protocols {
 }
 
 /** Loads only the modules of the protocols that are switched on: all of them are a third of the modules of a server. */
-export async function composeProtocols({
-  db,
-  log,
-  version,
-  publicUrl,
-  previews,
-  answersE2b,
-  answersMcp,
-  answersJupyter,
-  runApis,
-}: ProtocolsDeps): Promise<Protocols> {
+export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> {
+  const { log, version, publicUrl, answersE2b, answersMcp, answersJupyter, runApis } = deps;
   let servedAt = '';
   const apiUrl = () => servedAt;
   const routers: ProtocolRouter[] = [];
+  const gate = new FrontGate({ ...deps, fronts: FRONTS });
   if (answersE2b) {
-    const { E2bRouter } = await import('@cloche/e2b');
-    const { domain, hostRouter } = previews;
-    const server = {
-      domain,
-      handle: hostRouter.handle.bind(hostRouter),
-      upgrade: hostRouter.upgrade.bind(hostRouter),
-    };
-    routers.push(await E2bRouter.open({ apiUrl, publicUrl, seal: await e2bTokenSeal(db), previews: server, log }));
+    routers.push(gate.before(await openE2b(deps, apiUrl)));
   }
   if (answersMcp) {
     const { McpRouter } = await import('@cloche/mcp');
-    routers.push(new McpRouter({ apiUrl, publicUrl, version, log }));
+    routers.push(gate.before(new McpRouter({ apiUrl, publicUrl, version, log })));
   }
   if (answersJupyter) {
     const { JupyterRouter } = await import('@cloche/jupyter');
-    routers.push(await JupyterRouter.open({ apiUrl, version, log }));
+    routers.push(gate.before(await JupyterRouter.open({ apiUrl, version, log })));
   }
   if (runApis.length > 0) {
     const { RunApisRouter } = await import('@cloche/run-apis');
-    routers.push(await RunApisRouter.open({ apiUrl, log }, runApis));
+    routers.push(gate.before(await RunApisRouter.open({ apiUrl, log }, runApis)));
   }
   return {
     routers,
@@ -82,6 +81,25 @@ export async function composeProtocols({
       await Promise.all(routers.map((router) => router.close()));
     },
   };
+}
+
+async function openE2b(deps: ProtocolsDeps, apiUrl: () => string) {
+  const { E2bRouter } = await import('@cloche/e2b');
+  const { db, log, publicUrl, previews, sandboxes, authenticator, callers } = deps;
+  const { domain, hostRouter } = previews;
+  return E2bRouter.open({
+    apiUrl,
+    publicUrl,
+    seal: await e2bTokenSeal(db),
+    previews: { domain, handle: hostRouter.handle.bind(hostRouter), upgrade: hostRouter.upgrade.bind(hostRouter) },
+    addressOf: (request) => networkOf(callers.addressOf(request)),
+    ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
+    async isLive(sandboxId) {
+      const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
+      return found !== undefined && isLive(found);
+    },
+    log,
+  });
 }
 
 /** Seals access tokens with a key that all servers of the database share. */

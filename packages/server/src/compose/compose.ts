@@ -9,6 +9,8 @@ import { migrate } from '../db/migrate.ts';
 import { serverSecret } from '../db/server-secret.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { buildApp } from '../http/app.ts';
+import { Callers } from '../http/callers.ts';
+import { CheckKey } from '../http/check-key.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
 import { ListCursors } from '../http/list-cursors.ts';
@@ -52,11 +54,21 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const { answersE2b, answersJupyter, answersMcp, runApis } = config;
   const answered = { answersE2b, answersJupyter, answersMcp, runApis };
   const { publicUrl } = config.artifacts;
-  const protocols = await composeProtocols({ ...shared, version, publicUrl, previews, ...answered });
+  const trustsProxy = trustedProxies(config.serverName !== undefined, config.trustedProxies);
+  const callers = new Callers(await serverSecret(db, 'caller-addresses'), trustsProxy);
+  const { authenticator } = apiKeys;
+  const checkKey = new CheckKey({ authenticator, clock: shared.clock });
+  const gate = {
+    authenticator,
+    checkKey,
+    callers,
+    stallMs: config.transferStallMs,
+    sandboxes: sandboxes.core.sandboxes,
+  };
+  const protocols = await composeProtocols({ ...shared, version, publicUrl, previews, ...gate, ...answered });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
   const { signedDownloads } = artifacts;
   const { signedUploads } = workspaceRuns.archives;
-  const trustsProxy = trustedProxies(config.serverName !== undefined, config.trustedProxies);
   const app = await buildApp({
     ...shared,
     ...(trustsProxy && { trustsProxy }),
@@ -64,7 +76,9 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     signedDownloads,
     signedUploads,
     routes,
-    authenticator: apiKeys.authenticator,
+    authenticator,
+    checkKey,
+    callers,
     idempotency,
     isFenced,
     inFlight,

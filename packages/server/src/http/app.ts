@@ -5,7 +5,6 @@ import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Refusals } from '../audit/refusals.ts';
-import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -14,8 +13,10 @@ import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { auditRefusal } from './audited-route.ts';
-import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
+import { requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
+import { addressOf, type Callers } from './callers.ts';
+import { CheckKey } from './check-key.ts';
 import { isOwnAddress, limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
@@ -34,7 +35,6 @@ import { addSignedUploads, type SignedUploads } from './signed-uploads.ts';
 import { endSpan, traceRequests } from './trace-requests.ts';
 import type { TrustsProxy } from './trusted-proxies.ts';
 import { holdContinue } from './uploads.ts';
-import { WrongKeyDelay } from './wrong-key-delay.ts';
 
 /** Age of a request from which its key is checked again after its body has arrived. */
 const LATE_BODY_MS = 1_000;
@@ -46,6 +46,10 @@ export interface AppDeps {
   readonly signedUploads?: SignedUploads;
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
+  /** Default: one of its own. */
+  readonly checkKey?: CheckKey;
+  /** Believes the addresses of clients that protocols beside `/v1` name. */
+  readonly callers?: Callers;
   readonly idempotency: Idempotency;
   /** Whether this server has been cut off from its database for so long that other servers may count it as dead. */
   readonly isFenced?: (() => boolean) | undefined;
@@ -92,14 +96,14 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, refusals }: AppDeps): void {
+function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, refusals, callers }: AppDeps): void {
   const outcomes = new OutcomeLog(log);
   const httpMetrics = new HttpMetrics(metrics, inFlight);
   app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
     outcomes.write(request, reply);
     endSpan(request, reply);
-    if (refusals) auditRefusal(refusals, request);
+    if (refusals) auditRefusal(refusals, request, callers);
     done();
   });
 }
@@ -162,17 +166,9 @@ async function applyRate(reply: FastifyReply, rate: NonNullable<ReturnType<Limit
   if (decision.refusal) throw decision.refusal;
 }
 
-/** Returns a function that finds the credential of a request, and delays the answers to wrong keys. */
-function authenticatorOf({ authenticator, clock }: AppDeps): RouteDeps['authenticate'] {
-  const delays = new WrongKeyDelay({ clock });
-  return async ({ headers: { authorization }, ip }) => {
-    try {
-      return await authenticateHeader(authorization, authenticator);
-    } catch (error) {
-      if (authorization && error instanceof AppError && error.is('unauthorized')) await delays.wrongKey(ip);
-      throw error;
-    }
-  };
+function authenticatorOf(deps: AppDeps): RouteDeps['authenticate'] {
+  const checkKey = deps.checkKey ?? new CheckKey(deps);
+  return (request) => checkKey.check(request.headers.authorization, addressOf(request, deps.callers));
 }
 
 /** Returns whether the key may have ended since the request's headers arrived. The body can arrive much later. */

@@ -14,6 +14,7 @@ import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import { answerSocket } from './answer-socket.ts';
 import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
+import { addressOf, type Callers } from './callers.ts';
 import { concretePath } from './concrete-path.ts';
 import { ClientGoneError, endOf, type InFlight } from './in-flight.ts';
 import type { ListCursors } from './list-cursors.ts';
@@ -38,6 +39,7 @@ export interface ExecuteDeps {
   readonly space: DiskSpace;
   readonly cursors: ListCursors;
   readonly auditLog?: AuditLog;
+  readonly callers?: Callers;
 }
 
 /** Executes `route` for one request, or replays the response to an earlier request with the same Idempotency-Key. */
@@ -71,7 +73,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     const opened = await opening;
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     claim?.setWork(controller);
-    const audit = auditOf(route, request, credential, deps.auditLog);
+    const audit = auditOf(route, request, credential, deps);
     request.state.audit = audit;
     const own = { cursors: deps.cursors, claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
     const context = contextOf(execution, own);
@@ -184,10 +186,11 @@ function auditOf(
   { operation }: Route,
   request: FastifyRequest,
   credential: Credential,
-  log: AuditLog | undefined,
+  { auditLog: log, callers }: ExecuteDeps,
 ): RequestAudit | undefined {
   const action = log && auditActionOf(operation);
-  return action && new RequestAudit(log, { credential, requestId: request.id, ip: request.ip }, action);
+  const ip = addressOf(request, callers);
+  return action && new RequestAudit(log, { credential, requestId: request.id, ip }, action);
 }
 
 function requireCredential({ state: { credential } }: FastifyRequest): Credential {

@@ -1,0 +1,96 @@
+import type { IncomingMessage } from 'node:http';
+import { KeyedQueue } from '@cloche/node-support';
+import type { Access } from '../access-token.ts';
+import { E2bError } from '../e2b-error.ts';
+import { FailureLimit } from '../failure-limit.ts';
+import type { KnownTokens, SignedFile } from '../known-tokens.ts';
+import { userOf } from './box-session.ts';
+
+const SECOND_MS = 1000;
+/** A SHA-256 in base64 without padding, as the clients write it. */
+const SIGNATURE = /^v1_[A-Za-z0-9+/]{43}$/;
+/** Longest path and time in a URL. The kernel knows no longer path. */
+const PATH_CHARACTERS = 4096;
+const TIME_CHARACTERS = 16;
+
+const SEARCH = 'search';
+
+/** What a URL opens. */
+export interface SignedAccess {
+  readonly access: Access;
+  readonly path: string;
+  readonly user: string;
+}
+
+/** Checks the URLs of `uploadUrl` and `downloadUrl`, which clients sign with the token of a sandbox. */
+export class SignedUrls {
+  readonly #tokens: KnownTokens;
+  readonly #limit = new FailureLimit();
+  readonly #searches = new KeyedQueue<typeof SEARCH>();
+  readonly #opened = new WeakMap<IncomingMessage, SignedAccess>();
+
+  constructor(tokens: KnownTokens) {
+    this.#tokens = tokens;
+  }
+
+  /** Returns what `open` has found for a request. */
+  opened(request: IncomingMessage): SignedAccess {
+    const opened = this.#opened.get(request);
+    if (!opened) throw refused('The URL has not been checked.');
+    return opened;
+  }
+
+  /**
+   * Finds the sandbox of a URL. Wrong signatures cost a search, so an address may send a few of them; signatures that
+   * were found before are never limited.
+   *
+   * @throws E2bError 401, 429
+   */
+  async open(request: IncomingMessage, address: string): Promise<Access> {
+    const file = signedFile(request);
+    const access = this.#tokens.findKnown(file) ?? (await this.#search(file, address));
+    this.#opened.set(request, { access, path: file.path, user: file.user });
+    return access;
+  }
+
+  /** Searches run one after another, so that those that wait are refused once too many have failed. */
+  #search(file: SignedFile, address: string): Promise<Access> {
+    return this.#searches.run(SEARCH, () => this.#searchNow(file, address));
+  }
+
+  async #searchNow(file: SignedFile, address: string): Promise<Access> {
+    const waitMs = this.#limit.waitMs(address);
+    if (waitMs > 0) {
+      const seconds = String(Math.ceil(waitMs / SECOND_MS));
+      throw new E2bError(429, 'Too many URLs had a wrong signature; try again later.', { 'retry-after': seconds });
+    }
+    const access = this.#tokens.findKnown(file) ?? (await this.#tokens.search(file));
+    if (access) return access;
+    this.#limit.failed(address);
+    throw refused('The signature fits no sandbox that runs: make the URL again with uploadUrl or downloadUrl.');
+  }
+}
+
+/** @throws E2bError 401 */
+function signedFile({ url = '', method }: IncomingMessage): SignedFile {
+  const query = new URLSearchParams(url.split('?', 2)[1]);
+  const [path, user, signature] = ['path', 'username', 'signature'].map((name) => query.get(name) ?? '') as [
+    string,
+    string,
+    string,
+  ];
+  const expiration = query.get('signature_expiration') ?? undefined;
+  if (!SIGNATURE.test(signature)) throw refused('The URL has no signature: make it with uploadUrl or downloadUrl.');
+  if (path.length > PATH_CHARACTERS || (expiration?.length ?? 0) > TIME_CHARACTERS) {
+    throw refused('The path of the URL is too long.');
+  }
+  if (expiration !== undefined && !(Number(expiration) * SECOND_MS > Date.now())) {
+    throw refused('The URL has expired: make another one.');
+  }
+  userOf(user);
+  return { path, user, signature, expiration, operation: method === 'POST' ? 'write' : 'read' };
+}
+
+function refused(message: string): E2bError {
+  return new E2bError(401, message);
+}

@@ -1,0 +1,108 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { FrontRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
+import { AppError } from '../base/app-error.ts';
+import type { Callers } from './callers.ts';
+import type { CheckKey } from './check-key.ts';
+import { errorResponse } from './error-response.ts';
+import type { Front } from './front.ts';
+import type { HostRouter } from './host-router.ts';
+import { endStalled } from './stalled-body.ts';
+
+/** A protocol beside `/v1`: its clients have keys of the API, in whatever form they send them. */
+export interface ProtocolRouter extends HostRouter {
+  /** Returns the name of the row of the table of fronts that a request belongs to. */
+  frontOf(request: IncomingMessage): string;
+  /**
+   * Returns the API key that a request uses, without reading its body. Undefined if it needs none.
+   *
+   * @throws An error for `refusalOf` if the request has no key.
+   */
+  keyOf(request: IncomingMessage): string | undefined | Promise<string | undefined>;
+  /** Returns the answer to a request that is refused, in the form that the protocol's clients read. */
+  refusalOf(request: IncomingMessage, error: unknown): Refusal;
+  close(): Promise<void>;
+}
+
+export interface FrontGateDeps {
+  /** The table of fronts. */
+  readonly fronts: Readonly<Record<string, Front>>;
+  readonly checkKey: CheckKey;
+  readonly callers: Callers;
+  /** Time without a byte after which a body that may take any time is abandoned. */
+  readonly stallMs: number;
+}
+
+/**
+ * Stands before the protocols beside `/v1`. Checks the key of each request before a router gets it, and so before any of
+ * its body is read.
+ */
+export class FrontGate {
+  readonly #deps: FrontGateDeps;
+
+  constructor(deps: FrontGateDeps) {
+    this.#deps = deps;
+  }
+
+  before(router: ProtocolRouter): HostRouter & { close(): Promise<void> } {
+    return {
+      close: () => router.close(),
+      matches: (request) => router.matches(request),
+      handle: (request, response) => this.#handle(router, request, response),
+      ...(router.upgrade && {
+        upgrade: (connection) => this.#upgrade(router, connection),
+      }),
+    };
+  }
+
+  async #handle(router: ProtocolRouter, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const front = this.#frontOf(router, request);
+    const refusal = await this.#check(router, front, request);
+    if (refusal) {
+      const length = Buffer.byteLength(refusal.body);
+      response.writeHead(refusal.status, { ...refusal.fields, 'content-length': length }).end(refusal.body);
+      return;
+    }
+    // Some routers would not notice that the client has left.
+    if (response.destroyed) return;
+    if (front.body.bytes === 'any') endStalled(request, response, this.#deps.stallMs);
+    await router.handle(request, response);
+  }
+
+  async #upgrade(router: ProtocolRouter, connection: LeavingConnection): Promise<void> {
+    const { request } = connection;
+    const refusal = await this.#check(router, this.#frontOf(router, request), request);
+    if (refusal) connection.refuse(refusal);
+    else await router.upgrade?.(connection);
+  }
+
+  #frontOf(router: ProtocolRouter, request: IncomingMessage): Front {
+    const name = router.frontOf(request);
+    const front = this.#deps.fronts[name];
+    if (!front) throw new Error(`the front ${name} has no row in the table of fronts`);
+    return front;
+  }
+
+  /** Returns the refusal of a request, or undefined if its router may have it. */
+  async #check(router: ProtocolRouter, front: Front, request: IncomingMessage): Promise<Refusal | undefined> {
+    const { checkKey, callers } = this.#deps;
+    callers.introduce(request);
+    try {
+      const key = await router.keyOf(request);
+      if (key !== undefined) await checkKey.check(`Bearer ${key}`, callers.addressOf(request));
+      requireSize(front, request);
+      return undefined;
+    } catch (error) {
+      return router.refusalOf(request, error instanceof AppError ? frontRefusal(error) : error);
+    }
+  }
+}
+
+function requireSize({ body }: Front, { headers }: IncomingMessage): void {
+  if (body.bytes === 'any' || !(Number(headers['content-length']) > body.bytes)) return;
+  throw new FrontRefusal(413, `payload_too_large: The body is larger than the ${body.bytes} bytes that it may have.`);
+}
+
+function frontRefusal(error: AppError): FrontRefusal {
+  const { status, headers } = errorResponse(error, '');
+  return new FrontRefusal(status, `${error.code}: ${error.message}`, headers);
+}

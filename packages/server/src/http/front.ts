@@ -1,0 +1,39 @@
+/** What is read of a request before it is known who sent it. */
+export interface BeforeKey {
+  /** Bytes of the request line and the fields. */
+  readonly headBytes: number;
+  readonly headFields: number;
+  /** Bytes of the body that are kept. What a client sends all the same is dropped. */
+  readonly bodyBytes: number;
+  /** Seconds for the head to arrive. */
+  readonly seconds: number;
+}
+
+/** What is read of a body once its sender is known. */
+export interface BodyBounds {
+  /** `any` is passed on as it comes, and kept nowhere. */
+  readonly bytes: number | 'any';
+  /** Bytes after decompression; 0 if compressed bodies are refused. */
+  readonly decompressedBytes: number | 'any';
+  /** Values and levels of JSON; 0 if the body is not JSON. */
+  readonly jsonValues: number;
+  readonly jsonLevels: number;
+  /** Seconds for the body to arrive; `stall` if only the time between two of its bytes is limited. */
+  readonly seconds: number | 'stall';
+}
+
+/** A row of the table of fronts: a place where requests arrive, and what one request of it can take. */
+export interface Front {
+  /** What a request must have to be served. */
+  readonly opens: string;
+  readonly before: BeforeKey;
+  /** Why more is read before the key is checked, or no key is needed. */
+  readonly reason?: string;
+  readonly body: BodyBounds;
+  /** Unanswered requests of one connection. */
+  readonly pipelined: number;
+  /** Which limit of connections counts it. */
+  readonly connections: 'by address' | 'of its user';
+  /** Which limits or quotas count a request. */
+  readonly pays: string;
+}
