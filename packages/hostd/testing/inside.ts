@@ -36,12 +36,11 @@ function readIfPresent(file: string): string | undefined {
   }
 }
 
-/** Runs a shell script as root of a sandbox, in all of its namespaces. */
+/** Runs a shell script as root of a sandbox, in all of its namespaces, or through a runtime with its own kernel. */
 export async function runInside(config: HostdConfig, sandboxId: string, script: string): Promise<Outcome> {
-  const namespaces = ['--user', '--mount', '--pid', '--net', '--ipc', '--uts', '--cgroup', '--root', '--wdns=/'];
-  const target = ['--target', String(initPid(config, sandboxId)), '--setuid', '0', '--setgid', '0'];
+  const [file = '', ...args] = [...enter(config, sandboxId), '/bin/sh', '-c', script];
   try {
-    const { stdout, stderr } = await execute('nsenter', [...target, ...namespaces, '--', '/bin/sh', '-c', script], {
+    const { stdout, stderr } = await execute(file, args, {
       env: { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' },
       timeout: 30_000,
     });
@@ -52,4 +51,16 @@ export async function runInside(config: HostdConfig, sandboxId: string, script: 
     if (typeof code !== 'number') throw error;
     return { exitCode: code, stdout, stderr };
   }
+}
+
+/** Returns the command that runs another one as root of a sandbox. */
+function enter(config: HostdConfig, sandboxId: string): readonly string[] {
+  const { ociRuntime, ociRuntimeProgram, run } = config;
+  if (ociRuntime === 'runsc') {
+    const { key = '' } = recordsOnDisk(config).find(({ record }) => record.sandboxId === sandboxId) ?? {};
+    return [ociRuntimeProgram, '--root', join(run.hostdDir, ociRuntime), 'exec', '--user', '0:0', key];
+  }
+  const namespaces = ['--user', '--mount', '--pid', '--net', '--ipc', '--uts', '--cgroup', '--root', '--wdns=/'];
+  const target = ['--target', String(initPid(config, sandboxId)), '--setuid', '0', '--setgid', '0'];
+  return ['nsenter', ...target, ...namespaces, '--'];
 }

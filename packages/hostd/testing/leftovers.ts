@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { HostdConfig } from '../src/host/config.ts';
 import { errorCode } from '../src/kernel/libc.ts';
+import { SHARED_NAMESPACE } from '../src/oci/runsc.ts';
 
 /** Returns a description of each thing on the host that belongs to instances of the installation. */
 export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRuntime }: HostdConfig): string[] {
@@ -19,7 +20,7 @@ export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRu
     ...names(join(hostdDir, 'instances'), () => true, 'instance folder'),
     ...names(join(hostdDir, 'disks'), () => true, 'image'),
     ...names(join(runDir, 'dials'), () => true, 'dial folder'),
-    ...names(join(run.hostdDir, ociRuntime), () => true, 'container state'),
+    ...names(join(run.hostdDir, ociRuntime), (name) => name !== SHARED_NAMESPACE, 'container state'),
   ];
 }
 
@@ -32,6 +33,7 @@ export function hostLeftovers(config: HostdConfig): string[] {
     ...names('/sys/class/net', (name) => name.slice(2) === installationId, 'gateway link'),
     ...tables.filter((table) => table.includes(installationId)),
     ...names('/run/cloche/slots', (slot) => readText(`/run/cloche/slots/${slot}`).includes(installationId), 'slot'),
+    ...names(join(config.run.hostdDir, config.ociRuntime), () => true, 'container state'),
   ];
 }
 

@@ -122,6 +122,7 @@ function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
 /** Removes everything of the installation from the host. Call only while no sandbox runs. */
 export async function closeHost(host: Host): Promise<void> {
   await host.network.close();
+  host.runtime.removeShared?.();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);
 }

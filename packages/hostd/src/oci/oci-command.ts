@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { errorCode } from '../kernel/libc.ts';
+import { detachMount } from '../kernel/mounts.ts';
 import { runProgram } from '../kernel/run-program.ts';
 import { SealedProgram } from '../kernel/sealed-program.ts';
 import type { ResourceLimit } from './resource-limits.ts';
@@ -89,6 +91,16 @@ export class OciCommand {
     }
   }
 
+  /** Removes a file of the runtime's folder, and the mounts on it. Idempotent. */
+  removeSharedMount(name: string): void {
+    const path = join(this.#options.stateDir, name);
+    if (!existsSync(path)) return;
+    // Simultaneous launches may each have mounted it. Mounts of an earlier hostd ended with its mount namespace.
+    let isMounted = true;
+    while (isMounted) isMounted = detachOne(path);
+    rmSync(path, { force: true });
+  }
+
   async #runAlone(command: readonly string[], bundleDir: string): Promise<void> {
     const nothing = openSync('/dev/null', 'r+');
     try {
@@ -138,5 +150,16 @@ function lastLine(file: string): string {
     return readFileSync(file, 'utf8').trim().split('\n').at(-1) ?? '';
   } catch {
     return 'it wrote no log';
+  }
+}
+
+/** Detaches the uppermost mount. Returns whether there was one. */
+function detachOne(path: string): boolean {
+  try {
+    detachMount(path);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EINVAL') return false;
+    throw error;
   }
 }

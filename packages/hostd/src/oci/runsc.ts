@@ -28,6 +28,9 @@ export const RUNSC_OPTIONS = [
   '--oci-seccomp',
 ];
 
+/** File in gVisor's folder on which it mounts an empty network namespace, in which processes of all sandboxes run. */
+export const SHARED_NAMESPACE = 'null-netns';
+
 export interface RunscDeps {
   command: OciCommand;
   cgroups: Cgroups;
@@ -102,5 +105,9 @@ export class Runsc implements Runtime {
 
   close(): void {
     this.#deps.relays.closeAll();
+  }
+
+  removeShared(): void {
+    this.#deps.command.removeSharedMount(SHARED_NAMESPACE);
   }
 }

@@ -69,4 +69,6 @@ export interface Runtime {
   remove(container: Pick<ContainerSpec, 'key' | 'bundleDir'>): Promise<void>;
   /** Stops serving the instances' sockets; the instances keep running. */
   close(): void;
+  /** Removes what the runtime shares between containers. Call only while no sandbox runs. */
+  removeShared?(): void;
 }
