@@ -13,6 +13,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
   'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
   'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
+  'functional/interrupted-tests': 'tests what ends a service of a test',
   'functional/copy-database': 'the command copies records; functional/restarts tests how sandboxes are kept',
   'functional/dockerfile-builds': 'tests the command line; functional/template-builds tests the requests that it sends',
   'functional/e2b-javascript': 'the server translates requests to those that other files send',
@@ -115,8 +116,18 @@ const ALONE: Readonly<Record<string, string>> = {
 /** Suites that do not run once more with three servers of one database, each group with the reason. */
 const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
   ...of('starts its servers itself, one or several, or ends them', [
-    ...['copy-database', 'e2b-servers', 'guest-folders', 'guides', 'installations', 'lost-servers', 'monitoring'],
-    ...['npm-packages', 'operators-guides', 'protocol-window', 'restarts', 'rolling-upgrade', 'runtimes', 'servers'],
+    ...['copy-database', 'e2b-servers', 'guest-folders', 'guides', 'installations', 'interrupted-tests'],
+    ...[
+      'lost-servers',
+      'monitoring',
+      'npm-packages',
+      'operators-guides',
+      'protocol-window',
+      'restarts',
+      'rolling-upgrade',
+      'runtimes',
+      'servers',
+    ],
     ...['start', 'traces'],
   ]),
   ...of('measures one service; unit tests of usage count over several servers', ['metrics', 'usage']),
@@ -191,7 +202,7 @@ export function suitesOfServers(): string[] {
 /** Returns the suites for gVisor if `prepare` found a Go toolchain to build it with. */
 export function suitesIfRunsc(): string[] {
   const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
-  if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
+  if (existsSync(runsc)) return [...suitesBut(SAME_WITH_EACH_RUNTIME), 'packages/hostd/src/host/hostd.runtime.test.ts'];
   console.log('skipped: gVisor is not built, because Go is not installed');
   return [];
 }

@@ -14,6 +14,7 @@ import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';
 import { eventually } from './eventually.ts';
+import { appointHeir } from './service-heir.ts';
 
 export interface TestService {
   readonly url: string;
@@ -109,10 +110,29 @@ export interface ServiceOptions {
  */
 export async function testService(
   env: Record<string, string> = {},
-  dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
-  { apiKey = `e2e-${randomBytes(16).toString('hex')}`, programs, ...options }: ServiceOptions = {},
+  givenDataDir?: string,
+  options: ServiceOptions = {},
 ): Promise<OwnService> {
-  seedInstallationId(dataDir);
+  const dataDir = givenDataDir ?? mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
+  const runDir = join('/run/cloche', seedInstallationId(dataDir));
+  using unlessStarted = new DisposableStack();
+  const heir = unlessStarted.use(appointHeir(dataDir, runDir));
+  if (givenDataDir === undefined) {
+    unlessStarted.defer(() => {
+      for (const folder of [dataDir, runDir]) rmSync(folder, { recursive: true, force: true });
+    });
+  }
+  const service = await startService(env, { dataDir, runDir, heir }, options);
+  unlessStarted.move();
+  return service;
+}
+
+/** Starts a service in folders that are there. */
+async function startService(
+  env: Record<string, string>,
+  { dataDir, runDir, heir }: { dataDir: string; runDir: string; heir: Disposable },
+  { apiKey = `e2e-${randomBytes(16).toString('hex')}`, programs, ...options }: ServiceOptions,
+): Promise<OwnService> {
   // The server's user must be able to traverse the folder to reach its own.
   chmodSync(dataDir, 0o711);
   // Imported only here: files that share a service do not need the module.
@@ -122,6 +142,7 @@ export async function testService(
   const { startInstallation } = await import('@cloche/setup');
   const installation = await startInstallation({
     dataDir,
+    runDir,
     servers,
     env: {
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
@@ -142,9 +163,10 @@ export async function testService(
   const processesOf = (part: ProcessName) => (part === 'server' ? all : [part]);
   const close = async () => {
     await installation.stop({ destroyAll: true });
-    for (const folder of [dataDir, installation.runDir]) rmSync(folder, { recursive: true, force: true });
+    for (const folder of [dataDir, runDir]) rmSync(folder, { recursive: true, force: true });
+    heir[Symbol.dispose]();
   };
-  const { url, installationId, runDir } = installation;
+  const { url, installationId } = installation;
   return {
     ...describe({ url, apiKey, installationId, runDir, dataDir }, installation.operator),
     pid(part) {

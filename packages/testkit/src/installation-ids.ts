@@ -1,6 +1,6 @@
 /** Ids of the installations that tests start. They let a run of the tests recognize its own installations on a host. */
 import { randomInt } from 'node:crypto';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Environment variable that passes a run's prefix to its processes. */
@@ -25,11 +25,14 @@ export function isOfThisRun(installationId: string): boolean {
   return installationId.startsWith(runPrefix());
 }
 
-/** Gives a data folder an id of this run, before an installation is started in it. Keeps an existing id. */
-export function seedInstallationId(dataDir: string): void {
+/**
+ * Gives a data folder an id of this run, before an installation is started in it. Keeps an existing id. Returns the id.
+ */
+export function seedInstallationId(dataDir: string): string {
   mkdirSync(dataDir, { recursive: true });
   const file = join(dataDir, 'installation-id');
   if (!existsSync(file)) writeFileSync(file, `${newInstallationId()}\n`, { mode: 0o644 });
+  return readFileSync(file, 'utf8').trim();
 }
 
 function randomCharacters(count: number): string {
