@@ -138,10 +138,12 @@ describe('a terminal', () => {
   const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
   const version = 'Sec-WebSocket-Version: 13\r\n';
   const opened: PassThrough[] = [];
+  let opening: (() => Promise<unknown>) | undefined;
   before(() => {
     // The fake has no terminals. These echo, and stay open until the server closes them.
     Object.assign(world.agent.commands, {
       openTerminal: async () => {
+        await opening?.();
         const terminal = new PassThrough();
         opened.push(terminal);
         return terminal;
@@ -167,12 +169,15 @@ describe('a terminal', () => {
   });
 
   it('is closed when its client has left before it was open', async () => {
-    for (let count = 0; count < TRIES; count += 1) {
-      const socket = await connected();
-      socket.write(pty(path(), version + key));
-      if (count % 2 === 0) socket.resetAndDestroy();
-      else socket.destroy();
-    }
+    const before = openSockets();
+    const socket = await connected();
+    opening = async () => {
+      socket.resetAndDestroy();
+      await eventually(() => openSockets() <= before, { because: 'both ends of the connection have closed' });
+    };
+    socket.write(pty(path(), version + key));
+    await once(socket, 'close');
+    await eventually(() => opened.length === 1, { because: 'the terminal is open' });
     await isServing();
     await eventually(() => opened.every(({ destroyed }) => destroyed), { because: 'no terminal is left open' });
   });
