@@ -4,6 +4,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { apiKeyOf } from './api-key.ts';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
+import { MAX_CONNECTIONS } from './channels/room.ts';
 import { JupyterError } from './jupyter-error.ts';
 import { type JupyterDeps, JupyterState } from './jupyter-state.ts';
 import { kernelRoutes } from './rest/kernel-routes.ts';
@@ -95,15 +96,21 @@ export class JupyterRouter {
     // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in
     // jupyter-gateway.test.ts.
     const context = await kernels.context(kernelId);
-    const socket = connection.take();
-    if (!socket) return;
     const session = new URLSearchParams(url.split('?', 2)[1]).get('session_id') ?? undefined;
     const room = this.#state.rooms.open(kernelId);
+    const held = await this.#state.hold(api.apiKey);
+    using unserved = new DisposableStack();
+    unserved.use(held);
+    if (!room.hasPlaceFor(session))
+      throw new JupyterError(429, `The kernel has ${MAX_CONNECTIONS} clients; close one of them.`);
+    const socket = connection.take();
+    if (!socket) return;
+    unserved.move();
     const check = () => kernels.context(kernelId);
     const shutDown = () => kernels.shutDown(kernelId);
     const closeRoom = () => this.#state.rooms.remove(kernelId);
     const kernel = new KernelMessages(api, context);
-    this.#sockets.open({ request, socket, session, context, kernel, room, check, shutDown, closeRoom });
+    this.#sockets.open({ request, socket, session, context, kernel, room, held, check, shutDown, closeRoom });
   }
 
   #pathOf({ url = '' }: IncomingMessage): string {

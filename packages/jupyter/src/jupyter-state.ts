@@ -4,10 +4,23 @@ import { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from './api-key.ts';
 import { Rooms } from './channels/rooms.ts';
+import { JupyterError } from './jupyter-error.ts';
 import { Kernels } from './kernels/kernels.ts';
 import { SessionNames } from './rest/session-names.ts';
 
+/** A place among the connections of an organization, which the client gives back by its disposal. */
+export interface HeldConnection extends Disposable {
+  /** Aborts when the key of the client ends, or the server stops. */
+  readonly signal: AbortSignal;
+}
+
 export interface JupyterDeps {
+  /**
+   * Counts a WebSocket as a request under way of the organization of this key.
+   *
+   * @throws an error with `status` and `message` if the organization, or all together, have too many
+   */
+  readonly holdConnection: (apiKey: string) => Promise<HeldConnection>;
   /**
    * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
    */
@@ -26,6 +39,13 @@ export class JupyterState {
   constructor(deps: JupyterDeps) {
     this.#deps = deps;
     this.rooms = new Rooms(deps.log);
+  }
+
+  /** @throws JupyterError */
+  async hold(apiKey: string): Promise<HeldConnection> {
+    return this.#deps.holdConnection(apiKey).catch((error: { status?: number; message: string }) => {
+      throw error.status === undefined ? error : new JupyterError(error.status, error.message);
+    });
   }
 
   get version(): string {

@@ -172,6 +172,18 @@ describe('a file that a tool reads', () => {
   });
 });
 
+describe('a list of artifacts', () => {
+  it('is one page of the service, and not the artifacts of the whole organization', async (t) => {
+    t.after(() => {
+      reply = () => runThatGoesOn;
+    });
+    reply = () => json(200, { data: [], hasMore: true, nextCursor: 'more' });
+    assert.equal((await post(callOf('artifact_list', {}))).status, 200);
+    const { path } = service.requests.at(-1) ?? assert.fail('a request reached /v1');
+    assert.equal(new URLSearchParams(path.split('?')[1]).get('limit'), '100');
+  });
+});
+
 describe('the tools', () => {
   it('are described once, however many requests ask for them', () => {
     for (const { name, input, output } of TOOLS) {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { reportTo } from '@cloche/node-support';
+import { onAbort, reportTo } from '@cloche/node-support';
 import type { Context } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
@@ -19,7 +19,10 @@ const MAX_UNREAD_BYTES = 1024 * 1024;
  */
 const LOOK_MS = 30_000;
 const INVALID_DATA = 1007;
+const GOING_AWAY = 1001;
 const POLICY_VIOLATION = 1008;
+/** Time for a client to complete the closing handshake. */
+const CLOSING_MS = 250;
 const INTERNAL_ERROR = 1011;
 const NO_BYTES = Buffer.alloc(0);
 
@@ -30,6 +33,8 @@ export interface ChannelRequest {
   readonly context: Context;
   readonly kernel: KernelMessages;
   readonly room: Room;
+  /** Place of the WebSocket, given back when it closes. Aborts when it must end. */
+  readonly held: Disposable & { readonly signal: AbortSignal };
   /** Rejects if the key or the kernel no longer works. */
   readonly check: () => Promise<unknown>;
   /** Ends the kernel at a client's request. */
@@ -54,7 +59,13 @@ export class ChannelSockets {
   }
 
   open({ request, socket, ...channel }: ChannelRequest): void {
-    this.#server.handleUpgrade(request, socket, NO_BYTES, (webSocket) => this.#serve(webSocket, channel));
+    using unserved = new DisposableStack();
+    unserved.use(channel.held);
+    // Calls back at once, or not at all if it refuses the handshake.
+    this.#server.handleUpgrade(request, socket, NO_BYTES, (webSocket) => {
+      unserved.move();
+      this.#serve(webSocket, channel);
+    });
   }
 
   close(): void {
@@ -64,7 +75,7 @@ export class ChannelSockets {
 
   #serve(
     socket: WebSocket,
-    { session, context, kernel, room, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket'>,
+    { session, context, kernel, room, held, check, shutDown, closeRoom }: Omit<ChannelRequest, 'request' | 'socket'>,
   ) {
     const wire = socket.protocol === OFFSETS_PROTOCOL ? offsetsWire : jsonWire;
     const connection: Connection = {
@@ -76,6 +87,7 @@ export class ChannelSockets {
       drop: () => socket.terminate(),
     };
     socket.on('error', () => socket.terminate());
+    endEarly(socket, held);
     socket.once('close', () => room.leave(connection));
     socket.on('message', (data, isBinary) => {
       const frame = bytesOf(data);
@@ -151,6 +163,15 @@ export class ChannelSockets {
     });
     socket.once('close', () => clearInterval(timer));
   }
+}
+
+/** Disconnects the client when its place ends, and gives the place back when it has gone. */
+function endEarly(socket: WebSocket, held: ChannelRequest['held']): void {
+  onAbort(held.signal, () => {
+    socket.close(GOING_AWAY);
+    setTimeout(() => socket.terminate(), CLOSING_MS).unref();
+  });
+  socket.once('close', () => held[Symbol.dispose]());
 }
 
 function bytesOf(data: RawData): Buffer {

@@ -12,6 +12,9 @@ import { askFacts, type KernelFacts, serveShell } from './shell-requests.ts';
 const MAX_WAITING = 1000;
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
+/** Clients of a kernel at a time: each gets a copy of every message. */
+export const MAX_CONNECTIONS = 32;
+
 /** A client of a kernel. */
 export interface Connection {
   /** Identifies the client, so that one that lost its connection can get the messages that it missed. */
@@ -65,6 +68,12 @@ export class Room {
 
   get connections(): number {
     return this.#connections.size;
+  }
+
+  /** Whether a client may connect. One that connects again takes the place of its former connection. */
+  hasPlaceFor(session: string | undefined): boolean {
+    const isAgain = session !== undefined && [...this.#connections].some((other) => other.session === session);
+    return isAgain || this.#connections.size < MAX_CONNECTIONS;
   }
 
   get isBusy(): boolean {

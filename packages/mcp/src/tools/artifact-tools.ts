@@ -52,8 +52,9 @@ export const artifactTools = [
       readOnly: true,
     },
     async ({ sandboxId }, { cloche, signal }) => {
-      const listed = await cloche.artifacts.list({ sandboxId, signal });
-      return { output: { artifacts: listed.slice(0, LISTED).map(infoOf) } };
+      const query = { limit: LISTED, ...(sandboxId === undefined ? {} : { sandboxId }) };
+      const { data } = await cloche.call('listArtifacts', { query, signal });
+      return { output: { artifacts: data.map(infoOf) } };
     },
   ),
   describeTool(

@@ -1,4 +1,5 @@
 import type { TokenSeal } from '@cloche/e2b';
+import type { JupyterDeps } from '@cloche/jupyter';
 import type { RunApi } from '@cloche/run-apis';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -9,6 +10,7 @@ import { serverSecret } from '../db/server-secret.ts';
 import type { Callers } from '../http/callers.ts';
 import { FrontGate, type FrontGateDeps } from '../http/front-gate.ts';
 import type { HostRouter } from '../http/host-router.ts';
+import type { InFlight } from '../http/in-flight.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { Previews } from './compose-previews.ts';
@@ -26,7 +28,8 @@ export interface ProtocolsDeps {
   readonly publicUrl: string | undefined;
   readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
   readonly sandboxes: Pick<SandboxRepository, 'find'>;
-  readonly authenticator: Pick<Authenticator, 'orgOf'>;
+  readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
+  readonly inFlight: InFlight;
   readonly callers: Callers;
   readonly checkKey: FrontGateDeps['checkKey'];
   readonly stallMs: number;
@@ -66,7 +69,7 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   }
   if (answersJupyter) {
     const { JupyterRouter } = await import('@cloche/jupyter');
-    routers.push(gate.before(await JupyterRouter.open({ apiUrl, version, log })));
+    routers.push(gate.before(await JupyterRouter.open({ apiUrl, version, log, holdConnection: holder(deps) })));
   }
   if (runApis.length > 0) {
     const { RunApisRouter } = await import('@cloche/run-apis');
@@ -100,6 +103,15 @@ async function openE2b(deps: ProtocolsDeps, apiUrl: () => string) {
     },
     log,
   });
+}
+
+/** Returns what counts a WebSocket of a key as a request under way, and ends it with its key or with the server. */
+function holder({ authenticator, inFlight }: ProtocolsDeps): JupyterDeps['holdConnection'] {
+  return async (apiKey) => {
+    const credential = await authenticator.authenticate(apiKey);
+    const controller = inFlight.enter(credential, true);
+    return { signal: controller.signal, [Symbol.dispose]: () => inFlight.leave(credential, controller) };
+  };
 }
 
 /** Seals access tokens with a key that all servers of the database share. */

@@ -62,6 +62,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     authenticator,
     checkKey,
     callers,
+    inFlight,
     stallMs: config.transferStallMs,
     sandboxes: sandboxes.core.sandboxes,
   };
