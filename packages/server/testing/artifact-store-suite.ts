@@ -60,6 +60,15 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       assert.equal(await store.has(sha256), false);
     });
 
+    it('prepares the removal of a content that it has', async () => {
+      const sha256 = await put(randomBytes(1000));
+      const prepared = (await store.prepareRemoval(sha256)) ?? assert.fail();
+      assert.equal(await store.has(sha256), true);
+      await prepared.send();
+      assert.equal(await store.has(sha256), false);
+      assert.equal(await store.prepareRemoval(sha256), undefined);
+    });
+
     it('has no more what was removed, and never had what was not put', async () => {
       const sha256 = await put(randomBytes(1000));
       await store.remove(sha256);

@@ -51,7 +51,7 @@ export class ArtifactContents {
     this.#lookMs = lookMs;
     const { db, transactions, clock, store } = deps;
     this.#locks = openContentLocks(db, transactions);
-    if (!store.asides) this.#removals = new ContentRemovals(db, clock, store.arrivesWithinMs);
+    if (!store.asides) this.#removals = new ContentRemovals(db, clock);
     this.#unused = new UnusedContents({ ...deps, locks: this.#locks, removals: this.#removals });
   }
 

@@ -2,16 +2,11 @@ import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction } from '../db/transactions.ts';
 
-/** Longest time between the decision to remove a content and the request to the store. */
-const SEND_MS = 60_000;
-
 /** Permission to send one request that removes a content. */
 export interface ContentRemoval {
   readonly sha256: string;
   /** Time after which the request can no longer remove the content. */
   readonly until: number;
-  /** Whether it is too late to send the request. */
-  isTooLate(): boolean;
 }
 
 /**
@@ -21,20 +16,24 @@ export interface ContentRemoval {
 export class ContentRemovals {
   readonly #db: Database;
   readonly #clock: Clock;
-  readonly #arrivesWithinMs: number;
 
-  /** @param arrivesWithinMs time after which a request without an answer can no longer take effect */
-  constructor(db: Database, clock: Clock, arrivesWithinMs: number) {
+  constructor(db: Database, clock: Clock) {
     this.#db = db;
     this.#clock = clock;
-    this.#arrivesWithinMs = arrivesWithinMs;
   }
 
-  /** Returns undefined if another removal of the content is under way. The removal begins with the commit of `tx`. */
-  async begin(sha256: string, tx: Transaction | undefined): Promise<ContentRemoval | undefined> {
+  /**
+   * Returns undefined if another removal of the content is under way. The removal begins with the commit of `tx`.
+   *
+   * @param arrivesWithinMs time after which the prepared request can no longer take effect
+   */
+  async begin(
+    sha256: string,
+    arrivesWithinMs: number,
+    tx: Transaction | undefined,
+  ): Promise<ContentRemoval | undefined> {
     const now = this.#clock.now();
-    const sentUntil = now + SEND_MS;
-    const until = sentUntil + this.#arrivesWithinMs;
+    const until = now + arrivesWithinMs;
     const begun = await (tx?.db ?? this.#db)
       .insertInto('content_removals')
       .values({ sha256, until })
@@ -43,7 +42,7 @@ export class ContentRemovals {
       )
       .returning('until')
       .executeTakeFirst();
-    return begun && { sha256, until, isTooLate: () => this.#clock.now() >= sentUntil };
+    return begun && { sha256, until };
   }
 
   /** Deletes the record of a removal that was answered, or that was not sent. */

@@ -70,12 +70,16 @@ export class UnusedContents {
 
   async #request(removals: ContentRemovals, sha256: string): Promise<boolean> {
     const { locks, store, artifacts } = this.#deps;
+    // Before the record, so that its time covers the request even if this server pauses.
+    const prepared = await store.prepareRemoval(sha256);
+    if (!prepared) return false;
     const removal = await locks.run(sha256, async (tx) => {
-      return (await artifacts.isContentUsed(sha256, tx)) ? undefined : removals.begin(sha256, tx);
+      if (await artifacts.isContentUsed(sha256, tx)) return undefined;
+      return removals.begin(sha256, prepared.arrivesWithinMs, tx);
     });
-    if (!removal || removal.isTooLate()) return false;
+    if (!removal) return false;
     try {
-      await store.remove(sha256);
+      await prepared.send();
     } catch (error) {
       if (!(error instanceof NoAnswerError)) await removals.end(removal);
       throw error;

@@ -7,12 +7,15 @@ import {
   type ContentName,
   NoAnswerError,
   type SetAsideContent,
+  StoreError,
 } from '../../src/artifacts/store/artifact-store.ts';
 import type { Peer } from './faults.ts';
 import type { WorkloadWorld } from './workload.ts';
 
 /** Longest time that a request is on its way after its server has given it up. */
 const LATE_MS = 40_000;
+/** Time for which a bucket carries a removal out after it was prepared. */
+const VALID_MS = 20_000;
 /** How many times older contents look than they are, so that a simulation sees the removal of those that are an hour old. */
 const AGING = 60;
 
@@ -103,17 +106,23 @@ export class SimulatedStore {
     };
     return {
       asides: undefined,
-      // What is lost is noticed within seconds.
-      arrivesWithinMs: LATE_MS + 10_000,
       has: (name) => ask(`content ${short(name)}: look`, () => contents.has(name)),
       put: (_file, { sha256, name = sha256 }) =>
         ask(`content ${short(name)}: put`, () => {
           contents.set(name, time.now());
         }),
-      remove: (name) =>
-        ask(`content ${short(name)}: remove`, () => {
-          if (contents.delete(name)) this.onRemoved(name);
-        }),
+      prepareRemoval: async (name) => {
+        const preparedAt = await ask(`content ${short(name)}: prepare removal`, () => time.now());
+        const send = async () => {
+          const isInTime = await ask(`content ${short(name)}: remove`, () => {
+            if (time.now() > preparedAt + VALID_MS) return false;
+            if (contents.delete(name)) this.onRemoved(name);
+            return true;
+          });
+          if (!isInTime) throw new StoreError('the signature has expired');
+        };
+        return { arrivesWithinMs: VALID_MS, send };
+      },
       list: () => this.#list(() => ask('contents: list', () => [...contents])),
     };
   }

@@ -28,6 +28,14 @@ export interface SetAsideContent {
   remove(): Promise<void>;
 }
 
+/** A request that removes a content, and that the store refuses when its time is up. */
+export interface PreparedRemoval {
+  /** Milliseconds from now after which the request can no longer take effect, however late it is sent or arrives. */
+  readonly arrivesWithinMs: number;
+  /** Sends the request once. @throws NoAnswerError if it may be carried out later */
+  send(): Promise<void>;
+}
+
 /** Removes contents in two steps: between them, a content can be put back. */
 export interface ContentAsides {
   /** Renames a content: `read` still finds it, `has` and `list` do not. Returns undefined if it is missing. */
@@ -38,11 +46,6 @@ export interface ContentAsides {
 
 /** Stores contents by their names, independent of artifacts. */
 export interface ArtifactStore {
-  /**
-   * Milliseconds after which a removal without an answer can no longer take effect. Infinite in a folder, because a
-   * process can pause for any time before it removes a file.
-   */
-  readonly arrivesWithinMs: number;
   /** Undefined for a bucket, which cannot rename. */
   readonly asides: ContentAsides | undefined;
   /**
@@ -57,6 +60,8 @@ export interface ArtifactStore {
   read(name: ContentName, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
   /** Idempotent. Sends one request at most. @throws NoAnswerError if it may be carried out later */
   remove(name: ContentName): Promise<void>;
+  /** Prepares the removal of a content; undefined if the store has none. For stores that do not set contents aside. */
+  prepareRemoval(name: ContentName): Promise<PreparedRemoval | undefined>;
   /** Lists every content and the time it was stored, in any order. */
   list(): AsyncIterable<{ name: ContentName; storedAt: number }>;
   /** Returns the path of a content; undefined for a store that is not a local folder. */

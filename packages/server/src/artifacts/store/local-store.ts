@@ -11,6 +11,7 @@ import {
   ContentMissingError,
   type ContentName,
   type NewContent,
+  type PreparedRemoval,
 } from './artifact-store.ts';
 import { flush } from './flush.ts';
 import { LocalAsides } from './local-asides.ts';
@@ -22,7 +23,6 @@ const NAME = /^[0-9a-f]{64}$/;
  * same file system.
  */
 export class LocalStore implements ArtifactStore {
-  readonly arrivesWithinMs: number = Number.POSITIVE_INFINITY;
   readonly asides: ContentAsides | undefined;
   readonly #asides: LocalAsides;
   readonly #folder: string;
@@ -66,6 +66,12 @@ export class LocalStore implements ArtifactStore {
 
   async remove(name: ContentName): Promise<void> {
     await rm(this.fileOf(name), { force: true });
+  }
+
+  /** A process can pause for any time before it removes a file. */
+  async prepareRemoval(name: ContentName): Promise<PreparedRemoval | undefined> {
+    if (!(await this.has(name))) return undefined;
+    return { arrivesWithinMs: Number.POSITIVE_INFINITY, send: () => this.remove(name) };
   }
 
   async *list(): AsyncGenerator<{ name: ContentName; storedAt: number }> {

@@ -103,6 +103,43 @@ describe('an artifact store in a bucket', () => {
     server.closeAllConnections();
   });
 
+  it('signs a removal by the clock of the bucket, so that it is too late within a minute', async () => {
+    Object.assign(process.env, KEYS);
+    const bucketTime = new Date('2001-02-03T04:05:06Z');
+    const asked: URL[] = [];
+    let answer: number | undefined = 204;
+    await using server = createServer((request, response) => {
+      if (request.method === 'HEAD') return response.writeHead(200, { date: bucketTime.toUTCString() }).end();
+      asked.push(new URL(request.url ?? '', 'http://bucket'));
+      return answer === undefined ? request.socket.destroy() : response.writeHead(answer).end();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${port}`);
+    for (const [code, failed] of [
+      [204, undefined],
+      [404, undefined],
+      [403, 'StoreError'],
+      [503, 'NoAnswerError'],
+      [undefined, 'NoAnswerError'],
+    ] as const) {
+      answer = code;
+      const prepared = (await store.prepareRemoval('0'.repeat(64))) ?? assert.fail();
+      assert.ok(prepared.arrivesWithinMs < 60_000);
+      const sent = prepared.send().then(
+        () => undefined,
+        (error: Error) => error.name,
+      );
+      assert.equal(await sent, failed);
+      const [{ searchParams } = assert.fail(), ...more] = asked.splice(0);
+      assert.equal(more.length, 0);
+      assert.equal(searchParams.get('X-Amz-Date'), '20010203T040506Z');
+      assert.ok(Number(searchParams.get('X-Amz-Expires')) * 1000 < prepared.arrivesWithinMs);
+    }
+    await store.close();
+  });
+
   it('sends a removal once, and says whether it may still be carried out', async () => {
     Object.assign(process.env, KEYS);
     let status = 0;

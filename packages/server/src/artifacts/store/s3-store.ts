@@ -18,6 +18,7 @@ import {
   type ContentName,
   type NewContent,
   NoAnswerError,
+  type PreparedRemoval,
   type SignedPut,
   StoreError,
 } from './artifact-store.ts';
@@ -34,9 +35,13 @@ const SIZES: S3Sizes = { oneRequestBytes: 5 * 1024 * MEBIBYTE, partBytes: 64 * M
 const CONNECT_MS = 5_000;
 /** Longest time without any data before a connection is closed. */
 const STALL_MS = 60_000;
+/** Time for which the signature of a removal is valid, by the clock of the bucket. */
+const REMOVAL_MS = 20_000;
+/** Most by which the clocks of a bucket's machines differ. */
+const CLOCKS_MS = 10_000;
 /**
- * A bucket refuses requests that were signed more than 15 minutes ago by its own clock. The signer's clock may differ
- * from that clock by 15 minutes as well.
+ * A bucket that does not tell its time refuses requests that were signed more than 15 minutes ago by its own clock. The
+ * signer's clock may differ from that clock by 15 minutes as well.
  */
 const SIGNED_MS = 30 * 60_000;
 const NAME = /^[0-9a-f]{64}$/;
@@ -65,7 +70,6 @@ export function readS3Url(url: string): S3Location {
 
 /** Stores contents in an S3-compatible bucket. Credentials come from the standard environment variables. */
 export class S3Store implements ArtifactStore {
-  readonly arrivesWithinMs = SIGNED_MS;
   readonly asides = undefined;
   readonly #client: S3Client;
   /** Client without retries: with two requests, the first could take effect after the second was answered. */
@@ -152,6 +156,37 @@ export class S3Store implements ArtifactStore {
     }
   }
 
+  /**
+   * Signs a removal by the bucket's own clock, for a short time, so that the bucket refuses the request when that is up,
+   * however wrong the clock of this server is.
+   */
+  async prepareRemoval(name: ContentName): Promise<PreparedRemoval | undefined> {
+    const look = new HeadObjectCommand(this.#objectOf(name));
+    let date: string | undefined;
+    const keepDate = { step: 'deserialize' } as const;
+    look.middlewareStack.add(
+      (next) => async (args) => {
+        const result = await next(args);
+        date = (result.response as { headers?: Record<string, string> }).headers?.date;
+        return result;
+      },
+      keepDate,
+    );
+    try {
+      await this.#client.send(look);
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw new StoreError('the bucket does not answer', { cause: error });
+    }
+    const bucketTime = Date.parse(date ?? '');
+    const tellsTime = !Number.isNaN(bucketTime);
+    const url = await getSignedUrl(this.#once, new DeleteObjectCommand(this.#objectOf(name)), {
+      expiresIn: REMOVAL_MS / 1000,
+      ...(tellsTime && { signingDate: new Date(bucketTime) }),
+    });
+    return { arrivesWithinMs: tellsTime ? REMOVAL_MS + CLOCKS_MS : SIGNED_MS, send: () => sendRemoval(url) };
+  }
+
   async *list(): AsyncGenerator<{ name: ContentName; storedAt: number }> {
     const { bucket, prefix } = this.#location;
     let after: string | undefined;
@@ -201,6 +236,21 @@ export class S3Store implements ArtifactStore {
     const { bucket, prefix } = this.#location;
     return { Bucket: bucket, Key: `${prefix}${name}` };
   }
+}
+
+async function sendRemoval(url: string): Promise<void> {
+  let status: number;
+  try {
+    const answer = await fetch(url, { method: 'DELETE', redirect: 'error', signal: AbortSignal.timeout(REMOVAL_MS) });
+    status = answer.status;
+    await answer.body?.cancel();
+  } catch (error) {
+    throw new NoAnswerError('the bucket does not answer', { cause: error });
+  }
+  if (status < 300 || status === 404) return;
+  // A 5xx status may come from a proxy while the request is still under way.
+  if (status >= 500) throw new NoAnswerError(`the bucket does not answer: ${status}`);
+  throw new StoreError(`the bucket removed nothing: ${status}`);
 }
 
 function inBase64(sha256: string): string {
