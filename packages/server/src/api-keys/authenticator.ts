@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { OrgId } from '@cloche/contract';
 import { AppError, unavailable } from '../base/app-error.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, isWithin } from '../base/clock.ts';
 import { type ApiKeyRecord, grantedScopes } from './api-key.ts';
 import { hashApiKey, parseApiKey } from './api-key-format.ts';
 import type { ApiKeyRepository } from './api-key-repository.ts';
@@ -66,7 +66,7 @@ export class Authenticator {
   async authenticate(key: string): Promise<Credential> {
     const secretHash = hashApiKey(key);
     const known = this.#remembered.get(secretHash);
-    const isUsable = known && this.#clock.now() < known.usableUntil;
+    const isUsable = known && isWithin(KEPT_MS, known.usableUntil - KEPT_MS, this.#clock.now());
     const remembered = isUsable ? known : await this.#read(key, secretHash);
     const now = this.#clock.now();
     if (remembered.expiresAt !== undefined && remembered.expiresAt <= now) throw expired();

@@ -1,7 +1,7 @@
 import type { ApiKeyId, ErrorCode, Operation } from '@cloche/contract';
 import { reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, isWithin } from '../base/clock.ts';
 import type { AuditLog, NewAuditEvent } from './audit-log.ts';
 import { type AuditOrigin, auditActionOf, originFields, type RequestAudit, targetOf } from './request-audit.ts';
 
@@ -69,7 +69,7 @@ export class Refusals {
   #windowOf(key: ApiKeyId): Window {
     const now = this.#deps.clock.now();
     const current = this.#windows.get(key);
-    if (current && current.endsAt > now) return current;
+    if (current && isWithin(WINDOW_MS, current.endsAt - WINDOW_MS, now)) return current;
     if (current) this.#close(key, current);
     const window: Window = { endsAt: now + WINDOW_MS, events: 0, omitted: undefined };
     this.#windows.set(key, window);

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { defaultDiskReserveBytes } from '@cloche/layout';
 import type { Logger } from 'pino';
 import { AppError } from './app-error.ts';
-import type { Clock } from './clock.ts';
+import { type Clock, isWithin } from './clock.ts';
 
 /** Longest time that a reading of the free space is reused. */
 export const FRESH_MS = 1_000;
@@ -62,7 +62,8 @@ export class DiskSpace {
 
   #look(): Promise<Left> {
     const now = this.#deps.clock.now();
-    if (!this.#reading || now - this.#reading.at >= FRESH_MS) this.#reading = { at: now, left: this.#read(now) };
+    if (!this.#reading || !isWithin(FRESH_MS, this.#reading.at, now))
+      this.#reading = { at: now, left: this.#read(now) };
     return this.#reading.left;
   }
 

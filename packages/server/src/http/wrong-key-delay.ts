@@ -44,7 +44,9 @@ export class WrongKeyDelay {
   async wrongKey(address: string): Promise<void> {
     const network = networkOf(address);
     const now = this.#clock.now();
-    const paidUntil = Math.max(now, this.#paidUntil.get(network) ?? 0) + KEY_MS;
+    // No more is ever owed, unless the clock was set back.
+    const owed = Math.min(this.#paidUntil.get(network) ?? 0, now + MAX_DELAY_MS + FREE_KEYS * KEY_MS);
+    const paidUntil = Math.max(now, owed) + KEY_MS;
     const delayMs = paidUntil - now - FREE_KEYS * KEY_MS;
     if (delayMs > MAX_DELAY_MS) throw tooManyWrong();
     this.#remember(network, paidUntil);

@@ -20,7 +20,10 @@ export function registerLiveSandboxesGauge(registry: Registry, db: Database): vo
         .select(({ fn }) => ['status', fn.countAll<number>().as('count')])
         .where('status', 'in', LIVE_STATUSES)
         .groupBy('status')
-        .execute();
+        .execute()
+        .catch(() => undefined);
+      // While the database is away, the other metrics are served without this one.
+      if (!rows) return this.reset();
       for (const status of LIVE_STATUSES) this.set({ status }, 0);
       for (const { status, count } of rows) this.set({ status }, Number(count));
     },

@@ -1,5 +1,5 @@
 import { type ProjectQuotas, QUOTA_NAMES, type QuotaName, type QuotaUse } from '@cloche/contract';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, isWithin } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { RateFields } from '../http/request-limit.ts';
@@ -7,10 +7,12 @@ import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { type CreationRate, readCreationRates } from './creation-rate.ts';
 import { type Limit, Limits, type QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
-import { rateFields } from './rate-fields.ts';
+import { rateFields, withinMinute } from './rate-fields.ts';
 import { UseCounts } from './use-counts.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
+/** Time after which a server looks again for the event of another one. */
+const LOOK_AGAIN_MS = 5_000;
 const EVENT_INTERVAL_MS = 60_000;
 /** Tolerance for sums of CPU cores, which are inexact. Far below the smallest unit of every quota. */
 const ROUNDING = 1e-6;
@@ -40,6 +42,8 @@ export interface QuotasDeps {
 export class Quotas {
   readonly #deps: QuotasDeps;
   readonly #uses: UseCounts;
+  /** When this server last looked for the event of a quota and scope, oldest first. */
+  readonly #announcedAt = new Map<string, number>();
   readonly limits: Limits;
 
   constructor(deps: QuotasDeps) {
@@ -135,7 +139,10 @@ export class Quotas {
   async announce({ orgId, projectId }: QuotaScope, use: QuotaUse): Promise<void> {
     const { transactions, outbox, clock } = this.#deps;
     const now = clock.now();
-    await transactions.run(async (tx) => {
+    const name = `${projectId ?? orgId} ${use.quota}`;
+    // A refusal costs no transaction when this server knows that the event is there already.
+    if (isWithin(EVENT_INTERVAL_MS, this.#announcedAt.get(name) ?? Number.NEGATIVE_INFINITY, now)) return;
+    const isAnnounced = await transactions.run(async (tx) => {
       const announced = await tx.db
         .insertInto('quota_refusals')
         .values({ scope_id: projectId ?? orgId, quota: use.quota, announced_at: now })
@@ -149,7 +156,19 @@ export class Quotas {
         .executeTakeFirst();
       const project = projectId === undefined ? {} : { projectId };
       if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, ...project, data: { quota: use } });
+      return announced !== undefined;
     });
+    // When another server announced it is not known, so this one looks again soon.
+    this.#remember(name, isAnnounced ? now : now - EVENT_INTERVAL_MS + LOOK_AGAIN_MS);
+  }
+
+  #remember(name: string, now: number): void {
+    for (const [other, at] of this.#announcedAt) {
+      if (isWithin(EVENT_INTERVAL_MS, at, now)) break;
+      this.#announcedAt.delete(other);
+    }
+    this.#announcedAt.delete(name);
+    this.#announcedAt.set(name, now);
   }
 }
 
@@ -159,5 +178,5 @@ function refusalByRate(rates: readonly CreationRate[], added: number, now: numbe
 }
 
 function secondsUntil(at: number, now: number): number {
-  return Math.max(1, Math.ceil((at - now) / 1000));
+  return withinMinute((at - now) / 1000);
 }

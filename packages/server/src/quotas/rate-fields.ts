@@ -10,6 +10,14 @@ export interface RateState {
   readonly moreInSeconds: number;
 }
 
+/**
+ * Returns the seconds that a client has to wait for a limit of a minute: at most 60, although a request counts until the
+ * end of its second, and also after the clock was set back.
+ */
+export function withinMinute(seconds: number): number {
+  return Math.min(Math.max(1, Math.ceil(seconds)), WINDOW_SECONDS);
+}
+
 /** Returns the fields for limits of one quota. */
 export function rateFields(states: readonly RateState[]): RateFields {
   const items = states.map(({ limit: { quota, limit, projectId }, used, moreInSeconds }) => {

@@ -1,11 +1,11 @@
 import type { OrgId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, isWithin } from '../base/clock.ts';
 import type { RateDecision, RateFields } from '../http/request-limit.ts';
 import type { Limit, QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 import type { Quotas } from './quotas.ts';
-import { rateFields } from './rate-fields.ts';
+import { rateFields, withinMinute } from './rate-fields.ts';
 import type { RequestCounts } from './request-counts.ts';
 import { Window } from './request-window.ts';
 
@@ -35,7 +35,7 @@ export class RequestRates {
   /** Counts a request. Without limits this is one look-up in memory, and once a second one in the database. */
   limitRequest(credential: Credential): RateDecision | undefined | Promise<RateDecision | undefined> {
     const known = this.#known.get(credential.orgId);
-    const isFresh = known !== undefined && this.#deps.clock.now() - known.readAt < LIMITS_MS;
+    const isFresh = known !== undefined && isWithin(LIMITS_MS, known.readAt, this.#deps.clock.now());
     if (!isFresh) return this.#read(credential.orgId).then((limits) => this.#decide(credential, limits));
     return known.limits.length === 0 ? undefined : this.#decide(credential, known.limits);
   }
@@ -63,7 +63,7 @@ export class RequestRates {
     const headers = fieldsOf(windows, second);
     if (!over) return { headers, refusal: undefined };
     const { limit, window } = over;
-    const retryAfter = window.roomAfter(second, limit.limit) + 1 - second;
+    const retryAfter = withinMinute(window.roomAfter(second, limit.limit) + 1 - second);
     const refusal = new QuotaRefusal(limit, window.count(second), 1, retryAfter);
     await quotas.announce(limit, refusal.use);
     return { headers, refusal };
@@ -74,7 +74,8 @@ function fieldsOf(windows: readonly { readonly limit: Limit; readonly window: Wi
   const states = windows.map(({ limit, window }) => {
     const used = window.count(second);
     // Above a limit that was lowered, the end of the oldest request's minute leaves no room yet.
-    const moreInSeconds = window.roomAfter(second, Math.min(Math.max(used, 1), limit.limit)) + 1 - second;
+    const roomAfter = window.roomAfter(second, Math.min(Math.max(used, 1), limit.limit));
+    const moreInSeconds = withinMinute(roomAfter + 1 - second);
     return { limit, used, moreInSeconds };
   });
   return rateFields(states);

@@ -1,4 +1,6 @@
 export const WINDOW_SECONDS = 60;
+/** Counts further ahead are from before the clock was set back. Clocks of servers differ by less. */
+const AHEAD_SECONDS = 5;
 
 /**
  * Requests of one organization or project by second. A second counts until it is a whole minute old. The sum is kept
@@ -62,6 +64,8 @@ export class Window {
   }
 
   #bySecond(second: number): [number, number][] {
-    return [...this.#own, ...this.#others].filter(([counted]) => counted >= second - WINDOW_SECONDS);
+    return [...this.#own, ...this.#others].filter(
+      ([counted]) => counted >= second - WINDOW_SECONDS && counted <= second + AHEAD_SECONDS,
+    );
   }
 }

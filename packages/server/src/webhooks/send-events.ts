@@ -45,7 +45,7 @@ export class SendEvents {
     await using receiver = this.#deps.sender.open(webhook.url);
     const turn = new Turn(this.#deps, receiver, signal);
     if (!(await turn.retryDue({ webhook, claim }))) return;
-    if (webhook.nextAttemptAt > this.#deps.clock.now()) return;
+    if (webhook.attempts > 0 && webhook.nextAttemptAt > this.#deps.clock.now()) return;
     await turn.followEvents({ webhook, claim });
   }
 }

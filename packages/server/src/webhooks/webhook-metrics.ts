@@ -26,7 +26,9 @@ export class WebhookMetrics {
       help: 'Age of the oldest event that an enabled webhook is yet to receive in its order; 0 if there is no such event.',
       registers: [metrics],
       async collect() {
-        const oldest = await findOldestWaiting(db);
+        // While the database is away, the other metrics are served without this one.
+        const oldest = await findOldestWaiting(db).catch(() => 'unknown' as const);
+        if (oldest === 'unknown') return this.reset();
         this.set(oldest === undefined ? 0 : Math.max(0, clock.now() - oldest) / 1000);
       },
     });

@@ -65,7 +65,8 @@ export class WebhookProgress {
       .where(({ eb, or, and, exists, selectFrom }) =>
         or([
           and([
-            eb('next_attempt_at', '<=', now),
+            // Only after a failure is this a wait; otherwise it is the time of the last delivery.
+            or([eb('attempts', '=', 0), eb('next_attempt_at', '<=', now)]),
             eb(
               'cursor_seq',
               '<',
