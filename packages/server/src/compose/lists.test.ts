@@ -27,7 +27,11 @@ before(async () => {
     await post(`/v1/sandboxes/${sandboxId}/files/directories`, { path: `listed/${index}` });
   }
   const recipe = { from: 'python-node', setup: [{ run: 'true' }] };
-  template = (await post('/v1/templates', { slug: 'listed', ...recipe })).template?.id ?? '';
+  const created = await post('/v1/templates', { slug: 'listed', ...recipe });
+  template = created.template.id;
+  // The sandbox of the build must neither come nor go while sandboxes are listed.
+  const build = `/v1/templates/${template}/builds/${created.build.id}?waitMs=60000`;
+  await tenants.call(tenants.keys.whole, 'GET', build);
 });
 after(() => tenants.close());
 
@@ -45,7 +49,11 @@ const inSandbox = (path: string) => `/v1/sandboxes/${sandboxId}${path}`;
 const secret = (index: number) => ({ name: `s${index}`, value: 'x', hosts: ['api.test'] });
 
 const CASES: Readonly<Record<string, ListCase>> = {
-  listSandboxes: { create: async () => (await post('/v1/sandboxes', {})).sandbox.id, order: 'newest first' },
+  listSandboxes: {
+    create: async () => (await post('/v1/sandboxes', {})).sandbox.id,
+    order: 'newest first',
+    query: { include: 'historical' },
+  },
   listProjects: {
     create: async (index) => (await post('/v1/projects', { name: `p${index}` })).project.id,
     order: 'newest first',
