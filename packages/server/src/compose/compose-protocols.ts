@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { TokenSeal } from '@cloche/e2b';
 import type { JupyterDeps } from '@cloche/jupyter';
 import type { RunApi } from '@cloche/run-apis';
@@ -8,13 +9,13 @@ import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
 import { serverSecret } from '../db/server-secret.ts';
 import type { Callers } from '../http/callers.ts';
-import { FrontGate, type FrontGateDeps } from '../http/front-gate.ts';
+import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../http/front-gate.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import type { InFlight } from '../http/in-flight.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { Previews } from './compose-previews.ts';
-import { FRONTS } from './fronts.ts';
+import { FRONTS, type FrontName } from './fronts.ts';
 
 /** Form of ids of sandboxes, for those that a stranger sends. */
 const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
@@ -45,6 +46,11 @@ interface ProtocolRouter extends HostRouter {
   close(): Promise<void>;
 }
 
+/** A router all of whose fronts have a row: without one, it does not compile. */
+interface OfTable extends Gated {
+  frontOf(request: IncomingMessage): FrontName;
+}
+
 /** The protocols beside `/v1`. Each translates its requests to requests of `/v1`. */
 export interface Protocols {
   readonly routers: readonly HostRouter[];
@@ -60,20 +66,21 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   const apiUrl = () => servedAt;
   const routers: ProtocolRouter[] = [];
   const gate = new FrontGate({ ...deps, fronts: FRONTS });
+  const add = (router: OfTable) => routers.push(gate.before(router));
   if (answersE2b) {
-    routers.push(gate.before(await openE2b(deps, apiUrl)));
+    add(await openE2b(deps, apiUrl));
   }
   if (answersMcp) {
     const { McpRouter } = await import('@cloche/mcp');
-    routers.push(gate.before(new McpRouter({ apiUrl, publicUrl, version, log })));
+    add(new McpRouter({ apiUrl, publicUrl, version, log }));
   }
   if (answersJupyter) {
     const { JupyterRouter } = await import('@cloche/jupyter');
-    routers.push(gate.before(await JupyterRouter.open({ apiUrl, version, log, holdConnection: holder(deps) })));
+    add(await JupyterRouter.open({ apiUrl, version, log, holdConnection: holder(deps) }));
   }
   if (runApis.length > 0) {
     const { RunApisRouter } = await import('@cloche/run-apis');
-    routers.push(gate.before(await RunApisRouter.open({ apiUrl, log }, runApis)));
+    add(await RunApisRouter.open({ apiUrl, log }, runApis));
   }
   return {
     routers,

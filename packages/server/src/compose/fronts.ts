@@ -1,15 +1,20 @@
-/** The table of fronts: where requests arrive, and what one of them can take. docs/threat-model.md shows it. */
+/**
+ * The table of fronts: where requests arrive, and what one of them can take. The gate before the protocols beside `/v1`
+ * enforces their rows; fronts.test.ts tries each limit, and compares the table with docs/threat-model.md.
+ */
 import { LIMITS } from '@cloche/contract';
 import { MAX_JSON_DEPTH } from '@cloche/node-support';
-import type { BeforeKey, BodyBounds, Front } from '../http/front.ts';
+import { BEFORE_KEY, type BodyBounds, type Front } from '../http/front.ts';
 
 const MEBIBYTE = 1024 * 1024;
-const BEFORE: BeforeKey = { headBytes: LIMITS.headerBytes, headFields: 256, bodyBytes: 0, seconds: 10 };
 const NO_BODY: BodyBounds = { bytes: 0, decompressedBytes: 0, jsonValues: 0, jsonLevels: 0, seconds: 60 };
 /** Bytes that are passed on as they come. */
 const STREAMED: BodyBounds = { bytes: 'any', decompressedBytes: 0, jsonValues: 0, jsonLevels: 0, seconds: 'stall' };
-const OF_ORGANIZATION = 'requests under way and `requestsPerMinute` of the organization';
-const OF_ADDRESS = 'connections of the address';
+const BOX_FILES: BodyBounds = { ...STREAMED, decompressedBytes: 'any' };
+const PROXIED: BodyBounds = { ...STREAMED, decompressedBytes: 'any', seconds: 'any' };
+const ORGANIZATION = 'its requests under way and `requestsPerMinute`';
+const ADDRESS = 'connections of the address';
+const PREVIEWS = 'connections through previews';
 
 function json(bytes: number, jsonValues: number): BodyBounds {
   return { bytes, decompressedBytes: 0, jsonValues, jsonLevels: MAX_JSON_DEPTH, seconds: 60 };
@@ -17,24 +22,46 @@ function json(bytes: number, jsonValues: number): BodyBounds {
 
 /** A front on the port of the API. */
 function open(opens: string, body: BodyBounds, pays: string, reason?: string): Front {
-  return { opens, before: BEFORE, body, pipelined: 16, connections: 'by address', pays, ...(reason && { reason }) };
+  const limits = { pipelined: 16, connections: 'by address' } as const;
+  return { opens, before: BEFORE_KEY, body, ...limits, pays, ...(reason && { reason }) };
+}
+
+/** A front on a Unix socket: what can connect is trusted with a body. */
+function own(opens: string, bytes: number, jsonValues: number): Front {
+  const before = { ...BEFORE_KEY, bodyBytes: bytes };
+  const reason = 'other users cannot connect';
+  const limits = { pipelined: 16, connections: 'of its user' } as const;
+  return { opens, before, reason, body: json(bytes, jsonValues), ...limits, pays: 'nothing' };
 }
 
 export const FRONTS = {
-  '/v1': open('API key', json(LIMITS.bodyBytes, LIMITS.bodyValues), OF_ORGANIZATION),
-  '/v1, uploads': open('API key', STREAMED, OF_ORGANIZATION),
-  '/v1/downloads': open('signed link', NO_BODY, OF_ADDRESS),
-  '/v1/uploads': open('signed link', STREAMED, OF_ADDRESS),
-  '/e2b': open('API key', json(8 * MEBIBYTE, 100_000), OF_ORGANIZATION),
-  '/e2b/template-files': open('sealed token', { ...STREAMED, bytes: 1024 * MEBIBYTE }, OF_ORGANIZATION),
-  '/e2b-box': open('token of the sandbox', json(8 * MEBIBYTE, 100_000), OF_ORGANIZATION),
-  '/e2b-box/files': open('token of the sandbox', { ...STREAMED, decompressedBytes: 'any' }, OF_ORGANIZATION),
-  '/e2b-box/health': open('nothing', NO_BODY, OF_ADDRESS, 'says only whether a sandbox of this id runs'),
-  '/files': open('signed link', { ...STREAMED, decompressedBytes: 'any' }, OF_ORGANIZATION),
-  'ports of E2B': open('token of the sandbox', STREAMED, 'connections through previews of the organization'),
-  '/jupyter': open('API key', json(MEBIBYTE, 2000), OF_ORGANIZATION),
-  '/jupyter, version and logos': open('nothing', NO_BODY, OF_ADDRESS, 'browsers send no key for a picture'),
-  '/mcp': open('API key', json(8 * MEBIBYTE, 10_000), OF_ORGANIZATION),
-  '/dify/health': open('nothing', NO_BODY, OF_ADDRESS, 'is the same for all'),
-  'run APIs': open('API key', json(16 * MEBIBYTE, 10_000), OF_ORGANIZATION),
+  '/v1': open('API key', json(LIMITS.bodyBytes, LIMITS.bodyValues), ORGANIZATION),
+  '/v1, uploads': open('API key', STREAMED, ORGANIZATION),
+  '/downloads': open('signed link', NO_BODY, ADDRESS),
+  '/uploads': open('signed link', STREAMED, ADDRESS),
+  '/e2b': open('API key', json(8 * MEBIBYTE, 100_000), ORGANIZATION),
+  '/e2b/template-files': open('sealed token', { ...STREAMED, bytes: 1024 * MEBIBYTE }, ORGANIZATION),
+  '/e2b-box': open('token of the sandbox', json(8 * MEBIBYTE, 100_000), ORGANIZATION),
+  '/e2b-box/files': open('token of the sandbox', BOX_FILES, ORGANIZATION),
+  '/e2b-box/health': open('nothing', NO_BODY, ADDRESS, 'says only whether a sandbox of this id runs'),
+  '/files': open('signed link', BOX_FILES, ORGANIZATION),
+  'ports of E2B': open('token of the sandbox', PROXIED, PREVIEWS),
+  previews: open('token or cookie, unless public', PROXIED, PREVIEWS),
+  '/jupyter': open('API key', json(MEBIBYTE, 2000), ORGANIZATION),
+  '/jupyter, version and logos': open('nothing', NO_BODY, ADDRESS, 'browsers send no key for a picture'),
+  '/mcp': open('API key', json(8 * MEBIBYTE, 10_000), ORGANIZATION),
+  'run APIs': open('API key', json(16 * MEBIBYTE, 10_000), ORGANIZATION),
+  '/dify/health': open('nothing', NO_BODY, ADDRESS, 'is the same for all'),
+  '/docs, /openapi.json': open('nothing', NO_BODY, ADDRESS, 'is the same for all'),
+  '/healthz, /readyz, /metrics': open('nothing', NO_BODY, ADDRESS, 'is found once a second for all'),
+  'socket of operators': own('being the user of the server', LIMITS.bodyBytes, LIMITS.bodyValues),
+  'socket for secrets': own('being the user of egress', LIMITS.bodyBytes, LIMITS.bodyValues),
+  'socket of hostd': {
+    ...own('being the user of the server', 64 * 1024, 0),
+    body: { ...NO_BODY, bytes: 64 * 1024 },
+    // Node's own.
+    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 60 },
+  },
 } as const satisfies Record<string, Front>;
+
+export type FrontName = keyof typeof FRONTS;

@@ -6,6 +6,7 @@ import type { CheckKey } from './check-key.ts';
 import { errorResponse } from './error-response.ts';
 import type { Front } from './front.ts';
 import type { HostRouter } from './host-router.ts';
+import { answerRefusal } from './raw-errors.ts';
 import { endStalled } from './stalled-body.ts';
 
 /** A protocol beside `/v1`: its clients have keys of the API, in whatever form they send them. */
@@ -57,14 +58,10 @@ export class FrontGate {
   async #handle(router: ProtocolRouter, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const front = this.#frontOf(router, request);
     const refusal = await this.#check(router, front, request);
-    if (refusal) {
-      const length = Buffer.byteLength(refusal.body);
-      response.writeHead(refusal.status, { ...refusal.fields, 'content-length': length }).end(refusal.body);
-      return;
-    }
+    if (refusal) return answerRefusal(response, refusal);
     // Some routers would not notice that the client has left.
     if (response.destroyed) return;
-    if (front.body.bytes === 'any') endStalled(request, response, this.#deps.stallMs);
+    if (front.body.seconds === 'stall') endStalled(request, response, this.#deps.stallMs);
     await router.handle(request, response);
   }
 

@@ -1,3 +1,5 @@
+import { LIMITS } from '@cloche/contract';
+
 /** What is read of a request before it is known who sent it. */
 export interface BeforeKey {
   /** Bytes of the request line and the fields. */
@@ -9,6 +11,9 @@ export interface BeforeKey {
   readonly seconds: number;
 }
 
+/** What each front on the port of the API reads before it knows the sender. */
+export const BEFORE_KEY: BeforeKey = { headBytes: LIMITS.headerBytes, headFields: 256, bodyBytes: 0, seconds: 10 };
+
 /** What is read of a body once its sender is known. */
 export interface BodyBounds {
   /** `any` is passed on as it comes, and kept nowhere. */
@@ -18,8 +23,8 @@ export interface BodyBounds {
   /** Values and levels of JSON; 0 if the body is not JSON. */
   readonly jsonValues: number;
   readonly jsonLevels: number;
-  /** Seconds for the body to arrive; `stall` if only the time between two of its bytes is limited. */
-  readonly seconds: number | 'stall';
+  /** Seconds for the body to arrive; `stall` if only the time between two of its bytes is limited; `any` if none is. */
+  readonly seconds: number | 'stall' | 'any';
 }
 
 /** A row of the table of fronts: a place where requests arrive, and what one request of it can take. */

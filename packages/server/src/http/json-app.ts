@@ -15,10 +15,11 @@ import type { IdSource } from '../base/id-source.ts';
 import { LineLimit } from '../base/line-limit.ts';
 import { finishBody } from '../bytes/byte-transfer.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
+import { BEFORE_KEY } from './front.ts';
 import type { FindHostRouter } from './host-router.ts';
 import { ClientGoneError } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
-import { refuseConnect, refuseExpectation, refuseInvalid } from './raw-errors.ts';
+import { answerRefusal, refuseConnect, refuseExpectation, refuseFields, refuseInvalid } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import type { TrustsProxy } from './trusted-proxies.ts';
@@ -38,8 +39,12 @@ const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsup
 /** Status for logs and metrics only: the client is gone and does not receive it. */
 const CLIENT_GONE_STATUS = 499;
 
+const SECOND_MS = 1000;
 const HTTP_OPTIONS = {
-  maxHeaderSize: LIMITS.headerBytes,
+  maxHeaderSize: BEFORE_KEY.headBytes,
+  headersTimeout: BEFORE_KEY.seconds * SECOND_MS,
+  // Node looks for late requests this often.
+  connectionsCheckingInterval: (BEFORE_KEY.seconds * SECOND_MS) / 4,
   // The app refuses a missing Host itself, in the form of every other error.
   requireHostHeader: false,
   requestTimeout: REQUEST_MS,
@@ -106,6 +111,7 @@ function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: Req
   const pieces = new TurnBudget(PIECES_PER_TURN);
   return new GuardedServer(HTTP_OPTIONS, {
     serve(request, response) {
+      if (hasTooManyFields(request)) return answerRefusal(response, refuseFields(request, ids));
       // Before anything waits: tiny chunks that nothing reads yet take far more memory than their bytes.
       if (request.headers['transfer-encoding'] !== undefined) joinPieces(request, pieces);
       const router = find?.(request);
@@ -118,6 +124,7 @@ function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: Req
       return router ? router.upgrade !== undefined : request.method === 'GET';
     },
     upgrade(connection: LeavingConnection) {
+      if (hasTooManyFields(connection.request)) return connection.refuse(refuseFields(connection.request, ids));
       const router = find?.(connection.request);
       if (router) return router.upgrade?.(connection);
       answerUpgrade(connection, handle);
@@ -129,6 +136,11 @@ function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: Req
     refuseExpectation: (request) => refuseExpectation(request, ids),
     report: (error) => lines.hasRoom() && log.error({ err: error }, 'a connection failed'),
   });
+}
+
+/** Node keeps each field as two entries. */
+function hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
+  return rawHeaders.length > 2 * BEFORE_KEY.headFields;
 }
 
 function isWebSocket({ headers }: IncomingMessage): boolean {

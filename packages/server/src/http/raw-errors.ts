@@ -1,10 +1,11 @@
 /** Answers to what is not an ordinary request: malformed HTTP, endless headers, tunnels. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LIMITS } from '@cloche/contract';
 import type { Refusal } from '@cloche/node-support';
 import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
+import { BEFORE_KEY } from './front.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 
 /** Returns the answer to data that is not a valid request. */
@@ -21,6 +22,15 @@ export function refuseConnect({ headers }: IncomingMessage, ids: IdSource): Refu
 export function refuseExpectation({ headers }: IncomingMessage, ids: IdSource): Refusal {
   const error = invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' });
   return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids));
+}
+
+export function refuseFields({ headers }: IncomingMessage, ids: IdSource): Refusal {
+  const error = invalidRequest({ path: 'headers', message: `are more than ${BEFORE_KEY.headFields}; send fewer` });
+  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids));
+}
+
+export function answerRefusal(response: ServerResponse, { status, fields, body }: Refusal): void {
+  response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
 function refusal(error: AppError, requestId: string, fields: Refusal['fields'] = {}): Refusal {
