@@ -22,6 +22,7 @@ export const TEMPLATE_BUILD_ERRORS = {
   not_launched: 'The sandbox of the build could not be created.',
   no_capacity: 'No host had room for the sandbox of the build before its time was over. Build again later.',
   too_large: 'The version is larger than the quota or the host permits.',
+  conflict: 'The host removed results of the build faster than its steps made them. Build again.',
   internal: 'The service failed. Build again.',
 } as const;
 export type TemplateBuildErrorCode = keyof typeof TEMPLATE_BUILD_ERRORS;

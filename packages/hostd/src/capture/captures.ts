@@ -61,7 +61,8 @@ export class Captures {
     return instances.runAlone(name, async (key, living) => {
       try {
         const version = await versions.find(living.templateVersionId);
-        if (version === undefined) throw refused('the version of the instance is gone');
+        if (version === undefined)
+          throw new HostdError('template_not_found', `the version ${living.templateVersionId} was removed`);
         const layers = layersBelow(version, request.root);
         const digest = await this.#captureLayer(key, living, request, signal);
         const folder = request.root === 'image' ? '/image' : '/';

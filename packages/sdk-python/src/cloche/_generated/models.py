@@ -574,10 +574,18 @@ class TemplateBuildStep(Model):
 
 class TemplateBuildError(Model):
     code: Literal[
-        "step_failed", "timed_out", "disk_full", "sandbox_lost", "not_launched", "no_capacity", "too_large", "internal"
+        "step_failed",
+        "timed_out",
+        "disk_full",
+        "sandbox_lost",
+        "not_launched",
+        "no_capacity",
+        "too_large",
+        "conflict",
+        "internal",
     ]
     """
-    `step_failed`: A step ended with another exit code than 0, or could not be run. `timed_out`: The build took more than 30 minutes. `disk_full`: A step filled the disk of the build. `sandbox_lost`: The sandbox of the build ended: its processes were killed, or a client destroyed it. `not_launched`: The sandbox of the build could not be created. `no_capacity`: No host had room for the sandbox of the build before its time was over. Build again later. `too_large`: The version is larger than the quota or the host permits. `internal`: The service failed. Build again.
+    `step_failed`: A step ended with another exit code than 0, or could not be run. `timed_out`: The build took more than 30 minutes. `disk_full`: A step filled the disk of the build. `sandbox_lost`: The sandbox of the build ended: its processes were killed, or a client destroyed it. `not_launched`: The sandbox of the build could not be created. `no_capacity`: No host had room for the sandbox of the build before its time was over. Build again later. `too_large`: The version is larger than the quota or the host permits. `conflict`: The host removed results of the build faster than its steps made them. Build again. `internal`: The service failed. Build again.
     """
     message: str
     """

@@ -274,6 +274,39 @@ describe('a build', () => {
     await world.createReady({ template: 'a' });
   });
 
+  it('fails with conflict, and names what is gone, when the host loses the results of each attempt', async () => {
+    await using world = await openSandboxes();
+    world.driver.deriveVersion = ({ from }) => {
+      world.driver.versions.delete(from);
+      return Promise.reject(new LaunchError('template_not_found', `no template version ${from}`));
+    };
+    const { build } = await createTemplate(world, { slug: 'a', ...recipe('print 1') });
+    const params = { template: 'a', buildId: build.id };
+    await world.until(async () => {
+      // Each attempt waits for a time.
+      world.clock.advance(100);
+      return (await world.call(operations.getTemplateBuild, { params })).build.finishedAt !== undefined;
+    });
+    const { status, error } = await endOf(world, build);
+    assert.deepEqual([status, error?.code], ['failed', 'conflict']);
+    assert.match(error?.message ?? '', /tplv_.*Build again/);
+  });
+
+  it('runs a step again when the host has lost the version below it during the step', async () => {
+    await using world = await openSandboxes();
+    const capture = world.driver.capture.bind(world.driver);
+    let isLost = false;
+    world.driver.capture = async (name, request, signal) => {
+      const version = world.driver.instances().find(({ sandboxId }) => sandboxId === name.sandboxId)?.templateVersionId;
+      const captured = await capture(name, request, signal);
+      if (isLost || !world.driver.versions.delete(version ?? '')) return captured;
+      isLost = true;
+      throw new LaunchError('template_not_found', `the version ${version} was removed`);
+    };
+    const { build } = await built(world, { slug: 'a', ...recipe('print 1', 'print 2') });
+    assert.deepEqual([build.status, isLost], ['succeeded', true], JSON.stringify(build));
+  });
+
   it('says what it lacks when the host has lost the version that its recipe starts from', async () => {
     await using world = await openSandboxes();
     const base = await built(world, { slug: 'base', ...containing('base') });

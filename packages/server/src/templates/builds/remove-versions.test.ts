@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../testing/templates.ts';
-import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
+import { CaptureError, LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { RemoveVersions } from './remove-versions.ts';
 
 const DAY_MS = 86_400_000;
@@ -106,6 +106,37 @@ describe('unused versions', () => {
     world.driver.isDown = false;
     assert.equal(await sweep(world), 1);
     assert.deepEqual([...world.driver.versions.keys()], kept);
+    await assertUsable(world, 'a');
+  });
+
+  it('are removed later if the host refused at first, although the cached steps that named them are gone', async () => {
+    await using world = await openSandboxes();
+    world.driver.now = () => world.clock.now();
+    await built(world, { slug: 'a', ...containing('one') });
+    const kept = [...world.driver.versions.keys()];
+    await world.limits.setOrganization(ORG, { templateBytes: 0 });
+    await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
+    assert.equal((await world.driver.madeVersions()).length, 2);
+    world.clock.advance(2 * DAY_MS);
+    const refused = removing(world, () => Promise.reject(new CaptureError('in_use', 'an instance of the pool has it')));
+    assert.equal(await refused, 0);
+    assert.equal(await sweep(world), 1);
+    assert.deepEqual([...world.driver.versions.keys()], kept);
+    await assertUsable(world, 'a');
+  });
+
+  it('that the database does not know stay until they are as old as any other that is removed', async () => {
+    await using world = await openSandboxes();
+    world.driver.now = () => world.clock.now();
+    const { build } = await built(world, { slug: 'a', ...containing('one') });
+    const from = build.templateVersionId ?? '';
+    const { id } = await world.driver.deriveVersion({ from, purpose: 'version', manifest: { languages: ['node'] } });
+    const isThere = () => world.driver.versions.has(id);
+    assert.deepEqual([await sweep(world), isThere()], [0, true]);
+    world.clock.advance(DAY_MS / 2);
+    assert.deepEqual([await sweep(world), isThere()], [0, true]);
+    world.clock.advance(DAY_MS);
+    assert.deepEqual([await sweep(world), isThere()], [1, false]);
     await assertUsable(world, 'a');
   });
 

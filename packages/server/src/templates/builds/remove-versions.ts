@@ -71,8 +71,9 @@ export class RemoveVersions {
   }
 
   /**
-   * Removes versions from the host that belong to no template: versions marked as removed, and versions of builds that
-   * ended before they could add them. Templates with equal contents have a version with the same id, and a build may
+   * Removes versions from the host that belong to no template: versions marked as removed, versions of builds that ended
+   * before they could add them, and old versions that the database does not know, because their removal was refused when
+   * their cached steps were deleted. Templates with equal contents have a version with the same id, and a build may
    * make that version again at any time. So the time of making is first read from the host. The host then refuses to
    * remove a version that it has made again since, however late the request arrives.
    */
@@ -85,9 +86,11 @@ export class RemoveVersions {
     await this.#forgetRemoved(made, before);
     const builds = db.selectFrom('template_builds').select('id').where('status', 'in', UNFINISHED).limit(1);
     const isBuilding = (await builds.executeTakeFirst()) !== undefined;
-    const removable = await this.#unneededAmong(made.map(({ id }) => id));
-    const mayBeAdded = (madeAt: number) => isBuilding && madeAt > clock.now() - ADDED_MS;
-    const left = made.filter(({ id, madeAt }) => removable.has(id) && !mayBeAdded(madeAt)).slice(0, MOST);
+    const { live, known } = await this.#rowsOf(made.map(({ id }) => id));
+    const added = clock.now() - ADDED_MS;
+    const isRemovable = ({ id, madeAt }: MadeVersion) =>
+      !live.has(id) && (known.has(id) ? !isBuilding || madeAt <= added : madeAt <= added && madeAt < before);
+    const left = made.filter(isRemovable).slice(0, MOST);
     let count = 0;
     for (const version of left) {
       if (!(await this.#removeFromHost(version))) continue;
@@ -98,21 +101,23 @@ export class RemoveVersions {
     return count;
   }
 
-  /** Returns those of the ids that the database has, but not as a version of a template. */
-  async #unneededAmong(ids: readonly string[]): Promise<Set<string>> {
+  /** Returns those of the ids that the database has, and those among them that are versions of a template. */
+  async #rowsOf(ids: readonly string[]): Promise<{ readonly live: Set<string>; readonly known: Set<string> }> {
     const { db } = this.#deps;
-    const found = new Set<string>();
+    const live = new Set<string>();
+    const known = new Set<string>();
     for (let from = 0; from < ids.length; from += MOST) {
       const some = ids.slice(from, from + MOST);
-      const versions = db.selectFrom('custom_template_versions').select('id').where('id', 'in', some);
-      const steps = db.selectFrom('template_steps').select('version_id as id').where('version_id', 'in', some);
-      const rows = await versions
-        .union(steps)
-        .except(versions.where('removed_at', 'is', null))
-        .execute();
-      for (const { id } of rows) found.add(id);
+      const versions = db.selectFrom('custom_template_versions').where('id', 'in', some);
+      // The versions are read last: a build saves the cached step before it adds the version.
+      const steps = db.selectFrom('template_steps').select('version_id').where('version_id', 'in', some).distinct();
+      for (const { version_id: id } of await steps.execute()) known.add(id);
+      for (const { id, removed_at: removedAt } of await versions.select(['id', 'removed_at']).execute()) {
+        known.add(id);
+        if (removedAt === null) live.add(id);
+      }
     }
-    return found;
+    return { live, known };
   }
 
   /** Deletes the rows of versions that were removed before `before` and whose files the host no longer has. */

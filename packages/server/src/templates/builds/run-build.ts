@@ -22,7 +22,7 @@ import { type ExpectLaunchesDeps, expectLaunches } from './expect-launches.ts';
 import { holdBuild } from './hold-build.ts';
 import { NotLaunchedError, type RunSteps, resultOf, type StepsRun, VersionLostError, withImage } from './run-steps.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
-import { type BuildRecord, isFinished } from './template-build.ts';
+import { type BuildFailure, type BuildRecord, isFinished } from './template-build.ts';
 
 /** Most attempts that follow a fault of the service. */
 const MOST_FAILURES = 3;
@@ -262,10 +262,7 @@ export class RunBuild {
       await builds.postpone(build, claim, clock.now() + RETRY_MS);
       return;
     }
-    const isLaunch = error instanceof NotLaunchedError;
-    const message = isLaunch ? error.message : 'The service failed several times. Build again.';
-    const failure = { code: isLaunch ? ('not_launched' as const) : ('internal' as const), message };
-    await endBuild.end(build, { status: 'failed', error: failure }, { claim });
+    await endBuild.end(build, { status: 'failed', error: lastFault(error) }, { claim });
   }
 
   async #failWith(
@@ -285,4 +282,14 @@ export class RunBuild {
 function baseLost(versionId: TemplateVersionId): BuildFailedError {
   const message = `The version ${versionId}, which the recipe starts from, has been removed. Build its template again.`;
   return new BuildFailedError('not_launched', message);
+}
+
+/** Returns the failure of a build whose every attempt met a fault of the service, the last one `error`. */
+function lastFault(error: unknown): BuildFailure {
+  if (error instanceof NotLaunchedError) return { code: 'not_launched', message: error.message };
+  if (error instanceof VersionLostError) {
+    const message = `The host removed ${error.versionId}, which a step of this build made, in every attempt. Build again.`;
+    return { code: 'conflict', message };
+  }
+  return { code: 'internal', message: 'The service failed several times. Build again.' };
 }

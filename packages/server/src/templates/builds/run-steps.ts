@@ -3,7 +3,7 @@ import { BackOff, pause } from '@cloche/node-support';
 import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Plan, PlannedStep } from '../recipe/plan.ts';
@@ -121,6 +121,8 @@ export class RunSteps {
         signal,
       );
     } catch (error) {
+      if (error instanceof LaunchError && error.kind === 'template_not_found')
+        throw new VersionLostError(below.versionId, { cause: error });
       throw explain(error, end) ?? error;
     }
     await this.#deps.buildSandbox.destroy(progress.build);
