@@ -41,7 +41,9 @@ class Organization(unittest.TestCase):
 
     def test_has_secrets_whose_values_never_come_back(self):
         secret = client().secrets.create("token", value="s3cret", hosts=["api.example.com"])
-        self.assertEqual(client().secrets.update(secret.id, value="s3cret", hosts=["*.example.com"]).hosts, ["*.example.com"])
+        self.assertEqual(
+            client().secrets.update(secret.id, value="s3cret", hosts=["*.example.com"]).hosts, ["*.example.com"]
+        )
         self.assertNotIn("s3cret", json.dumps(client().secrets.get(secret.id).to_dict()))
         with client().sandboxes.create(secrets={"TOKEN": secret.id}) as sandbox:
             self.assertNotIn("s3cret", sandbox.commands.run("echo $TOKEN").stdout)

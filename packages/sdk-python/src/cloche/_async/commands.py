@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ from cloche._async.client import AsyncApiClient
 from cloche._async.runtime import AsyncCallback, deliver, finish
 from cloche._async.streams import stream_resumed
 from cloche._async.waiting import wait_for_end
+from cloche._core.errors import ClocheError
 from cloche._core.event_reading import EventReader
 from cloche._core.kept_text import KeptText
 from cloche._generated.models import CodeRunTruncated, CommandEvent, CommandLogEntry, CommandLogPage
@@ -158,7 +160,8 @@ class AsyncCommands:
     ) -> CommandInfo:
         """
         Runs a shell line, or a program with its arguments, to its end. A failing command does not raise: see `status`
-        and `exit_code`. With a callback, output arrives while the command runs, and an exception kills it.
+        and `exit_code`. With a callback, output arrives while the command runs, and an exception or a cancellation
+        kills it. Without one, it runs on until `timeout_ms`, because only its response names it.
 
         >>> (await sandbox.commands.run("echo hi; exit 3")).exit_code
         3
@@ -169,7 +172,7 @@ class AsyncCommands:
             request = _request(command, dict(options))
             return await self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         options.setdefault("timeout_ms", COMMAND_TIMEOUT_DEFAULT_MS)
-        started = await self.start(command, **options)
+        started = await self._start_or_kill(command, options)
         return await _follow(started, on_stdout, on_stderr)
 
     async def start(
@@ -189,6 +192,22 @@ class AsyncCommands:
         request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None, "terminal": size})
         info = await self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         return AsyncCommand(self._client, info)
+
+    async def _start_or_kill(self, command: str | Sequence[str], options: CommandOptions) -> AsyncCommand:
+        """Starts a command, and kills it if the caller is canceled or interrupted before the response."""
+        options["idempotency_key"] = options.get("idempotency_key") or str(uuid.uuid4())
+
+        async def kill() -> None:
+            # With the same key, the response names the command that the first request has started.
+            await (await self.start(command, **options)).kill()
+
+        try:
+            return await self.start(command, **options)
+        except ClocheError:
+            raise
+        except BaseException:
+            await finish(kill)
+            raise
 
     async def list(self, **call: Unpack[CallOptions]) -> list[AsyncCommand]:
         """Lists all commands, oldest first, including ended ones."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
+from cloche._core.errors import ClocheError
 from cloche._core.event_reading import EventReader
 from cloche._core.kept_text import KeptText
 from cloche._generated.models import CodeRunTruncated, CommandEvent, CommandLogEntry, CommandLogPage
@@ -156,7 +158,8 @@ class Commands:
     ) -> CommandInfo:
         """
         Runs a shell line, or a program with its arguments, to its end. A failing command does not raise: see `status`
-        and `exit_code`. With a callback, output arrives while the command runs, and an exception kills it.
+        and `exit_code`. With a callback, output arrives while the command runs, and an exception or a cancellation
+        kills it. Without one, it runs on until `timeout_ms`, because only its response names it.
 
         >>> (sandbox.commands.run("echo hi; exit 3")).exit_code
         3
@@ -167,7 +170,7 @@ class Commands:
             request = _request(command, dict(options))
             return self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         options.setdefault("timeout_ms", COMMAND_TIMEOUT_DEFAULT_MS)
-        started = self.start(command, **options)
+        started = self._start_or_kill(command, options)
         return _follow(started, on_stdout, on_stderr)
 
     def start(
@@ -187,6 +190,22 @@ class Commands:
         request = _request(command, {**options, "background": True, "stdin_open": stdin_open or None, "terminal": size})
         info = self._client.one(CommandInfo, "command", "createCommand", params=self._params, **request)
         return Command(self._client, info)
+
+    def _start_or_kill(self, command: str | Sequence[str], options: CommandOptions) -> Command:
+        """Starts a command, and kills it if the caller is canceled or interrupted before the response."""
+        options["idempotency_key"] = options.get("idempotency_key") or str(uuid.uuid4())
+
+        def kill() -> None:
+            # With the same key, the response names the command that the first request has started.
+            (self.start(command, **options)).kill()
+
+        try:
+            return self.start(command, **options)
+        except ClocheError:
+            raise
+        except BaseException:
+            finish(kill)
+            raise
 
     def list(self, **call: Unpack[CallOptions]) -> list[Command]:
         """Lists all commands, oldest first, including ended ones."""
