@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '@cloche/testkit/fuzz';
+import type { FrontName } from '../../packages/server/src/compose/fronts.ts';
 import { eventually } from '../support/eventually.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
 import { playScript } from '../support/hostile/play-script.ts';
@@ -27,12 +28,14 @@ const MOST_TIMES_SLOWER = 5;
 /** A time that counts as short whatever it is a multiple of: other processes take the processor for as long. */
 const SHORT_MS = 100;
 
+/** A row of the table of fronts, without those that other programs of the host alone can reach. */
+type FrontOfThePort = Exclude<FrontName, `socket ${string}`>;
 /** The name of a front, and requests to it. */
 type Front = readonly [string, readonly [Target, ...Target[]]];
 
 let service: OwnService;
 let neighbour: string;
-let fronts: Record<string, readonly [Target, ...Target[]]>;
+let fronts: Readonly<Record<FrontOfThePort, readonly [Target, ...Target[]]>>;
 
 before(async () => {
   service = await testService({ ...ALL_PROTOCOLS, CLOCHE_LOG_LEVEL: 'warn' });
@@ -59,40 +62,47 @@ async function targetsOf({ api, apiKey, url }: OwnService): Promise<typeof front
   const run = { code: '1 + 1', language: 'python' };
   const previewHost = `Host: ${new URL(preview.url).host}\r\n`;
   return {
-    api: [get('/v1/sandboxes'), get(at), get(`${at}/pty`), get('/v1/events/stream'), post(`${at}/code/runs`, run)],
-    streams: [post(`${at}/code/runs/stream`, run), get(`${at}/files/watch?path=.`)],
-    transfers: [
-      get(`${at}/files/content?path=small`),
-      { ...get(`${at}/files/content?path=up`), method: 'PUT', body: 'x' },
+    '/v1': [
+      get('/v1/sandboxes'),
+      get(at),
+      get(`${at}/pty`),
+      get('/v1/events/stream'),
+      get(`${at}/files/watch?path=.`),
+      post(`${at}/code/runs`, run),
+      post(`${at}/code/runs/stream`, run),
+      get('/v1/sandboxes', host),
+      post('/v1/sandboxes', {}, host),
+      get('/nowhere', host),
     ],
-    strangers: [get('/v1/sandboxes', host), post('/v1/sandboxes', {}, host), get('/', host), get('/nowhere', host)],
-    e2b: [get('/e2b/sandboxes', keyed), get('/e2b/x', host), post('/e2b/sandboxes', { templateID: 'x' }, host)],
-    'e2b-box': [
-      get('/e2b-box/health', host),
-      get('/e2b-box/files?path=small', host),
+    '/v1, uploads': [{ ...get(`${at}/files/content?path=up`), method: 'PUT', body: 'x' }],
+    '/downloads': [get('/downloads/x?signature=x', host), get(`${at}/files/content?path=small`)],
+    '/uploads': [{ ...get('/uploads/x?signature=x', host), method: 'PUT', body: 'x' }],
+    '/e2b': [get('/e2b/sandboxes', keyed), get('/e2b/x', host), post('/e2b/sandboxes', { templateID: 'x' }, host)],
+    '/e2b/template-files': [{ ...get('/e2b/template-files/x', host), method: 'PUT', body: 'x' }],
+    '/e2b-box': [
       post('/e2b-box/process.Process/List', {}, host),
+      post('/e2b-box/filesystem.Filesystem/Stat', {}, host),
     ],
-    files: [get('/files?path=small&signature=v1_x', host), post('/files?path=x', 'x', host)],
-    jupyter: [
-      get('/jupyter/api/kernels', own),
-      get(`/jupyter/api/kernels/${id}/channels`, own),
-      get('/jupyter/x', host),
+    '/e2b-box/files': [get('/e2b-box/files?path=small', host), post('/e2b-box/files?path=x', 'x', host)],
+    '/e2b-box/health': [get('/e2b-box/health', host)],
+    '/files': [get('/files?path=small&signature=v1_x', host), post('/files?path=x', 'x', host)],
+    'ports of E2B': [get('/', `Host: 8000-${id}.${new URL(preview.url).host.split('.').slice(1).join('.')}\r\n`)],
+    previews: [get('/', previewHost), get('/', `${previewHost}X-Cloche-Preview-Token: ${preview.accessToken}\r\n`)],
+    '/jupyter': [get('/jupyter/api/kernels'), get(`/jupyter/api/kernels/${id}/channels`), get('/jupyter/x', host)],
+    '/jupyter, version and logos': [
+      get('/jupyter/api', host),
+      get('/jupyter/kernelspecs/python3/logo-64x64.png', host),
     ],
-    mcp: [post('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' }), get('/mcp'), get('/mcp', host)],
-    'run apis': [
+    '/mcp': [post('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' }), get('/mcp'), get('/mcp', host)],
+    'run APIs': [
       post('/dify/v1/sandbox/run', {}, host),
       post('/piston/api/v2/execute', {}, host),
       get('/piston/api/v2/runtimes', host),
+      post('/sandbox-fusion/run_code', { code: 'print(1)', language: 'python' }),
     ],
-    previews: [get('/', previewHost), get('/', `${previewHost}X-Cloche-Preview-Token: ${preview.accessToken}\r\n`)],
-    ports: [get('/', `Host: 8000-${id}.${new URL(preview.url).host.split('.').slice(1).join('.')}\r\n`)],
-    service: [
-      get('/healthz', host),
-      get('/readyz', host),
-      get('/metrics', host),
-      get('/docs', host),
-      get('/openapi.json', host),
-    ],
+    '/dify/health': [get('/dify/health', host)],
+    '/docs, /openapi.json': [get('/docs', host), get('/openapi.json', host), get('/', host)],
+    '/healthz, /readyz, /metrics': [get('/healthz', host), get('/readyz', host), get('/metrics', host)],
   };
 }
 

@@ -147,9 +147,9 @@ const badRequests: [title: string, request: [string, string, ApiCall], code: Err
   ],
   [
     'an unknown parameter',
-    ['GET', '/v1/sandboxes?limit=1', {}],
+    ['GET', '/v1/sandboxes?size=1', {}],
     'invalid_request',
-    /query.limit is not a parameter.*projectId.*metadata\.<key>/,
+    /query.size is not a parameter.*projectId.*metadata\.<key>/,
   ],
   [
     'a parameter where none is taken',
