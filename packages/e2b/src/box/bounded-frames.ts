@@ -27,19 +27,29 @@ export async function* boundedFrames(body: Readable, bounds: JsonBounds): AsyncG
   }
 }
 
+/** Passes on a whole message without frames. @throws ConnectError as `boundedFrames` does, at once */
+export function boundedMessage(bytes: Uint8Array, bounds: JsonBounds): AsyncIterable<Uint8Array> {
+  new FrameBounds(bounds, bytes.length).take(bytes);
+  return (async function* () {
+    yield bytes;
+  })();
+}
+
 class FrameBounds {
   readonly #bounds: JsonBounds;
   /** Bytes of the current head that have arrived. */
   #head = 0;
   #length = 0;
   /** Bytes of the current message that have not arrived. */
-  #left = 0;
+  #left: number;
   #values = 0;
   #depth = 0;
   #isInString = false;
   #isEscaped = false;
 
-  constructor(bounds: JsonBounds) {
+  /** @param left bytes of a first message without a head */
+  constructor(bounds: JsonBounds, left = 0) {
+    this.#left = left;
     this.#bounds = bounds;
   }
 

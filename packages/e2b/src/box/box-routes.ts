@@ -1,10 +1,11 @@
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
+import { E2bError } from '../e2b-error.ts';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
-import { BODY_BYTES, JSON_BOUNDS, readJsonBodies } from '../read-json.ts';
-import { boundedFrames } from './bounded-frames.ts';
+import { BODY_BYTES, JSON_BOUNDS } from '../read-json.ts';
+import { boundedFrames, boundedMessage } from './bounded-frames.ts';
 import { basicUser, sessionOf } from './box-session.ts';
 import { fileOf, fileRoutes } from './file-routes.ts';
 import { filesystemService } from './filesystem-service.ts';
@@ -30,8 +31,15 @@ async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void>
     // Not by `register`, so that the parsers of this scope replace those of the plugin.
     fastifyConnectPlugin(app, options, (error) => (error ? reject(error) : resolve()));
   });
-  readJsonBodies(app);
-  app.removeContentTypeParser(STREAM_TYPE);
+  app.removeContentTypeParser(['application/json', STREAM_TYPE]);
+  // Connect parses the messages itself, because it ignores fields that it does not know.
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, bytes, done) => {
+    try {
+      done(null, boundedMessage(Buffer.from(bytes), JSON_BOUNDS));
+    } catch (error) {
+      done(new E2bError(400, (error as Error).message));
+    }
+  });
   app.addContentTypeParser(STREAM_TYPE, (_request, body, done) => done(null, boundedFrames(body, JSON_BOUNDS)));
 }
 

@@ -28,9 +28,9 @@ export class TemplateFiles {
   }
 
   /** Finds the artifact of files that have been uploaded. The newest counts. */
-  async find({ artifacts }: Cloche, hash: string): Promise<string | undefined> {
-    const [newest] = await artifacts.list({ name: nameOf(hash) });
-    return newest?.id;
+  async find(cloche: Cloche, hash: string): Promise<string | undefined> {
+    const { data } = await cloche.call('listArtifacts', { query: { name: nameOf(hash), limit: 1 } });
+    return data[0]?.id;
   }
 
   /** @throws ClocheError as `/v1` refuses the sandbox, the file or the artifact. */

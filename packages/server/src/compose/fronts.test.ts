@@ -186,7 +186,7 @@ describe('the front', () => {
           fields: { ...fields, 'content-encoding': 'gzip' },
           body: '\u001f',
         });
-        assert.ok(status >= 400 && status < 500 && status !== 401, `${status} ${body}`);
+        assert.ok(status >= 400 && ![401, 500].includes(status), `${status} ${body}`);
       });
     }
   }
