@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { type HostdErrorBody, HostdHealth, StartedLanguage } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -6,6 +7,7 @@ import { type Static, Type } from 'typebox';
 import { HostdError } from '../base/hostd-error.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
 import { addInstanceRoutes, addMeasurementRoutes, type InstanceRoutesDeps } from './instance-routes.ts';
+import { openServer, SERVER_BOUNDS, type ServerBounds } from './open-server.ts';
 import { timeTracedRequests } from './traced-requests.ts';
 import { addVersionRoutes, type VersionRoutesDeps } from './version-routes.ts';
 
@@ -34,12 +36,20 @@ export interface AppDeps extends InstanceRoutesDeps, VersionRoutesDeps {
   /** Returns the metrics in Prometheus' text format. */
   metrics: () => Promise<string>;
   log: Logger;
+  /** Default: `SERVER_BOUNDS`. */
+  bounds?: ServerBounds;
 }
 
 /** Creates the HTTP server of hostd. Every message is checked against the protocol before anything is done. */
 export function createApp(deps: AppDeps): FastifyInstance {
-  const { log } = deps;
-  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
+  const { log, bounds = SERVER_BOUNDS } = deps;
+  const app = Fastify({
+    bodyLimit: MAX_BODY_BYTES,
+    exposeHeadRoutes: false,
+    serverFactory: (handle) => openServer(handle as RequestListener, bounds, (err) => log.error({ err })),
+    // The server answers these itself.
+    clientErrorHandler: () => undefined,
+  }) as FastifyInstance;
   app.setValidatorCompiler(({ schema }) => messageValidator(schema as Type.TSchema, badRequest));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply));

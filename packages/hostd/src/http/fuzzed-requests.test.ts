@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HostdErrorBody, type LaunchSpec, LaunchSpec as LaunchSpecSchema } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson } from '@cloche/testkit/fuzz';
-import { pino } from 'pino';
 import { Compile } from 'typebox/compile';
-import { type AppDeps, createApp } from './app.ts';
+import { appOf } from '../testing/app-of.ts';
+import type { AppDeps } from './app.ts';
 
 const SPEC: LaunchSpec = {
   source: { kind: 'template', templateVersionId: 'tplv_0123456789abcdef0123' },
@@ -15,30 +15,6 @@ const SPEC: LaunchSpec = {
 const INSTANCE = { templateVersionId: 'tplv_1', agentSocketPath: '/x', startedAt: '2026-01-01T00:00:00Z' };
 const launchSpec = Compile(LaunchSpecSchema);
 const errorBody = Compile(HostdErrorBody);
-
-function appOf(deps: Partial<AppDeps>) {
-  return createApp({
-    instances: {} as unknown as AppDeps['instances'],
-    measured: {} as unknown as AppDeps['measured'],
-    templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
-    captured: { list: () => [] } as unknown as AppDeps['captured'],
-    captures: {} as unknown as AppDeps['captures'],
-    removal: { remove: async () => {} } as unknown as AppDeps['removal'],
-    noteLanguage: () => {},
-    noteBusyClaim: () => {},
-    pool: { expect: async () => {} },
-    health: () => ({
-      status: 'ready',
-      protocolVersion: 1,
-      installationId: 'x',
-      ociRuntime: 'crun',
-      pool: { size: 0, ready: 0, hits: 0, misses: 0 },
-    }),
-    metrics: async () => '',
-    log: pino({ level: 'silent' }),
-    ...deps,
-  });
-}
 
 test('hostd launches for valid requests and answers every other request with a protocol error', async () => {
   const launched: unknown[] = [];

@@ -5,6 +5,7 @@ import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { GUEST_PATH } from '@cloche/layout';
 import { openSocketPair, sendDescriptors } from '../kernel/descriptor-passing.ts';
+import { type ZygoteReport, ZygoteReports } from './zygote-reports.ts';
 
 const ENTER_TEMPLATE = fileURLToPath(new URL('enter-template.ts', import.meta.url));
 const PYTHON = '/usr/bin/python3';
@@ -14,12 +15,6 @@ const PROGRAM = `${GUEST_PATH}/python/cloche_zygote`;
 const FORK_TIMEOUT_MS = 5_000;
 const MAX_PENDING = 256;
 const MAX_ERROR_CHARACTERS = 4_096;
-
-interface Report {
-  type: 'ready' | 'entered' | 'failed';
-  id?: number;
-  message?: string;
-}
 
 export interface ForkRequest {
   /** A name for the kernel, unique in its sandbox. */
@@ -41,7 +36,7 @@ export class ZygoteProcess {
   readonly #isReady = Promise.withResolvers<void>();
   #lastId = 0;
   #errorOutput = '';
-  #unread = '';
+  readonly #reports = new ZygoteReports();
 
   /** @param rootDir mount point of the template, with the guest folder mounted in it. */
   constructor(rootDir: string, setup: string) {
@@ -95,6 +90,7 @@ export class ZygoteProcess {
 
   async #watch(): Promise<string> {
     this.ready.catch(() => undefined);
+    this.#child.stderr?.on('error', () => undefined);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#errorOutput = (this.#errorOutput + text).slice(-MAX_ERROR_CHARACTERS);
     });
@@ -111,12 +107,16 @@ export class ZygoteProcess {
   }
 
   #read(text: string): void {
-    const lines = (this.#unread + text).split('\n');
-    this.#unread = lines.pop() ?? '';
-    for (const line of lines) this.#take(JSON.parse(line) as Report);
+    try {
+      for (const report of this.#reports.read(text)) this.#take(report);
+    } catch (error) {
+      // It does not follow the protocol any more. The next kernels are started in another way.
+      this.#errorOutput = String(error);
+      this.#child.kill('SIGKILL');
+    }
   }
 
-  #take({ type, id = 0, message }: Report): void {
+  #take({ type, id = 0, message }: ZygoteReport): void {
     if (type === 'ready') this.#isReady.resolve();
     else if (type === 'entered') this.#pending.get(id)?.resolve();
     else this.#pending.get(id)?.reject(new Error(message));

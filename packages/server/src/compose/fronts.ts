@@ -58,9 +58,10 @@ export const FRONTS = {
   'socket for secrets': own('being the user of egress', LIMITS.bodyBytes, LIMITS.bodyValues),
   'socket of hostd': {
     ...own('being the user of the server', 64 * 1024, 0),
-    body: { ...NO_BODY, bytes: 64 * 1024 },
-    // Node's own.
-    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 60 },
+    body: { ...NO_BODY, bytes: 64 * 1024, seconds: 10 },
+    pipelined: 2,
+    // The fields are Node's own.
+    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 10 },
   },
 } as const satisfies Record<string, Front>;
 

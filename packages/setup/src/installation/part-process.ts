@@ -13,8 +13,11 @@ export class PartProcess {
   constructor({ command: [file, args], env }: PartCommand, log: RotatingLog) {
     // A separate session: an interrupt at the terminal reaches only this process, which stops the parts in order.
     const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    child.stdout.on('data', (chunk: Buffer) => log.write(chunk));
-    child.stderr.on('data', (chunk: Buffer) => log.write(chunk));
+    for (const output of [child.stdout, child.stderr]) {
+      output.on('data', (chunk: Buffer) => log.write(chunk));
+      // Its lines are then lost; the part goes on.
+      output.on('error', () => undefined);
+    }
     // Also after its end: signals to it may fail.
     child.on('error', () => undefined);
     this.#child = child;

@@ -1,0 +1,27 @@
+import { pino } from 'pino';
+import { type AppDeps, createApp } from '../http/app.ts';
+
+/** Creates the app of hostd without a host: what a test does not give does nothing. */
+export function appOf(deps: Partial<AppDeps>) {
+  return createApp({
+    instances: {} as unknown as AppDeps['instances'],
+    measured: {} as unknown as AppDeps['measured'],
+    templates: { listBuilt: async () => [] } as unknown as AppDeps['templates'],
+    captured: { list: () => [] } as unknown as AppDeps['captured'],
+    captures: {} as unknown as AppDeps['captures'],
+    removal: { remove: async () => {} } as unknown as AppDeps['removal'],
+    noteLanguage: () => {},
+    noteBusyClaim: () => {},
+    pool: { expect: async () => {} },
+    health: () => ({
+      status: 'ready',
+      protocolVersion: 1,
+      installationId: 'x',
+      ociRuntime: 'crun',
+      pool: { size: 0, ready: 0, hits: 0, misses: 0 },
+    }),
+    metrics: async () => '',
+    log: pino({ level: 'silent' }),
+    ...deps,
+  });
+}
