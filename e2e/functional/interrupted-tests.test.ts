@@ -49,6 +49,29 @@ describe('a test that is interrupted', () => {
   }
 });
 
+describe('a benchmark that is killed with the process that owns its service', () => {
+  it('leaves no sandbox of its service, and no folder', async () => {
+    const before = new Set(readdirSync(tmpdir()));
+    const env = JSON.stringify({ CLOCHE_POOL_SIZE: '1' });
+    const owner = spawn(process.execPath, ['bench/src/subject-service.ts', env], {
+      cwd: new URL('../..', import.meta.url),
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    owner.stdin.on('error', () => undefined);
+    const { pid = assert.fail('no process') } = owner;
+    using _ = { [Symbol.dispose]: () => void owner.kill('SIGKILL') };
+    const [line] = await once(owner.stdout.setEncoding('utf8'), 'data');
+    const { installationId, runDir } = JSON.parse(line);
+    const folders = readdirSync(tmpdir()).filter((name) => name.startsWith('cloche-bench-') && !before.has(name));
+    const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${installationId}/*/`);
+    await eventually(() => groups().length > 0, LEFT_MS);
+    process.kill(-pid, 'SIGKILL');
+    const dirs = [runDir, ...folders.map((name) => join(tmpdir(), name))];
+    await eventually(() => groups().length === 0 && !dirs.some((dir) => existsSync(dir)), LEFT_MS);
+  });
+});
+
 describe('a test whose service does not start', () => {
   it('leaves no folder', async () => {
     const before = readdirSync(tmpdir());
