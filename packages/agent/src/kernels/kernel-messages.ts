@@ -5,6 +5,8 @@ type Fields = Record<string, unknown>;
 /** Most characters of an error. Kernels keep to it; the agent cuts what exceeds it all the same. */
 const MAX_ERROR_CHARACTERS = 1024 * 1024;
 const MAX_TRACEBACK_LINES = 1000;
+/** Most characters of an id, as the protocol bounds it. */
+const MAX_ID_CHARACTERS = 256;
 
 const DRAINED = { drained: true } as const;
 
@@ -22,7 +24,7 @@ export function readKernelMessage(value: unknown): FromKernel {
     case 'output':
       return {
         type: 'output',
-        runId: textOf(fields.runId),
+        runId: runIdOf(fields.runId),
         role: fields.role === 'result' ? 'result' : 'display',
         forms: objectOf(fields.forms),
         ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
@@ -31,13 +33,13 @@ export function readKernelMessage(value: unknown): FromKernel {
     case 'message':
       return {
         type: 'message',
-        runId: textOf(fields.runId),
+        runId: runIdOf(fields.runId),
         message: textOf(fields.message),
         ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
         ...(fields.drained === true && DRAINED),
       };
     case 'done': {
-      const done = { type: 'done', runId: textOf(fields.runId), ...(fields.drained === true && DRAINED) } as const;
+      const done = { type: 'done', runId: runIdOf(fields.runId), ...(fields.drained === true && DRAINED) } as const;
       const executionCount = integerOf(fields.executionCount);
       if (fields.error === undefined) return { ...done, executionCount };
       return { ...done, executionCount, error: errorOf(fields.error) };
@@ -76,6 +78,12 @@ function objectOf(value: unknown): Fields {
 function textOf(value: unknown): string {
   if (typeof value !== 'string') throw new Error('no string');
   return value;
+}
+
+function runIdOf(value: unknown): string {
+  const runId = textOf(value);
+  if (runId.length > MAX_ID_CHARACTERS) throw new Error('no id');
+  return runId;
 }
 
 function integerOf(value: unknown): number {
