@@ -139,8 +139,8 @@ describe('a webhook of a whole server', () => {
     const refused = (answers: ApiAnswer[]) => answers.filter(({ status }) => status === 429);
     const answered: ApiAnswer[] = [];
     for (const each of tests) void each.then((answer) => answered.push(answer));
-    await eventually(() => refused(answered).length === 24, { because: '16 of 40 are under way' });
-    assert.equal(waiting.length, 16);
+    const areUnderWay = () => refused(answered).length === 24 && waiting.length === 16;
+    await eventually(areUnderWay, { because: '16 of 40 are under way' });
     assert.equal(answered[0]?.body.error.code, 'rate_limited');
     for (const response of waiting) response.writeHead(204).end();
     assert.equal((await Promise.all(tests)).filter(({ status }) => status === 200).length, 16);
