@@ -188,7 +188,7 @@ const cases: Case[] = [
   ['an id with an escape in it', 'GET', '/v1/sandboxes/..%2f..%2fetc', {}, 404, 'not_found', /./],
   ['an unknown status to list', 'GET', '/v1/sandboxes?status=alive', {}, 400, 'invalid_request', /status/],
   ['an unknown include', 'GET', '/v1/sandboxes?include=all', {}, 400, 'invalid_request', /include/],
-  ['an unknown query parameter', 'GET', '/v1/sandboxes?limit=1', {}, 400, 'invalid_request', /limit/],
+  ['an unknown query parameter', 'GET', '/v1/sandboxes?size=1', {}, 400, 'invalid_request', /size/],
   [
     'a wait that is too long',
     'GET',

@@ -11,9 +11,9 @@ export interface ServerBounds {
 
 /**
  * Each of up to 16 servers opens up to 32 connections, and sends the next request of one after an answer. Together, all
- * connections hold at most 72 MiB of bodies.
+ * connections hold at most 72 MiB of bodies. A busy host can stop a server for seconds in the middle of a request.
  */
-export const SERVER_BOUNDS: ServerBounds = { requestMs: 10_000, connections: 576, pending: 2 };
+export const SERVER_BOUNDS: ServerBounds = { requestMs: 60_000, connections: 576, pending: 2 };
 
 /** Creates the server of hostd's socket, whose clients are trusted to be the service's own and not to be faultless. */
 export function openServer(

@@ -4,7 +4,7 @@
  */
 import { LIMITS } from '@cloche/contract';
 import { MAX_JSON_DEPTH } from '@cloche/node-support';
-import { BEFORE_KEY, type BodyBounds, type Front } from '../http/front.ts';
+import { BEFORE_KEY, type BodyBounds, type Front, OWN_HEAD_SECONDS } from '../http/front.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const NO_BODY: BodyBounds = { bytes: 0, decompressedBytes: 0, jsonValues: 0, jsonLevels: 0, seconds: 60 };
@@ -28,7 +28,7 @@ function open(opens: string, body: BodyBounds, pays: string, reason?: string): F
 
 /** A front on a Unix socket: what can connect is trusted with a body. */
 function own(opens: string, bytes: number, jsonValues: number): Front {
-  const before = { ...BEFORE_KEY, bodyBytes: bytes };
+  const before = { ...BEFORE_KEY, bodyBytes: bytes, seconds: OWN_HEAD_SECONDS };
   const reason = 'other users cannot connect';
   const limits = { pipelined: 16, connections: 'of its user' } as const;
   return { opens, before, reason, body: json(bytes, jsonValues), ...limits, pays: 'nothing' };
@@ -58,10 +58,10 @@ export const FRONTS = {
   'socket for secrets': own('being the user of egress', LIMITS.bodyBytes, LIMITS.bodyValues),
   'socket of hostd': {
     ...own('being the user of the server', 64 * 1024, 0),
-    body: { ...NO_BODY, bytes: 64 * 1024, seconds: 10 },
+    body: { ...NO_BODY, bytes: 64 * 1024, seconds: 60 },
     pipelined: 2,
     // The fields are Node's own.
-    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 10 },
+    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 60 },
   },
 } as const satisfies Record<string, Front>;
 

@@ -14,6 +14,12 @@ export interface BeforeKey {
 /** What each front on the port of the API reads before it knows the sender. */
 export const BEFORE_KEY: BeforeKey = { headBytes: LIMITS.headerBytes, headFields: 256, bodyBytes: 0, seconds: 10 };
 
+/**
+ * Seconds for the head on a socket of the service's own processes. A busy host can stop one of them for longer than
+ * strangers may take.
+ */
+export const OWN_HEAD_SECONDS = 60;
+
 /** What is read of a body once its sender is known. */
 export interface BodyBounds {
   /** `any` is passed on as it comes, and kept nowhere. */

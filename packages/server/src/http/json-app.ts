@@ -42,7 +42,6 @@ const CLIENT_GONE_STATUS = 499;
 const SECOND_MS = 1000;
 const HTTP_OPTIONS = {
   maxHeaderSize: BEFORE_KEY.headBytes,
-  headersTimeout: BEFORE_KEY.seconds * SECOND_MS,
   // Node looks for late requests this often.
   connectionsCheckingInterval: (BEFORE_KEY.seconds * SECOND_MS) / 4,
   // The app refuses a missing Host itself, in the form of every other error.
@@ -59,6 +58,8 @@ export interface JsonAppDeps {
   readonly findHostRouter?: FindHostRouter;
   /** Default: no proxy is trusted. */
   readonly trustsProxy?: TrustsProxy;
+  /** Seconds for a request's head to arrive. Default: that of strangers. */
+  readonly headSeconds?: number;
   /** Rejects a request that may not learn which methods a path has. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
@@ -103,39 +104,43 @@ function createApp(deps: JsonAppDeps): FastifyInstance {
 }
 
 /** Creates the server. The found routers serve their requests, the app all others. */
-function openServer({ findHostRouter: find, ids, log }: JsonAppDeps, handle: RequestListener): GuardedServer {
+function openServer(deps: JsonAppDeps, handle: RequestListener): GuardedServer {
+  const { findHostRouter: find, headSeconds = BEFORE_KEY.seconds, ids, log } = deps;
   const lines = new LineLimit({
     most: FAILURE_LINES,
     onLeftOut: (failures) => log.error({ failures }, 'more failures of connections were not logged'),
   });
   const pieces = new TurnBudget(PIECES_PER_TURN);
-  return new GuardedServer(HTTP_OPTIONS, {
-    serve(request, response) {
-      if (hasTooManyFields(request)) return answerRefusal(response, refuseFields(request, ids));
-      // Before anything waits: tiny chunks that nothing reads yet take far more memory than their bytes.
-      if (request.headers['transfer-encoding'] !== undefined) joinPieces(request, pieces);
-      const router = find?.(request);
-      if (router) return router.handle(request, response);
-      handle(request, response as Parameters<RequestListener>[1]);
+  return new GuardedServer(
+    { ...HTTP_OPTIONS, headersTimeout: headSeconds * SECOND_MS },
+    {
+      serve(request, response) {
+        if (hasTooManyFields(request)) return answerRefusal(response, refuseFields(request, ids));
+        // Before anything waits: tiny chunks that nothing reads yet take far more memory than their bytes.
+        if (request.headers['transfer-encoding'] !== undefined) joinPieces(request, pieces);
+        const router = find?.(request);
+        if (router) return router.handle(request, response);
+        handle(request, response as Parameters<RequestListener>[1]);
+      },
+      mayUpgrade(request) {
+        if (!find || !isWebSocket(request)) return false;
+        const router = find(request);
+        return router ? router.upgrade !== undefined : request.method === 'GET';
+      },
+      upgrade(connection: LeavingConnection) {
+        if (hasTooManyFields(connection.request)) return connection.refuse(refuseFields(connection.request, ids));
+        const router = find?.(connection.request);
+        if (router) return router.upgrade?.(connection);
+        answerUpgrade(connection, handle);
+      },
+      connect: (connection) => connection.refuse(refuseConnect(connection.request, ids)),
+      refuseInvalid: (error) => refuseInvalid(error, ids),
+      // An upload has no total time limit. It ends when no byte arrives for too long.
+      mayBeSlow: isUploading,
+      refuseExpectation: (request) => refuseExpectation(request, ids),
+      report: (error) => lines.hasRoom() && log.error({ err: error }, 'a connection failed'),
     },
-    mayUpgrade(request) {
-      if (!find || !isWebSocket(request)) return false;
-      const router = find(request);
-      return router ? router.upgrade !== undefined : request.method === 'GET';
-    },
-    upgrade(connection: LeavingConnection) {
-      if (hasTooManyFields(connection.request)) return connection.refuse(refuseFields(connection.request, ids));
-      const router = find?.(connection.request);
-      if (router) return router.upgrade?.(connection);
-      answerUpgrade(connection, handle);
-    },
-    connect: (connection) => connection.refuse(refuseConnect(connection.request, ids)),
-    refuseInvalid: (error) => refuseInvalid(error, ids),
-    // An upload has no total time limit. It ends when no byte arrives for too long.
-    mayBeSlow: isUploading,
-    refuseExpectation: (request) => refuseExpectation(request, ids),
-    report: (error) => lines.hasRoom() && log.error({ err: error }, 'a connection failed'),
-  });
+  );
 }
 
 /** Node keeps each field as two entries. */

@@ -1,11 +1,12 @@
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { OWN_HEAD_SECONDS } from '../http/front.ts';
 import { createJsonApp, type JsonAppDeps } from '../http/json-app.ts';
 import { addOperatorRoutes, type OperatorDeps } from './operator-routes.ts';
 
 export function buildOperatorApp(parts: OperatorDeps & JsonAppDeps): FastifyInstance {
-  const app = createJsonApp(parts);
+  const app = createJsonApp({ ...parts, headSeconds: OWN_HEAD_SECONDS });
   addOperatorRoutes(app, parts);
   return app;
 }

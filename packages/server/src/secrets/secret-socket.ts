@@ -2,13 +2,14 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type SecretAnswers, SecretQuestions } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
+import { OWN_HEAD_SECONDS } from '../http/front.ts';
 import { createJsonApp, type JsonAppDeps } from '../http/json-app.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { FindSecretValues } from './find-secret-values.ts';
 
 /** Returns the app that gives the values of secrets to the egress gateway. */
 export function buildSecretApp(deps: JsonAppDeps & { readonly values: FindSecretValues }): FastifyInstance {
-  const app = createJsonApp(deps);
+  const app = createJsonApp({ ...deps, headSeconds: OWN_HEAD_SECONDS });
   const readQuestions = bodyValidator<SecretQuestions>(SecretQuestions);
   app.post('/values', (request): Promise<SecretAnswers> => deps.values.find(readQuestions(request.body)));
   return app;
