@@ -28,7 +28,8 @@ export class Callers {
   /** Returns the address of the client that sent a request, behind proxies that are trusted. */
   addressOf(request: IncomingMessage): string {
     if (!this.#trustsProxy) return request.socket.remoteAddress ?? '';
-    return proxyAddr(request, this.#trustsProxy);
+    // The connection of a Unix socket has no address, unlike what the type says.
+    return proxyAddr(request, this.#trustsProxy) || '';
   }
 
   /** Names the client in a request that is given to a protocol beside `/v1`, and replaces what the client sent there. */
