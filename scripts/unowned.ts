@@ -12,7 +12,7 @@ interface SyntaxNode {
   readonly [field: string]: unknown;
 }
 
-/** What makes a stream, a socket, a worker or a child, by the module that it is imported from. */
+/** Functions that make a stream, a socket, a worker or a child, by the module that exports them. */
 const MAKERS: Readonly<Record<string, readonly string[]>> = {
   'node:child_process': ['spawn', 'fork'],
   'node:dgram': ['createSocket'],
@@ -39,7 +39,7 @@ export function findUnowned(source: string): string[] {
 
 interface Part {
   readonly node: SyntaxNode;
-  /** What encloses it, the outermost first. */
+  /** The enclosing nodes, the outermost first. */
   readonly above: readonly SyntaxNode[];
 }
 

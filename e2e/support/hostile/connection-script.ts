@@ -5,7 +5,7 @@
  */
 import type { Random } from '@cloche/testkit/fuzz';
 
-/** What a connection does next. Bytes are Latin-1 text. */
+/** A step of a connection. Bytes are Latin-1 text. */
 export type Step =
   | { readonly do: 'send'; readonly bytes: string }
   /** Waits, in milliseconds. */

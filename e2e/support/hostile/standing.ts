@@ -18,11 +18,11 @@ export function heldBy(pid: number): Held {
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, bytes: residentBytes(pid) };
 }
 
-/** What a service gave to others while it was attacked. */
+/** The service that other clients got during an attack. */
 export interface Standing {
   /** Streams of the neighbour that ended with all their lines. */
   readonly streams: number;
-  /** What was wrong with a stream that did not. */
+  /** Descriptions of the streams that lacked lines. */
   readonly broken: readonly string[];
   /** Times in which `/healthz` answered, sorted. */
   readonly healthMs: readonly number[];

@@ -1,4 +1,4 @@
-/** What a lying agent makes of an honest message, by a seed. */
+/** Changes honest messages of an agent into false ones, by a seed. */
 import { mutantsOf, type Schema } from '../../../../packages/server/testing/schema-mutants.ts';
 import { mutateBytes, mutateJson } from '../../../../packages/testkit/src/mutations.ts';
 import type { Random } from '../../../../packages/testkit/src/random.ts';

@@ -15,7 +15,7 @@ const TIME_CHARACTERS = 16;
 
 const SEARCH = 'search';
 
-/** What a URL opens. */
+/** The file and the access that a URL grants. */
 export interface SignedAccess {
   readonly access: Access;
   readonly path: string;

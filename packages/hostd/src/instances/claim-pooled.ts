@@ -34,7 +34,7 @@ export interface ClaimRequest {
   readonly name: InstanceName;
   readonly spec: LaunchSpec;
   readonly template: LaunchableVersion;
-  /** Whose share of the pool instances of a client's files take. */
+  /** The organization in whose share of the pool instances with a client's files count. */
   readonly owner: string | undefined;
 }
 

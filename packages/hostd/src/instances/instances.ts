@@ -28,7 +28,7 @@ const CHECKS_BEFORE_YIELD = 32;
 const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
 export interface LaunchOptions {
-  /** Whose share of the pool instances of a client's files take. */
+  /** The organization in whose share of the pool instances with a client's files count. */
   readonly owner?: string | undefined;
   readonly onStep?: OnStep | undefined;
 }

@@ -20,7 +20,7 @@ const UNNAMED = 'unnamed';
 /** Text form of a kind; equal for equal kinds. */
 export type KindId = string & { readonly brand: 'KindId' };
 
-/** @param owner for whom the version is launched */
+/** @param owner the organization that launches the version */
 export function kindOf(
   { network, resources }: LaunchSpec,
   template: LaunchableVersion,

@@ -73,7 +73,7 @@ export async function readPart<DB, Table extends keyof DB, Row>(
   }
 }
 
-/** What a list shows of each entry, by which clients select. */
+/** The fields of an entry by which clients filter a list. */
 export interface Selection {
   /** Undefined means every project of the organization. */
   readonly projectIds?: readonly string[] | undefined;

@@ -73,7 +73,7 @@ export interface Launched {
 export interface LaunchHints {
   /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
   readonly startsBusy?: boolean | undefined;
-  /** For whom the sandbox is: instances that wait with files of a client are counted by it. */
+  /** The organization of the sandbox. Waiting instances with a client's files count in its share. */
   readonly owner?: string | undefined;
 }
 

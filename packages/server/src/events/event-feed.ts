@@ -20,7 +20,7 @@ export interface EventFilter {
 export class EventFeed {
   readonly #db: Database;
   readonly #appended: Changes<OrgId>;
-  /** What the streams of each organization share. */
+  /** The reader that the streams of each organization share. */
   readonly #tails = new Map<OrgId, { readonly tail: EventTail; streams: number }>();
 
   /** @param appended changes by organization; those of this server alone by default */

@@ -4,7 +4,7 @@ import { Transform } from 'node:stream';
 import { invalidRequest } from '../base/app-error.ts';
 
 const FIELD = 'headers.content-digest';
-/** One member of the dictionary that the field is. */
+/** A member of the dictionary in the field. */
 const MEMBER = /^[ \t]*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):(?:;[^,]*)?[ \t]*$/;
 /** Algorithms that are checked, and the bytes of their digests. The field may have others, which the RFC lets ignore. */
 const ALGORITHMS = new Map([

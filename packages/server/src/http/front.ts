@@ -1,6 +1,6 @@
 import { LIMITS } from '@cloche/contract';
 
-/** What is read of a request before it is known who sent it. */
+/** Limits on a request before its sender is authenticated. */
 export interface BeforeKey {
   /** Bytes of the request line and the fields. */
   readonly headBytes: number;
@@ -11,7 +11,7 @@ export interface BeforeKey {
   readonly seconds: number;
 }
 
-/** What each front on the port of the API reads before it knows the sender. */
+/** The limits of each front on the API's port before authentication. */
 export const BEFORE_KEY: BeforeKey = { headBytes: LIMITS.headerBytes, headFields: 256, bodyBytes: 0, seconds: 10 };
 
 /**
@@ -20,7 +20,7 @@ export const BEFORE_KEY: BeforeKey = { headBytes: LIMITS.headerBytes, headFields
  */
 export const OWN_HEAD_SECONDS = 60;
 
-/** What is read of a body once its sender is known. */
+/** Limits on a body after authentication. */
 export interface BodyBounds {
   /** `any` is passed on as it comes, and kept nowhere. */
   readonly bytes: number | 'any';

@@ -1,7 +1,7 @@
 import { AgentError } from '../../driver/runtime-driver.ts';
 
 const LINE_FEED = 0x0a;
-/** What a chunk takes besides its bytes: a peer may send single bytes. */
+/** Memory of a chunk besides its bytes: a peer may send single bytes. */
 const CHUNK_OVERHEAD_BYTES = 256;
 /** Pieces of a line that are joined if they are small. */
 const MANY_PIECES = 256;
@@ -30,7 +30,7 @@ export class LineBuffer {
     return this.#bytes;
   }
 
-  /** What the chunks take that have not been scanned. */
+  /** Memory of the chunks that have not been scanned. */
   get aheadBytes(): number {
     return this.#bytes - this.#pieceBytes + this.#chunks.length * CHUNK_OVERHEAD_BYTES;
   }

@@ -13,7 +13,7 @@ import type { LineMemory } from './line-memory.ts';
 const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n${RUNS_KEEP_ALIVE}\r\n\r\n`;
 /** The second response is sent by an agent that expects empty lines during a run. */
 const RESPONSES: readonly string[] = [RUNS_ACCEPTED, RUNS_ACCEPTED_KEPT];
-/** What is read ahead of the consumer. */
+/** Bytes read ahead of the consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
 /**

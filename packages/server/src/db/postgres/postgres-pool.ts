@@ -32,7 +32,7 @@ const ANSWER_MS = 40_000;
  * has stopped. Far less than `STATEMENT_MS`, so that requests that wait for the locks succeed.
  */
 const IDLE_TRANSACTION_MS = 5_000;
-/** The same in migrations, which may compute between their statements. */
+/** Limit in migrations, which may compute between their statements. */
 const IDLE_MIGRATION_MS = 30_000;
 const IDLE_CONNECTION_MS = 60_000;
 

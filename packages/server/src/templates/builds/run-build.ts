@@ -44,7 +44,7 @@ export interface RunBuildDeps extends ExpectLaunchesDeps {
   readonly clock: Clock;
 }
 
-/** What a server holds while it runs a build. */
+/** The place of a build among those that a server runs at once. */
 export interface BuildTurn {
   readonly claim: string;
   /** When the claim was sent, by `performance.now()`. */
