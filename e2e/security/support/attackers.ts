@@ -8,6 +8,9 @@ import type { TestService } from '../../support/service.ts';
 /** Outcome of each attempt by its name: `done`, or how it was refused. */
 export type Outcomes = Readonly<Record<string, string>>;
 
+/** Time for an attempt. Some look at each process of the host, of which a busy one has hundreds. */
+const ATTEMPT_TIMEOUT_MS = 120_000;
+
 /** Namespaces for everything that a test changes, so that a control does not change the host. */
 const OWN_NAMESPACES = ['--mount', '--pid', '--fork', '--mount-proc', '--net', '--ipc', '--uts', '--cgroup'];
 
@@ -27,7 +30,7 @@ export async function asUser(
   service: TestService,
   sandboxId: string,
   code: string,
-  timeoutMs = 60_000,
+  timeoutMs = ATTEMPT_TIMEOUT_MS,
 ): Promise<string> {
   const run = await service.api.run(sandboxId, code, { timeoutMs });
   if (run.error) throw new Error(`${run.error.name}: ${run.error.message}\n${run.stderr}`);
@@ -55,7 +58,7 @@ export function execInside(service: TestService, sandboxId: string, command: rea
   const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   const program = runtime === 'runsc' ? runsc : runtime;
   const [file = program, ...start] = [...inHostd, program, '--root', join(service.runDir, 'hostd', runtime)];
-  const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
+  const options = { input, timeout: ATTEMPT_TIMEOUT_MS, maxBuffer: 16 * 1024 * 1024 } as const;
   // gVisor never allows a gain of privileges, and has no option for it.
   const noNewPrivileges = runtime === 'runsc' ? [] : ['--no-new-privs'];
   const exec = ['exec', ...noNewPrivileges, '--user', '0:0', key];
@@ -73,7 +76,7 @@ for pid in filter(str.isdigit, __import__("os").listdir("/proc")):
 /** Runs the control, outside of every sandbox. */
 export async function onHost(privileges: keyof typeof CONTROLS, code: string): Promise<string> {
   const [command = '', ...args] = [...CONTROLS[privileges], '/usr/bin/python3', '-'];
-  return (await execa(command, args, { input: code, timeout: 30_000, cwd: '/' })).stdout;
+  return (await execa(command, args, { input: code, timeout: ATTEMPT_TIMEOUT_MS, cwd: '/' })).stdout;
 }
 
 /** Returns a script of `attempts/`, or several joined into one, with the test's values as `given`. */
