@@ -1,8 +1,9 @@
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { CommandUser, FileEntry } from '@cloche/contract';
+import { type CommandUser, type FileEntry, LIMITS } from '@cloche/contract';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { NAME, textUpTo } from '../bounded-schemas.ts';
 import { E2bError } from '../e2b-error.ts';
 import { type BoxSession, pathOf, userOf } from './box-session.ts';
 
@@ -12,11 +13,15 @@ const MOST_FILES = 1000;
 export interface FileQuery {
   Querystring: { path?: string; username?: string; signature?: string; signature_expiration?: string };
 }
-const string = { type: 'string' };
 const FILE_SCHEMA = {
   querystring: {
     type: 'object',
-    properties: { path: string, username: string, signature: string, signature_expiration: string },
+    properties: {
+      path: textUpTo(LIMITS.filePathLength),
+      username: NAME,
+      signature: NAME,
+      signature_expiration: NAME,
+    },
   },
 };
 

@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
-import type { CodeContext, CodeOutput, CodeRunEvent, Language } from '@cloche/contract';
+import { type CodeContext, type CodeOutput, type CodeRunEvent, type Language, LIMITS } from '@cloche/contract';
 import { isClocheError } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
+import { ENVIRONMENT, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { joined } from '../joined.ts';
@@ -28,21 +29,20 @@ interface ExecuteBody {
   readonly language?: string | null;
   readonly env_vars?: Record<string, string> | null;
 }
-const nullable = (type: string) => ({ type: [type, 'null'] });
 const EXECUTE_SCHEMA = {
   body: {
     type: 'object',
     required: ['code'],
     properties: {
-      code: { type: 'string' },
-      context_id: nullable('string'),
-      language: nullable('string'),
-      env_vars: { ...nullable('object'), additionalProperties: { type: 'string' } },
+      code: textUpTo(LIMITS.codeBytes),
+      context_id: OPTIONAL_NAME,
+      language: OPTIONAL_NAME,
+      env_vars: ENVIRONMENT,
     },
   },
 };
 const CONTEXT_SCHEMA = {
-  body: { type: ['object', 'null'], properties: { language: nullable('string'), cwd: nullable('string') } },
+  body: { type: ['object', 'null'], properties: { language: OPTIONAL_NAME, cwd: optionalTextUpTo(LIMITS.cwdLength) } },
 };
 interface ContextBody {
   Body: { language?: string | null; cwd?: string | null } | null;

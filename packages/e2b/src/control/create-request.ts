@@ -1,4 +1,5 @@
-import type { CreateSandboxBody } from '@cloche/contract';
+import { type CreateSandboxBody, LIMITS } from '@cloche/contract';
+import { ENVIRONMENT, METADATA, NAME } from '../bounded-schemas.ts';
 import { E2bError } from '../e2b-error.ts';
 import { slugOf } from './template-name.ts';
 
@@ -17,16 +18,15 @@ interface Network {
 export interface CreateRequest {
   readonly templateID: string;
   readonly timeout?: number;
-  readonly metadata?: Record<string, string>;
-  readonly envVars?: Record<string, string>;
+  readonly metadata?: Record<string, string> | null;
+  readonly envVars?: Record<string, string> | null;
   readonly allow_internet_access?: boolean | null;
   readonly network?: Network | null;
   readonly autoResume?: { readonly enabled?: boolean } | null;
   readonly [field: string]: unknown;
 }
 
-const strings = { type: 'object', additionalProperties: { type: 'string' } };
-const list = { type: ['array', 'null'], items: { type: 'string' }, maxItems: 1000 };
+const hosts = { type: ['array', 'null'], items: NAME, maxItems: LIMITS.networkHosts };
 
 /** Checked before the translation. `/v1` then checks the values. */
 export const CREATE_SCHEMA = {
@@ -34,12 +34,12 @@ export const CREATE_SCHEMA = {
     type: 'object',
     required: ['templateID'],
     properties: {
-      templateID: { type: 'string', minLength: 1 },
+      templateID: { ...NAME, minLength: 1 },
       timeout: { type: 'integer', minimum: 0, maximum: 86_400 },
-      metadata: strings,
-      envVars: strings,
+      metadata: METADATA,
+      envVars: ENVIRONMENT,
       allow_internet_access: { type: ['boolean', 'null'] },
-      network: { type: ['object', 'null'], properties: { allowOut: list, denyOut: list } },
+      network: { type: ['object', 'null'], properties: { allowOut: hosts, denyOut: hosts } },
     },
   },
 };

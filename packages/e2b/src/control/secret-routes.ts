@@ -1,6 +1,7 @@
-import type { Secret } from '@cloche/contract';
+import { LIMITS, type Secret } from '@cloche/contract';
 import type { Cloche } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
+import { SECRET_METADATA, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { clientOf } from './client-of.ts';
@@ -14,17 +15,16 @@ interface SecretBody {
   readonly metadata?: Readonly<Record<string, string>> | null;
 }
 
-const string = { type: 'string' };
-const METADATA = { type: ['object', 'null'], additionalProperties: string };
+const value = textUpTo(LIMITS.secretValueLength);
 const CREATE_SCHEMA = {
   body: {
     type: 'object',
     required: ['name', 'value'],
-    properties: { name: string, value: string, metadata: METADATA },
+    properties: { name: textUpTo(LIMITS.secretNameLength), value, metadata: SECRET_METADATA },
   },
 };
 const UPDATE_SCHEMA = {
-  body: { type: 'object', required: ['value'], properties: { value: string, metadata: METADATA } },
+  body: { type: 'object', required: ['value'], properties: { value, metadata: SECRET_METADATA } },
 };
 
 /** Registers secrets, which are those of `/v1`. Their hosts are in `metadata.hosts`, separated by commas. */

@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
-import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { LIMITS, type TemplateBuild, type TemplateRecipe } from '@cloche/contract';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { NAME, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import { clientOf, keyOf } from '../control/client-of.ts';
 import { DEFAULT_TAG, slugOf, TAGS } from '../control/template-name.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -13,14 +14,21 @@ import { TemplateFiles, UPLOAD_BYTES } from './template-files.ts';
 import { issueUploadToken, readUploadToken } from './upload-token.ts';
 
 const DESCRIPTION = 'Built by a client of E2B.';
-const nullable = (type: string) => ({ type: [type, 'null'] });
+const HASH_LENGTH = 64;
+/** Steps of a client, of which many are no step of a recipe: those are counted later. */
+const MOST_STEPS = 10 * LIMITS.templateSetupSteps;
+/** Arguments of a step: names of variables and their values. */
+const MOST_ARGUMENTS = 2 * LIMITS.envEntries;
+const optionalFlag = { type: ['boolean', 'null'] };
+const line = textUpTo(LIMITS.commandArgumentBytes);
+const optionalLine = optionalTextUpTo(LIMITS.commandArgumentBytes);
 const REQUEST_SCHEMA = {
   body: {
     type: 'object',
     properties: {
-      name: { type: 'string' },
-      alias: { type: 'string' },
-      tags: { type: ['array', 'null'], items: { type: 'string' }, maxItems: 100 },
+      name: NAME,
+      alias: NAME,
+      tags: { type: ['array', 'null'], items: NAME, maxItems: 100 },
       cpuCount: { type: ['integer', 'null'], minimum: 1, maximum: 256 },
       memoryMB: { type: ['integer', 'null'], minimum: 128, maximum: 9_999_999 },
       minFreeDiskMb: { type: ['integer', 'null'] },
@@ -31,29 +39,31 @@ const START_SCHEMA = {
   body: {
     type: 'object',
     properties: {
-      fromImage: nullable('string'),
-      fromTemplate: nullable('string'),
-      startCmd: nullable('string'),
-      readyCmd: nullable('string'),
-      force: nullable('boolean'),
+      fromImage: OPTIONAL_NAME,
+      fromTemplate: OPTIONAL_NAME,
+      startCmd: optionalLine,
+      readyCmd: optionalLine,
+      force: optionalFlag,
       steps: {
         type: ['array', 'null'],
-        maxItems: 1000,
+        maxItems: MOST_STEPS,
         items: {
           type: 'object',
           required: ['type'],
           properties: {
-            type: { type: 'string' },
-            args: { type: ['array', 'null'], items: { type: 'string' }, maxItems: 1000 },
-            filesHash: nullable('string'),
-            force: nullable('boolean'),
+            type: NAME,
+            args: { type: ['array', 'null'], items: line, maxItems: MOST_ARGUMENTS },
+            filesHash: optionalTextUpTo(HASH_LENGTH),
+            force: optionalFlag,
           },
         },
       },
     },
   },
 };
-const HASH_SCHEMA = { params: { type: 'object', properties: { hash: { type: 'string', pattern: '^[0-9a-f]{64}$' } } } };
+const HASH_SCHEMA = {
+  params: { type: 'object', properties: { hash: { ...textUpTo(HASH_LENGTH), pattern: '^[0-9a-f]{64}$' } } },
+};
 const STATUS_SCHEMA = {
   querystring: { type: 'object', properties: { logsOffset: { type: 'integer', minimum: 0, default: 0 } } },
 };
