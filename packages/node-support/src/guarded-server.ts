@@ -23,6 +23,10 @@ export interface ServerRules {
   readonly connect?: ServeLeaving;
   /** Returns the answer to bytes that are not HTTP and to requests that arrive too slowly. Undefined closes. */
   readonly refuseInvalid?: (error: NodeJS.ErrnoException, socket: Socket) => Refusal | undefined;
+  /** Most header fields of a request. Default: Node's 2,000, of which further ones are dropped. */
+  readonly mostFields?: number;
+  /** Default: 400 with a sentence. */
+  readonly refuseFields?: (request: IncomingMessage) => Refusal;
   /** Whether a request may take longer than the server's timeouts. */
   readonly mayBeSlow?: (socket: Socket) => boolean;
   readonly refuseExpectation?: (request: IncomingMessage) => Refusal;
@@ -82,7 +86,8 @@ export class GuardedServer extends Server {
 
   #serve(serve: Serve, request: IncomingMessage, response: ServerResponse): void {
     this.#pipelines.get(request.socket)?.add(response);
-    this.#guard(() => serve(request, response), request.socket);
+    const serves = this.#hasTooManyFields(request) ? this.#refuseFields : serve;
+    this.#guard(() => serves(request, response), request.socket);
   }
 
   #leave(serve: ServeLeaving, request: IncomingMessage, stream: Duplex, head: Buffer): void {
@@ -96,7 +101,19 @@ export class GuardedServer extends Server {
     socket.once('close', () => this.#left.delete(socket));
     const leaveMs = this.#rules.leaveMs ?? LEAVE_MS;
     const connection = new LeavingConnection({ request, socket, head, leaveMs });
-    this.#guard(() => serve(connection), socket);
+    if (this.#hasTooManyFields(request)) connection.refuse(this.#tooManyFields(request));
+    else this.#guard(() => serve(connection), socket);
+  }
+
+  #hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
+    // Node keeps each field as two entries.
+    return rawHeaders.length > 2 * (this.#rules.mostFields ?? Number.POSITIVE_INFINITY);
+  }
+
+  #tooManyFields(request: IncomingMessage): Refusal {
+    return (
+      this.#rules.refuseFields?.(request) ?? { status: 400, body: `headers are more than ${this.#rules.mostFields}` }
+    );
   }
 
   #guard(act: () => void | Promise<void>, socket: Socket): void {
@@ -111,11 +128,10 @@ export class GuardedServer extends Server {
     }
   }
 
-  readonly #refuseExpectation: Serve = (request, response) => {
-    const { status, fields, body } = this.#rules.refuseExpectation?.(request) ?? { status: 417, body: '' };
-    request.resume();
-    response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
-  };
+  readonly #refuseExpectation: Serve = (request, response) =>
+    answer(request, response, this.#rules.refuseExpectation?.(request) ?? { status: 417, body: '' });
+
+  readonly #refuseFields: Serve = (request, response) => answer(request, response, this.#tooManyFields(request));
 
   #onInvalid(error: NodeJS.ErrnoException, socket: Socket): void {
     const pipeline = this.#pipelines.get(socket);
@@ -140,6 +156,11 @@ export class GuardedServer extends Server {
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, { status, fields, body }: Refusal): void {
+  request.resume();
+  response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
 function refuseConnect(connection: LeavingConnection): void {

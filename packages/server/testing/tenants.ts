@@ -27,7 +27,7 @@ export type Sending = Pick<ApiCall, 'body' | 'idempotencyKey' | 'headers'>;
 export type Tenants = Awaited<ReturnType<typeof openTenants>>;
 
 /** @param settings further settings of the server, by their variables */
-export async function openTenants(settings: Readonly<Record<string, string>> = {}) {
+export async function openTenants(settings: Readonly<Record<string, string>> = {}, log = pino({ level: 'silent' })) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-tenants-'));
   const driver = new FakeRuntimeDriver();
   const database = await testDatabaseSettings(join(folder, 'data'));
@@ -38,7 +38,7 @@ export async function openTenants(settings: Readonly<Record<string, string>> = {
     CLOCHE_RUN_DIR: join(folder, 'run'),
     ...settings,
   });
-  const server = await startServer(config, pino({ level: 'silent' }), driver);
+  const server = await startServer(config, log, driver);
   const operator = (path: string, body: unknown, method = 'POST') =>
     callOperator({ socketPath: join(folder, 'run/server/operator.sock'), path, method }, body);
 

@@ -4,6 +4,7 @@ import type { JupyterDeps } from '@cloche/jupyter';
 import type { RunApi } from '@cloche/run-apis';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
+import type { IdSource } from '../base/id-source.ts';
 import { networkOf } from '../base/network-of.ts';
 import { openText, sealText } from '../base/sealed-text.ts';
 import type { Database } from '../db/database.ts';
@@ -32,6 +33,8 @@ export interface ProtocolsDeps {
   readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
   readonly inFlight: InFlight;
   readonly callers: Callers;
+  readonly ids: IdSource;
+  readonly outcomes: FrontGateDeps['outcomes'];
   readonly checkKey: FrontGateDeps['checkKey'];
   readonly stallMs: number;
   readonly answersE2b: boolean;

@@ -14,6 +14,7 @@ import { CheckKey } from '../http/check-key.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import { KeptSocket } from '../http/kept-socket.ts';
 import { ListCursors } from '../http/list-cursors.ts';
+import { Outcomes } from '../http/outcomes.ts';
 import { trustedProxies } from '../http/trusted-proxies.ts';
 import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
 import { listenForEgress } from '../secrets/secret-socket.ts';
@@ -58,10 +59,12 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const callers = new Callers(await serverSecret(db, 'caller-addresses'), trustsProxy);
   const { authenticator } = apiKeys;
   const checkKey = new CheckKey({ authenticator, clock: shared.clock });
+  const outcomes = new Outcomes({ ...shared, metrics, inFlight });
   const gate = {
     authenticator,
     checkKey,
     callers,
+    outcomes,
     inFlight,
     stallMs: config.transferStallMs,
     sandboxes: sandboxes.core.sandboxes,
@@ -80,6 +83,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     authenticator,
     checkKey,
     callers,
+    outcomes,
     idempotency,
     isFenced,
     inFlight,

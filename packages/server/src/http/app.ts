@@ -21,11 +21,10 @@ import { isOwnAddress, limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
 import type { FindHostRouter } from './host-router.ts';
-import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
 import type { ListCursors } from './list-cursors.ts';
-import { OutcomeLog } from './outcome-log.ts';
+import { Outcomes } from './outcomes.ts';
 import { addRateFields, type LimitRequests } from './request-limit.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
@@ -50,6 +49,8 @@ export interface AppDeps {
   readonly checkKey?: CheckKey;
   /** Believes the addresses of clients that protocols beside `/v1` name. */
   readonly callers?: Callers;
+  /** Default: one of its own. */
+  readonly outcomes?: Outcomes;
   readonly idempotency: Idempotency;
   /** Whether this server has been cut off from its database for so long that other servers may count it as dead. */
   readonly isFenced?: (() => boolean) | undefined;
@@ -84,8 +85,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const mayLearnMethods = async (request: FastifyRequest) => {
     if (pathOf(request).startsWith('/v1/')) await authenticate(request);
   };
-  const app = createJsonApp({ ...deps, mayLearnMethods });
-  reportOutcomes(app, deps);
+  const { outcomes = new Outcomes(deps) } = deps;
+  const app = createJsonApp({ ...deps, outcomes, mayLearnMethods });
+  reportOutcomes(app, outcomes, deps);
   const routeDeps = { ...deps, authenticate };
   for (const route of deps.routes) if (!isUpload(route)) addRoute(app, route, routeDeps);
   await addUploads(app, routeDeps);
@@ -96,12 +98,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, refusals, callers }: AppDeps): void {
-  const outcomes = new OutcomeLog(log);
-  const httpMetrics = new HttpMetrics(metrics, inFlight);
+function reportOutcomes(app: FastifyInstance, outcomes: Outcomes, { refusals, callers }: AppDeps): void {
   app.addHook('onResponse', (request, reply, done) => {
-    httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
-    outcomes.write(request, reply);
+    const { id: requestId, method, url, state } = request;
+    const { statusCode: status, elapsedTime: durationMs } = reply;
+    outcomes.note({ ...state, operation: state.operation?.id, requestId, method, url, status, durationMs });
     endSpan(request, reply);
     if (refusals) auditRefusal(refusals, request, callers);
     done();

@@ -1,11 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { InFlight } from './in-flight.ts';
-import type { RequestState } from './request-state.ts';
+import type { Outcome } from './outcome.ts';
 
 /** Buckets in seconds: a run may take minutes, a response from memory a fraction of a millisecond. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600];
 
-/** Prometheus metrics of requests. Labels come only from the contract, never from a client. */
+/** Prometheus metrics of requests. Labels come only from the contract and the table of fronts, never from a client. */
 export class HttpMetrics {
   readonly #duration: Histogram<'operation' | 'status'>;
   readonly #errors: Counter<'operation' | 'code'>;
@@ -42,10 +42,9 @@ export class HttpMetrics {
     });
   }
 
-  observe(state: RequestState, status: number, seconds: number): void {
-    const operation = state.operation?.id ?? 'none';
-    this.#duration.observe({ operation, status }, seconds);
-    if (state.errorCode) this.#errors.inc({ operation, code: state.errorCode });
-    if (state.idempotency) this.#idempotency.inc({ outcome: state.idempotency });
+  observe({ operation = 'none', status, durationMs, errorCode, idempotency }: Outcome): void {
+    this.#duration.observe({ operation, status }, durationMs / 1000);
+    if (errorCode) this.#errors.inc({ operation, code: errorCode });
+    if (idempotency) this.#idempotency.inc({ outcome: idempotency });
   }
 }

@@ -11,7 +11,6 @@ import fastify, {
 import type { Logger } from 'pino';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import type { IdSource } from '../base/id-source.ts';
 import { LineLimit } from '../base/line-limit.ts';
 import { finishBody } from '../bytes/byte-transfer.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
@@ -19,7 +18,7 @@ import { BEFORE_KEY } from './front.ts';
 import type { FindHostRouter } from './host-router.ts';
 import { ClientGoneError } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
-import { answerRefusal, refuseConnect, refuseExpectation, refuseFields, refuseInvalid } from './raw-errors.ts';
+import { RawErrors, type RawErrorsDeps } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import type { TrustsProxy } from './trusted-proxies.ts';
@@ -50,9 +49,8 @@ const HTTP_OPTIONS = {
   keepAliveTimeout: KEEP_ALIVE_MS,
 };
 
-export interface JsonAppDeps {
+export interface JsonAppDeps extends RawErrorsDeps {
   readonly clock: Clock;
-  readonly ids: IdSource;
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
   readonly findHostRouter?: FindHostRouter;
@@ -105,7 +103,8 @@ function createApp(deps: JsonAppDeps): FastifyInstance {
 
 /** Creates the server. The found routers serve their requests, the app all others. */
 function openServer(deps: JsonAppDeps, handle: RequestListener): GuardedServer {
-  const { findHostRouter: find, headSeconds = BEFORE_KEY.seconds, ids, log } = deps;
+  const { findHostRouter: find, headSeconds = BEFORE_KEY.seconds, log } = deps;
+  const errors = new RawErrors(deps);
   const lines = new LineLimit({
     most: FAILURE_LINES,
     onLeftOut: (failures) => log.error({ failures }, 'more failures of connections were not logged'),
@@ -115,7 +114,6 @@ function openServer(deps: JsonAppDeps, handle: RequestListener): GuardedServer {
     { ...HTTP_OPTIONS, headersTimeout: headSeconds * SECOND_MS },
     {
       serve(request, response) {
-        if (hasTooManyFields(request)) return answerRefusal(response, refuseFields(request, ids));
         // Before anything waits: tiny chunks that nothing reads yet take far more memory than their bytes.
         if (request.headers['transfer-encoding'] !== undefined) joinPieces(request, pieces);
         const router = find?.(request);
@@ -128,24 +126,20 @@ function openServer(deps: JsonAppDeps, handle: RequestListener): GuardedServer {
         return router ? router.upgrade !== undefined : request.method === 'GET';
       },
       upgrade(connection: LeavingConnection) {
-        if (hasTooManyFields(connection.request)) return connection.refuse(refuseFields(connection.request, ids));
         const router = find?.(connection.request);
         if (router) return router.upgrade?.(connection);
         answerUpgrade(connection, handle);
       },
-      connect: (connection) => connection.refuse(refuseConnect(connection.request, ids)),
-      refuseInvalid: (error) => refuseInvalid(error, ids),
+      connect: (connection) => connection.refuse(errors.connect(connection.request)),
+      refuseInvalid: (error) => errors.invalid(error),
+      mostFields: BEFORE_KEY.headFields,
+      refuseFields: (request) => errors.fields(request),
       // An upload has no total time limit. It ends when no byte arrives for too long.
       mayBeSlow: isUploading,
-      refuseExpectation: (request) => refuseExpectation(request, ids),
+      refuseExpectation: (request) => errors.expectation(request),
       report: (error) => lines.hasRoom() && log.error({ err: error }, 'a connection failed'),
     },
   );
-}
-
-/** Node keeps each field as two entries. */
-function hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
-  return rawHeaders.length > 2 * BEFORE_KEY.headFields;
 }
 
 function isWebSocket({ headers }: IncomingMessage): boolean {

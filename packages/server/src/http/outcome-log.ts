@@ -1,7 +1,6 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { LineLimit } from '../base/line-limit.ts';
-import { pathOf } from './json-app.ts';
+import type { Outcome } from './outcome.ts';
 
 /** Most lines in a minute about requests without a valid API key. Any host that reaches the port can cause them. */
 export const UNKNOWN_CLIENT_LINES = 60;
@@ -22,24 +21,25 @@ export class OutcomeLog {
     });
   }
 
-  write(request: FastifyRequest, reply: FastifyReply): void {
-    const { operation, credential, errorCode, isClientsBound, idempotency, span } = request.state;
-    const level = !operation ? 'debug' : reply.statusCode >= 500 && !isClientsBound ? 'error' : 'info';
+  write(outcome: Outcome): void {
+    const { requestId, operation, method, url, status, durationMs, credential } = outcome;
+    const { errorCode, isClientsBound, idempotency, span } = outcome;
+    const level = !operation ? 'debug' : status >= 500 && !isClientsBound ? 'error' : 'info';
     if (!this.#log.isLevelEnabled(level)) return;
     if (level !== 'debug' && !credential && !this.#unknownClients.hasRoom()) return;
-    const outcome = {
-      requestId: request.id,
-      operation: operation?.id,
-      method: request.method,
-      path: pathOf(request).slice(0, 200),
-      status: reply.statusCode,
-      durationMs: Math.round(reply.elapsedTime * 100) / 100,
+    const line = {
+      requestId,
+      operation,
+      method,
+      path: url?.split('?', 1)[0]?.slice(0, 200),
+      status,
+      durationMs: Math.round(durationMs * 100) / 100,
       orgId: credential?.orgId,
       apiKeyId: credential?.apiKeyId,
       errorCode,
       idempotency,
       traceId: span?.traceId,
     };
-    this.#log[level](outcome, 'request');
+    this.#log[level](line, 'request');
   }
 }

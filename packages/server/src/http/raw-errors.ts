@@ -6,40 +6,59 @@ import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
 import { BEFORE_KEY } from './front.ts';
+import type { Outcomes } from './outcomes.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 
-/** Returns the answer to data that is not a valid request. */
-export function refuseInvalid(error: NodeJS.ErrnoException, ids: IdSource): Refusal {
-  return refusal(describe(error), ids.next('req_'));
+export interface RawErrorsDeps {
+  readonly ids: IdSource;
+  /** Default: the refusals are neither logged nor counted. */
+  readonly outcomes?: Pick<Outcomes, 'note'>;
 }
 
-export function refuseConnect({ headers }: IncomingMessage, ids: IdSource): Refusal {
-  const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
-  // RFC 9110 requires `Allow`. It is empty, because the target of CONNECT is another host, which has no methods here.
-  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids), { allow: '' });
-}
+/** Makes the answers, and notes them. */
+export class RawErrors {
+  readonly #deps: RawErrorsDeps;
 
-export function refuseExpectation({ headers }: IncomingMessage, ids: IdSource): Refusal {
-  const error = invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' });
-  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids));
-}
+  constructor(deps: RawErrorsDeps) {
+    this.#deps = deps;
+  }
 
-export function refuseFields({ headers }: IncomingMessage, ids: IdSource): Refusal {
-  const error = invalidRequest({ path: 'headers', message: `are more than ${BEFORE_KEY.headFields}; send fewer` });
-  return refusal(error, requestIdOf(headers[REQUEST_ID_HEADER], ids));
+  /** Refuses data that is not a valid request. */
+  invalid(error: NodeJS.ErrnoException): Refusal {
+    return this.#refuse(describe(error));
+  }
+
+  connect(request: IncomingMessage): Refusal {
+    const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
+    // RFC 9110 requires `Allow`. It is empty, because the target of CONNECT is another host, which has no methods here.
+    return this.#refuse(error, request, { allow: '' });
+  }
+
+  expectation(request: IncomingMessage): Refusal {
+    return this.#refuse(invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' }), request);
+  }
+
+  fields(request: IncomingMessage): Refusal {
+    const message = `are more than ${BEFORE_KEY.headFields}; send fewer`;
+    return this.#refuse(invalidRequest({ path: 'headers', message }), request);
+  }
+
+  #refuse(error: AppError, request?: IncomingMessage, fields: Refusal['fields'] = {}): Refusal {
+    const { ids, outcomes } = this.#deps;
+    const requestId = requestIdOf(request?.headers[REQUEST_ID_HEADER], ids);
+    const { status, body } = errorResponse(error, requestId);
+    const { method, url } = request ?? {};
+    outcomes?.note({ requestId, operation: undefined, method, url, status, durationMs: 0, errorCode: error.code });
+    return {
+      status,
+      fields: { 'content-type': JSON_TYPE, [REQUEST_ID_HEADER]: requestId, ...fields },
+      body: JSON.stringify(body),
+    };
+  }
 }
 
 export function answerRefusal(response: ServerResponse, { status, fields, body }: Refusal): void {
   response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
-}
-
-function refusal(error: AppError, requestId: string, fields: Refusal['fields'] = {}): Refusal {
-  const { status, body } = errorResponse(error, requestId);
-  return {
-    status,
-    fields: { 'content-type': JSON_TYPE, [REQUEST_ID_HEADER]: requestId, ...fields },
-    body: JSON.stringify(body),
-  };
 }
 
 function describe(error: NodeJS.ErrnoException): AppError {
