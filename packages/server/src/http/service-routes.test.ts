@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type EchoService, startEchoService } from '../../testing/echo-service.ts';
 
@@ -30,6 +33,28 @@ describe('the pages for operators and readers', () => {
     assert.match(page.text, /cloche\.css/);
   });
 
+  it('have their files from memory: an answer that nobody reads holds no descriptor', async () => {
+    const file = '/docs/static/swagger-ui-bundle.js';
+    const { hostname, port } = new URL(service.url);
+    const sockets = Array.from({ length: 8 }, () => connect(Number(port), hostname).on('error', () => undefined));
+    try {
+      for (const socket of sockets) socket.pause().write(`GET ${file} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(8));
+      // Answers have begun at each of the connections.
+      await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('readable', resolve))));
+      assert.deepEqual(
+        openFiles().filter((path) => path.includes('swagger-ui/static')),
+        [],
+      );
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+    const whole = connect(Number(port), hostname);
+    whole.write(`GET ${file} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const [head = '', body = ''] = (await text(whole)).split('\r\n\r\n', 2);
+    assert.match(head, /content-type: text\/javascript/i);
+    assert.match(body, /SwaggerUIBundle/);
+  });
+
   it('say when the service is not ready, without the reason', async () => {
     service.failCheck(new Error('secret socket'));
     const answer = await service.call('GET', '/readyz', { key: null });
@@ -46,3 +71,15 @@ describe('the pages for operators and readers', () => {
     assert.match(text, /cloche_idempotency_total\{outcome="replayed"\} \d/);
   });
 });
+
+/** Returns the paths of the files that this process has open. */
+function openFiles(): string[] {
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/self/fd/${fd}`)];
+    } catch {
+      // Closed meanwhile, as that of the folder itself.
+      return [];
+    }
+  });
+}

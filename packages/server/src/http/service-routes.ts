@@ -5,6 +5,7 @@ import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
+import { addDocsFiles } from './docs-files.ts';
 import { HostMetrics } from './host-metrics.ts';
 import type { InFlight } from './in-flight.ts';
 import { SharedReading } from './shared-reading.ts';
@@ -78,6 +79,7 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
   app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await page.get()));
   app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(text));
 
+  await addDocsFiles(app, DOCS_POLICY);
   await app.register(swagger, { mode: 'static', specification: { document } });
   await app.register(swaggerUi, {
     routePrefix: '/docs',
