@@ -434,6 +434,17 @@ describe('a source file', () => {
       ),
     );
     assert.deepEqual(servers.sort(), agents);
+    // Each has its rows in the table of fronts, but for the gateway, which serves what sandboxes send elsewhere.
+    const guarded = others.filter((file) => /\bnew GuardedServer\(|\bcreateJsonApp\(/.test(readFileSync(file, 'utf8')));
+    assert.deepEqual(guarded.sort(), [
+      'packages/egress/src/control/control-server.ts',
+      'packages/egress/src/proxy/http1-proxy.ts',
+      'packages/hostd/src/http/open-server.ts',
+      'packages/server/src/http/app.ts',
+      'packages/server/src/http/json-app.ts',
+      'packages/server/src/operator/operator-app.ts',
+      'packages/server/src/secrets/secret-socket.ts',
+    ]);
     const leaving =
       /\b(assignSocket|detachSocket|shouldUpgradeCallback|clientError|checkExpectation|dropRequest)\b|server\.\w+\(\s*'(upgrade|connect)'|\.on\(\s*'upgrade'/i;
     assert.deepEqual(others.filter((file) => leaving.test(readFileSync(file, 'utf8'))).sort(), [

@@ -127,6 +127,7 @@ export class GatedEgress implements AsyncDisposable {
       authorityCertificate,
       registry,
       decisions: decisions.recent,
+      log,
       ...(isTrusted && { isTrusted }),
     };
     const controlServer = await openControlServer(control);

@@ -3,6 +3,8 @@
 /** Ports at which E2B's clients expect the services of a sandbox. */
 export const BOX = '49983';
 export const INTERPRETER = '49999';
+/** Longer than a test file takes on a busy machine. */
+const LIFETIME_S = 3600;
 
 export interface E2bBox {
   readonly sandboxId: string;
@@ -26,7 +28,7 @@ export class E2bBoxes {
   }
 
   async create(key: string): Promise<E2bBox> {
-    return this.#open(key, '/v2/sandboxes', { templateID: 'base' });
+    return this.#open(key, '/v2/sandboxes', { templateID: 'base', timeout: LIFETIME_S });
   }
 
   /** Opens a sandbox that exists with a key. */

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { DecisionPage, EGRESS_PROTOCOL_VERSION, EgressHealth } from '@cloche/protocol';
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { Value } from 'typebox/value';
 import { RecentDecisions } from '../decisions/recent-decisions.ts';
@@ -122,6 +123,7 @@ describe('the control socket', () => {
       authorityCertificate,
       registry: new Registry(),
       decisions: new RecentDecisions(),
+      log: pino({ level: 'silent' }),
       isTrusted,
     });
     await assert.rejects(once(request({ socketPath, path: '/health' }).end(), 'response'), /hang up|EPIPE|ECONNRESET/);

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { GuardedServer, parsePlainJson } from '@cloche/node-support';
 import {
   type DecisionPage,
   DecisionQuery,
@@ -8,17 +10,26 @@ import {
   GatedSandbox,
   GatedSandboxList,
   MAX_DECISIONS_WAIT_MS,
+  SANDBOX_SLOTS,
 } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { type Static, Type } from 'typebox';
 import type { RecentDecisions } from '../decisions/recent-decisions.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import { peerUid } from '../socket-options.ts';
 
-/** Size of the longest possible list: all slots of a host, each with the largest policy. */
-const MAX_BODY_BYTES = 512 * 1024 * 1024;
+/** Bytes and values of the longest possible list: all slots of a host, each with the largest policy. */
+const MAX_BODY_BYTES = SANDBOX_SLOTS * 17 * 1024;
+const MAX_BODY_VALUES = SANDBOX_SLOTS * 80;
+/** Time in which a request must arrive whole. Its answer may take longer. */
+const REQUEST_MS = 60_000;
+const SERVER_OPTIONS = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS };
+/** Unanswered requests of a connection, and header fields of a request. */
+const MOST_PENDING = 2;
+const MOST_FIELDS = 256;
 
 const AddressParams = Type.Object({ address: GatedSandboxList.properties.sandboxes.items.properties.address });
 
@@ -28,6 +39,7 @@ export interface ControlServerDeps {
   authorityCertificate: string;
   registry: Registry;
   decisions: RecentDecisions;
+  log: Logger;
   /** Returns whether a user may connect; by default only root. Tests run as their own user. */
   isTrusted?: (uid: number | undefined) => boolean;
 }
@@ -50,14 +62,9 @@ export async function openControlServer(deps: ControlServerDeps): Promise<Fastif
   return app;
 }
 
-function createApp({ sandboxes, authorityCertificate, registry, decisions }: ControlServerDeps): FastifyInstance {
-  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false, forceCloseConnections: true });
-  app.setValidatorCompiler(({ schema }) => messageValidator(schema as Type.TSchema, (message) => new Error(message)));
-  app.setErrorHandler<Error>((error, _request, reply) => {
-    const body: Static<typeof EgressErrorBody> = { error: { code: 'bad_request', message: error.message } };
-    reply.code(400).send(body);
-  });
-
+function createApp(deps: ControlServerDeps): FastifyInstance {
+  const { sandboxes, authorityCertificate, registry, decisions } = deps;
+  const app = openApp(deps);
   app.get('/health', async () => ({ status: 'ready', protocolVersion: EGRESS_PROTOCOL_VERSION, authorityCertificate }));
 
   app.get('/lifetime', async (request, reply) => {
@@ -107,5 +114,34 @@ function createApp({ sandboxes, authorityCertificate, registry, decisions }: Con
   );
 
   app.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+  return app;
+}
+
+/** Creates an app without routes. */
+function openApp({ log }: ControlServerDeps): FastifyInstance {
+  const report = (err: unknown) => log.error({ err }, 'a connection of the control socket failed');
+  const bounds = { mostPending: MOST_PENDING, mostFields: MOST_FIELDS };
+  const app = Fastify({
+    bodyLimit: MAX_BODY_BYTES,
+    exposeHeadRoutes: false,
+    forceCloseConnections: true,
+    serverFactory: (handle) =>
+      new GuardedServer(SERVER_OPTIONS, { serve: handle as RequestListener, report, ...bounds }),
+    // The server answers these itself.
+    clientErrorHandler: () => undefined,
+  }) as FastifyInstance;
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+    try {
+      done(null, parsePlainJson(String(text), MAX_BODY_VALUES));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+  app.setValidatorCompiler(({ schema }) => messageValidator(schema as Type.TSchema, (message) => new Error(message)));
+  app.setErrorHandler<Error>((error, _request, reply) => {
+    const body: Static<typeof EgressErrorBody> = { error: { code: 'bad_request', message: error.message } };
+    reply.code(400).send(body);
+  });
   return app;
 }

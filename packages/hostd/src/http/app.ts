@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import { parsePlainJson } from '@cloche/node-support';
 import { type HostdErrorBody, HostdHealth, StartedLanguage } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -12,6 +13,8 @@ import { timeTracedRequests } from './traced-requests.ts';
 import { addVersionRoutes, type VersionRoutesDeps } from './version-routes.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
+/** Most values in the JSON of a body. */
+const MAX_BODY_VALUES = 10_000;
 
 const STATUS_OF_CODE = {
   bad_request: 400,
@@ -50,6 +53,14 @@ export function createApp(deps: AppDeps): FastifyInstance {
     // The server answers these itself.
     clientErrorHandler: () => undefined,
   }) as FastifyInstance;
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
+    try {
+      done(null, parsePlainJson(String(text), MAX_BODY_VALUES));
+    } catch (error) {
+      done(badRequest(`the body is no JSON: ${(error as Error).message}`));
+    }
+  });
   app.setValidatorCompiler(({ schema }) => messageValidator(schema as Type.TSchema, badRequest));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply));

@@ -1,12 +1,21 @@
-/** Tries each limit of the table of fronts against a whole server with a fake runtime, and compares its documentation. */
+/**
+ * Tries each limit of the table of fronts, and compares its documentation. The server is whole, with a fake runtime;
+ * hostd and egress serve their own sockets, with nothing behind them.
+ */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { type IncomingMessage, request } from 'node:http';
+import { type IncomingMessage, request, type Server } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
+import { runPaths } from '@cloche/layout';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { openControlServer } from '../../../egress/src/control/control-server.ts';
+import { appOf } from '../../../hostd/src/testing/app-of.ts';
 import { BOX, type E2bBox, E2bBoxes } from '../../testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 import { BEFORE_KEY, type Front } from '../http/front.ts';
@@ -23,14 +32,22 @@ interface Way {
   /** Status without what opens it; default 401 or 403. */
   readonly closed?: number;
   readonly type?: string;
+  /** Path of a Unix socket. */
   readonly socket?: string;
+  /** Answered on that socket. */
+  readonly asked?: string;
+  readonly server?: Server;
   /** Begins a body of JSON, whose next value is added. */
   readonly json?: string;
 }
 
+/** Bodies above this size are announced and not sent. */
+const SENT_BYTES = 32 * 2 ** 20;
+
+const open = new AsyncDisposableStack();
 let tenants: Tenants;
 let box: E2bBox;
-let ways: Record<FrontName, Way | undefined>;
+let ways: Record<FrontName, Way>;
 before(async () => {
   tenants = await openTenants({
     CLOCHE_E2B: 'on',
@@ -38,17 +55,75 @@ before(async () => {
     CLOCHE_MCP: 'on',
     CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion',
   });
+  open.defer(() => tenants.close());
   box = await new E2bBoxes(tenants.server.url).create(tenants.keys.whole);
-  ways = waysOf();
+  ways = { ...waysOf(), ...(await waysOfOthers()), ...(await openedWays()) };
 });
-after(() => tenants?.close());
+after(() => open.disposeAsync());
 
-function waysOf(): typeof ways {
+type OfOthers = 'socket of hostd' | 'socket of egress';
+type Opened = 'previews' | '/e2b/template-files';
+
+/** Starts the control sockets of hostd and of egress. */
+async function waysOfOthers(): Promise<Record<OfOthers, Way>> {
+  const [hostd, egress] = ['hostd.sock', 'egress.sock'].map((name) => join(tenants.folder, name)) as [string, string];
+  const host = appOf({});
+  open.defer(() => host.close());
+  await host.listen({ path: hostd });
+  const control = await openControlServer({
+    socketPath: egress,
+    sandboxes: {} as Parameters<typeof openControlServer>[0]['sandboxes'],
+    authorityCertificate: '',
+    registry: new Registry(),
+    decisions: {} as Parameters<typeof openControlServer>[0]['decisions'],
+    log: pino({ level: 'silent' }),
+    isTrusted: () => true,
+  });
+  open.defer(() => control.close());
+  const asked = 'GET /health';
+  return {
+    'socket of hostd': { path: '/measurements', socket: hostd, asked, server: host.server, json: '{"instances":' },
+    'socket of egress': {
+      method: 'PUT',
+      path: '/sandboxes',
+      socket: egress,
+      asked,
+      server: control.server,
+      json: '{"sandboxes":',
+    },
+  };
+}
+
+/** Opens fronts whose tokens the server gives out. */
+async function openedWays(): Promise<Record<Opened, Way>> {
+  const { whole } = tenants.keys;
+  const at = `/v1/sandboxes/${box.sandboxId}/previews`;
+  const { preview } = (await tenants.call(whole, 'POST', at, { body: { port: 8000 }, idempotencyKey: 'front' })).body;
+  const files = `/e2b/templates/x/files/${'0'.repeat(64)}`;
+  const upload = (await tenants.call(whole, 'GET', files, { headers: { 'x-api-key': whole } })).body;
+  const { pathname, search } = new URL(upload.url);
+  return {
+    previews: {
+      path: '/',
+      fields: { host: new URL(preview.url).host, 'x-cloche-preview-token': preview.accessToken },
+      type: 'application/octet-stream',
+    },
+    '/e2b/template-files': {
+      method: 'PUT',
+      path: pathname + search,
+      closedPath: `${pathname}?token=x`,
+      type: 'application/octet-stream',
+    },
+  };
+}
+
+function waysOf(): Record<Exclude<FrontName, OfOthers | Opened>, Way> {
   const key = tenants.keys.whole;
   const bearer = { authorization: `Bearer ${key}` };
   const boxFields = new E2bBoxes(tenants.server.url).headers(box, BOX);
   const octets = 'application/octet-stream';
   const get = (path: string): Way => ({ method: 'GET', path, closed: 200 });
+  const { operatorSocket, secretsSocket } = runPaths(join(tenants.folder, 'run'));
   const { port } = new URL(tenants.server.url);
   const ofPort = { host: `8000-${box.sandboxId}.localhost:${port}` };
   const signature = `v1_${hash('sha256', `/tmp/x:write::${box.token}`, 'base64').replace(/=+$/, '')}`;
@@ -63,7 +138,6 @@ function waysOf(): typeof ways {
     '/downloads': { method: 'GET', path: '/downloads/artifacts/art_1' },
     '/uploads': { method: 'PUT', path: '/uploads/workspace-archives/tra_1' },
     '/e2b': { path: '/e2b/v2/sandboxes', fields: { 'x-api-key': key }, json: '{"templateID":"base","more":' },
-    '/e2b/template-files': { method: 'PUT', path: '/e2b/template-files?token=x', type: octets },
     '/e2b-box': { path: '/e2b-box/filesystem.Filesystem/Stat', fields: boxFields, json: '{"path":"/","more":' },
     '/e2b-box/files': { path: '/e2b-box/files?path=/workspace/x', fields: boxFields, type: octets },
     '/e2b-box/health': {
@@ -78,7 +152,6 @@ function waysOf(): typeof ways {
       type: octets,
     },
     'ports of E2B': { path: '/', fields: { ...ofPort, 'e2b-traffic-access-token': box.token } },
-    previews: undefined,
     '/jupyter': { path: '/jupyter/api/kernels', fields: { authorization: `token ${key}` }, json: '{"name":' },
     '/jupyter, version and logos': get('/jupyter/api'),
     '/mcp': { path: '/mcp', fields: bearer, json: '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":' },
@@ -86,9 +159,8 @@ function waysOf(): typeof ways {
     '/dify/health': get('/dify/health'),
     '/docs, /openapi.json': get('/openapi.json'),
     '/healthz, /readyz, /metrics': get('/healthz'),
-    'socket of operators': { path: '/orgs', socket: 'run/server/operator.sock', json: '{"name":' },
-    'socket for secrets': undefined,
-    'socket of hostd': undefined,
+    'socket of operators': { path: '/orgs', socket: operatorSocket, asked: 'GET /orgs', json: '{"name":' },
+    'socket for secrets': { path: '/values', socket: secretsSocket, asked: 'GET /none', json: '{"questions":' },
   };
 }
 
@@ -102,7 +174,7 @@ interface Sent {
 /** Sends a request by a way, and returns the answer without waiting for the end of the body. */
 async function send(way: Way, { fields = {}, path = way.path, body }: Sent): Promise<[status: number, body: string]> {
   const { hostname, port } = new URL(tenants.server.url);
-  const target = way.socket === undefined ? { hostname, port } : { socketPath: join(tenants.folder, way.socket) };
+  const target = way.socket === undefined ? { hostname, port } : { socketPath: way.socket };
   const headers = { 'content-type': way.type ?? 'application/json', accept: '*/*, text/event-stream', ...fields };
   const sent = request({ ...target, method: way.method ?? 'POST', path, agent: false, headers });
   sent.on('error', () => undefined);
@@ -115,74 +187,92 @@ async function send(way: Way, { fields = {}, path = way.path, body }: Sent): Pro
 }
 
 const fronts: [FrontName, Front][] = Object.entries(FRONTS).map(([name, front]) => [name as FrontName, front]);
+const inMs = (seconds: unknown) => Number(seconds) * 1000;
 const isAtPort = ({ connections }: Front) => connections === 'by address';
 
 describe('the front', () => {
   for (const [name, front] of fronts) {
     const { bytes, jsonValues, jsonLevels } = front.body;
-    const wayOf = () => {
-      const way = ways[name];
-      assert.ok(way);
-      return way;
-    };
 
-    if (isAtPort(front) && name !== 'previews') {
+    if (isAtPort(front)) {
       it(`${name} reads nothing but the head of a request without what opens it`, async () => {
-        const { closed, closedPath, method, fields = {} } = wayOf();
+        const { closed, closedPath, method, fields = {} } = ways[name];
         const { host } = fields;
         const size = method === 'GET' ? {} : { 'content-length': '1000000' };
-        const [status, body] = await send(wayOf(), {
+        const [status, body] = await send(ways[name], {
           fields: { ...size, ...(host !== undefined && { host }) },
           ...(closedPath !== undefined && { path: closedPath }),
         });
         if (closed === undefined) assert.ok(status === 401 || status === 403, `${status} ${body}`);
         else assert.equal(status, closed, body);
       });
-
-      it(`${name} takes ${front.before.headFields} fields and ${front.before.headBytes} bytes of head, and no more`, async () => {
-        const { host } = wayOf().fields ?? {};
-        const more = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, '']));
-        const own = host === undefined ? {} : { host };
-        const many = await send(wayOf(), { fields: { ...own, ...more(front.before.headFields) }, body: '' });
-        assert.match(many[1], /headers are more than 256/);
-        const fewer = await send(wayOf(), { fields: { ...own, ...more(front.before.headFields - 10) }, body: '' });
-        assert.doesNotMatch(fewer[1], /headers are more/);
-        const [status] = await send(wayOf(), { fields: { ...own, 'x-long': 'x'.repeat(front.before.headBytes) } });
-        assert.equal(status, 400);
+    } else {
+      it(`${name} has at most ${front.pipelined} unanswered requests of a connection`, async () => {
+        const { socket = '', asked } = ways[name];
+        const connection = connect(socket).on('error', () => undefined);
+        connection.write(`${asked} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(3 * front.pipelined));
+        assert.equal((await text(connection)).match(/HTTP\/1\.1 \d/g)?.length, front.pipelined);
       });
     }
 
-    if (typeof bytes === 'number' && jsonValues > 0 && name !== 'socket for secrets') {
+    // For the sockets of the server, `front.test.ts` has this.
+    if (name === 'socket of hostd' || name === 'socket of egress') {
+      it(`${name} waits for a head for ${front.before.seconds} s, and for a body for ${front.body.seconds} s`, () => {
+        const { headersTimeout, requestTimeout } = ways[name].server ?? assert.fail();
+        assert.deepEqual([headersTimeout, requestTimeout], [front.before.seconds, front.body.seconds].map(inMs));
+      });
+    }
+
+    it(`${name} takes ${front.before.headFields} fields and ${front.before.headBytes} bytes of head, and no more`, async () => {
+      const { host } = ways[name].fields ?? {};
+      const more = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, '']));
+      const own = host === undefined ? {} : { host };
+      const many = await send(ways[name], { fields: { ...own, ...more(front.before.headFields) }, body: '' });
+      assert.match(many[1], /headers are more than 256/);
+      const fewer = await send(ways[name], { fields: { ...own, ...more(front.before.headFields - 10) }, body: '' });
+      assert.doesNotMatch(fewer[1], /headers are more/);
+      const [status] = await send(ways[name], { fields: { ...own, 'x-long': 'x'.repeat(front.before.headBytes) } });
+      assert.equal(status, 400);
+    });
+
+    if (typeof bytes === 'number' && bytes > 0) {
       it(`${name} takes a body of ${bytes} bytes, and not one more`, async () => {
-        const { fields = {}, json = '' } = wayOf();
+        const { fields = {}, json } = ways[name];
+        const tooLarge = await send(ways[name], { fields: { ...fields, 'content-length': String(bytes + 1) } });
+        assert.ok(isTooLarge(tooLarge), tooLarge.join(' '));
+        if (json === undefined || bytes > SENT_BYTES) return;
         const whole = `${json}1}`;
-        const tooLarge = await send(wayOf(), { fields: { ...fields, 'content-length': String(bytes + 1) } });
-        assert.ok(isRefused(tooLarge, 413), tooLarge.join(' '));
-        const chunked = await send(wayOf(), {
+        const chunked = await send(ways[name], {
           fields: { ...fields, 'transfer-encoding': 'chunked' },
           body: whole.padEnd(bytes + 1),
         });
-        assert.ok(isRefused(chunked, 413), chunked.join(' '));
-        const largest = await send(wayOf(), { fields, body: whole.padEnd(bytes) });
-        assert.ok(!isRefused(largest, 413), largest.join(' '));
+        assert.ok(isTooLarge(chunked), chunked.join(' '));
+        const largest = await send(ways[name], { fields, body: whole.padEnd(bytes) });
+        assert.ok(!isTooLarge(largest), largest.join(' '));
       });
+    }
 
+    if (jsonValues > 0) {
       it(`${name} takes JSON of ${jsonValues} values and ${jsonLevels} levels, and no more`, async () => {
-        const { fields = {}, json = '' } = wayOf();
-        const wide = `${json}[${'0,'.repeat(jsonValues + 64 * 1024)}0]}`;
-        const deep = `${json}${'['.repeat(jsonLevels)}${']'.repeat(jsonLevels)}}`;
-        for (const body of [wide, deep]) {
-          const refused = await send(wayOf(), { fields, body });
-          assert.ok(isRefused(refused, 400), refused.join(' '));
-          assert.match(refused[1], /values|deep|levels|JSON/);
+        const { fields = {}, json = '' } = ways[name];
+        const values = Math.min(jsonValues + 64 * 1024, Number(bytes) / 2 - 64);
+        assert.ok(values > jsonValues);
+        const wide = `${json}[${'0,'.repeat(values)}0]}`;
+        const nested = (levels: number) => `${json}${'['.repeat(levels)}${']'.repeat(levels)}}`;
+        for (const body of [wide, nested(jsonLevels)]) {
+          const [status, said] = await send(ways[name], { fields, body });
+          assert.equal(status, 400, said);
+          assert.match(said, /values|deep|levels|JSON/);
         }
+        const [, said] = await send(ways[name], { fields, body: nested(jsonLevels - 1) });
+        assert.doesNotMatch(said, TOO_DEEP);
       });
     }
 
     if (name !== '/v1' && isAtPort(front) && jsonValues > 0) {
       it(`${name} decompresses nothing`, async () => {
-        const { fields = {} } = wayOf();
-        const [status, body] = await send(wayOf(), {
+        const { fields = {} } = ways[name];
+        const [status, body] = await send(ways[name], {
           fields: { ...fields, 'content-encoding': 'gzip' },
           body: '\u001f',
         });
@@ -192,9 +282,12 @@ describe('the front', () => {
   }
 });
 
-/** Dify's protocol is not among these: the others have the status that they mean. */
-function isRefused([status]: [status: number, body: string], expected: number): boolean {
-  return status === expected;
+/** What fronts say of JSON with too many levels. */
+const TOO_DEEP = /levels|deep|not valid JSON|too many/;
+
+/** Returns whether a body was refused by its size. Hostd and egress have one status for all that is wrong. */
+function isTooLarge([status, said]: [status: number, body: string]): boolean {
+  return status === 413 || (status === 400 && said.includes('body is too large'));
 }
 
 describe('docs/threat-model.md', () => {

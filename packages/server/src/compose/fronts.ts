@@ -1,6 +1,8 @@
 /**
  * The table of fronts: where requests arrive, and what one of them can take. The gate before the protocols beside `/v1`
  * enforces their rows; fronts.test.ts tries each limit, and compares the table with docs/threat-model.md.
+ *
+ * Not here is the agent of a sandbox: only the service connects to it, and what ends it ends one sandbox (ADR 89).
  */
 import { LIMITS } from '@cloche/contract';
 import { MAX_JSON_DEPTH } from '@cloche/node-support';
@@ -52,17 +54,12 @@ export const FRONTS = {
   '/mcp': open('API key', json(8 * MEBIBYTE, 10_000), ORGANIZATION),
   'run APIs': open('API key', json(16 * MEBIBYTE, 10_000), ORGANIZATION),
   '/dify/health': open('nothing', NO_BODY, ADDRESS, 'is the same for all'),
-  '/docs, /openapi.json': open('nothing', NO_BODY, ADDRESS, 'is the same for all'),
+  '/docs, /openapi.json': open('nothing', NO_BODY, ADDRESS, 'is the same for all, from memory'),
   '/healthz, /readyz, /metrics': open('nothing', NO_BODY, ADDRESS, 'is found once a second for all'),
   'socket of operators': own('being the user of the server', LIMITS.bodyBytes, LIMITS.bodyValues),
   'socket for secrets': own('being the user of egress', LIMITS.bodyBytes, LIMITS.bodyValues),
-  'socket of hostd': {
-    ...own('being the user of the server', 64 * 1024, 0),
-    body: { ...NO_BODY, bytes: 64 * 1024, seconds: 60 },
-    pipelined: 2,
-    // The fields are Node's own.
-    before: { headBytes: 16 * 1024, headFields: 2000, bodyBytes: 64 * 1024, seconds: 60 },
-  },
+  'socket of hostd': { ...own('being the user of the server', 64 * 1024, 10_000), pipelined: 2 },
+  'socket of egress': { ...own('being root', 272 * MEBIBYTE, 1_310_720), pipelined: 2 },
 } as const satisfies Record<string, Front>;
 
 export type FrontName = keyof typeof FRONTS;
