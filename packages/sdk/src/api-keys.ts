@@ -1,5 +1,6 @@
 import type { ApiKey, ApiKeyId, CreateApiKeyBody, Organization, Project } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CreateApiKeyOptions extends CallOptions {
@@ -53,9 +54,8 @@ export class ApiKeys {
   }
 
   /** Lists keys, newest first; with `includeRevoked` also those that were revoked or have expired. */
-  async list({ includeRevoked, ...call }: CallOptions & { includeRevoked?: boolean } = {}): Promise<ApiKey[]> {
-    const query = includeRevoked ? ({ include: 'revoked' } as const) : {};
-    return (await this.#client.call('listApiKeys', { ...call, query })).data;
+  list({ includeRevoked, ...call }: PageOptions & { includeRevoked?: boolean } = {}): PagedList<ApiKey> {
+    return pagedList(this.#client, 'listApiKeys', { ...call, query: includeRevoked ? { include: 'revoked' } : {} });
   }
 
   async get(apiKeyId: string, options: CallOptions = {}): Promise<ApiKey> {

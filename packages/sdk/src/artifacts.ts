@@ -4,11 +4,10 @@ import type {
   ArtifactId,
   ExportArtifactBody,
   FileUser,
-  Operations,
-  QueryOf,
   SandboxId,
 } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { labelQuery, type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface ExportArtifactOptions extends CallOptions {
@@ -21,7 +20,7 @@ export interface ExportArtifactOptions extends CallOptions {
   user?: FileUser | undefined;
 }
 
-export interface ListArtifactsOptions extends CallOptions {
+export interface ListArtifactsOptions extends PageOptions {
   projectId?: string | undefined;
   sandboxId?: string | undefined;
   name?: string | undefined;
@@ -38,15 +37,10 @@ export class Artifacts {
   }
 
   /** Lists artifacts, newest first. */
-  async list(options: ListArtifactsOptions = {}): Promise<Artifact[]> {
-    const { metadata = {}, projectId, sandboxId, name, ...call } = options;
-    const query: QueryOf<Operations['listArtifacts']> = {
-      ...(projectId === undefined ? {} : { projectId }),
-      ...(sandboxId === undefined ? {} : { sandboxId }),
-      ...(name === undefined ? {} : { name }),
-      ...Object.fromEntries(Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value])),
-    };
-    return (await this.#client.call('listArtifacts', { ...call, query })).data;
+  list(options: ListArtifactsOptions = {}): PagedList<Artifact> {
+    const { metadata, projectId, sandboxId, name, ...call } = options;
+    const query = { projectId, sandboxId, name, ...labelQuery(metadata) };
+    return pagedList(this.#client, 'listArtifacts', { ...call, query });
   }
 
   /** @throws {ClocheError} `not_found`, also for a deleted artifact. */
@@ -118,7 +112,7 @@ export class SandboxArtifacts {
   }
 
   /** Lists the artifacts of the sandbox, newest first. */
-  list(options: Omit<ListArtifactsOptions, 'sandboxId'> = {}): Promise<Artifact[]> {
+  list(options: Omit<ListArtifactsOptions, 'sandboxId'> = {}): PagedList<Artifact> {
     return new Artifacts(this.#client).list({ ...options, sandboxId: this.#sandboxId });
   }
 }

@@ -3,6 +3,7 @@ import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { Command } from './command.ts';
 import { Deadline } from './deadline.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 /** A shell line, or a program with its arguments. */
@@ -74,10 +75,9 @@ export class Commands {
   }
 
   /** Lists all commands, oldest first, including ended ones. */
-  async list(options: CallOptions = {}): Promise<Command[]> {
+  list(options: PageOptions = {}): PagedList<Command> {
     const params = { sandboxId: this.#sandboxId };
-    const { data } = await this.#client.call('listCommands', { ...options, params });
-    return data.map((info) => new Command(this.#client, info));
+    return pagedList(this.#client, 'listCommands', { ...options, params }, (info) => new Command(this.#client, info));
   }
 
   /** @throws {ClocheError} `not_found`. */

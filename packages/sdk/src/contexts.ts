@@ -1,6 +1,7 @@
 import type { CodeContext, CreateContextBody, Language } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { Context } from './context.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CreateContextOptions extends Omit<CallOptions, 'timeoutMs'> {
@@ -35,10 +36,9 @@ export class Contexts {
   }
 
   /** Lists active contexts, oldest first. */
-  async list(options: CallOptions = {}): Promise<Context[]> {
+  list(options: PageOptions = {}): PagedList<Context> {
     const params = { sandboxId: this.#sandboxId };
-    const { data } = await this.#client.call('listContexts', { ...options, params });
-    return data.map((context) => new Context(this.#client, context));
+    return pagedList(this.#client, 'listContexts', { ...options, params }, (info) => new Context(this.#client, info));
   }
 
   /** @throws {ClocheError} `not_found`, also for a deleted context. */

@@ -1,6 +1,7 @@
 import type { ArchiveFormat, FileEntry, FileEvent, FileUser, SandboxId } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { isClocheError } from './cloche-error.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions, UploadBytes } from './request.ts';
 
 export interface FileOptions extends CallOptions {
@@ -82,12 +83,12 @@ export class Files {
   }
 
   /** Returns the entries of a directory and, down to `depth`, below it; each directory comes before its entries. */
-  async list(
+  list(
     path = '/workspace',
-    { depth, user, ...options }: FileOptions & { depth?: number } = {},
-  ): Promise<FileEntry[]> {
-    const query = { path, ...as(user), ...(depth === undefined ? {} : { depth }) };
-    return (await this.#client.call('listFiles', { ...options, params: this.#params, query })).data;
+    { depth, user, ...options }: FileOptions & PageOptions & { depth?: number } = {},
+  ): PagedList<FileEntry> {
+    const query = { path, ...as(user), depth };
+    return pagedList(this.#client, 'listFiles', { ...options, params: this.#params, query });
   }
 
   /** Returns the entry at the path. A link is not followed. */

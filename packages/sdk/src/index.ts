@@ -102,6 +102,7 @@ export type {
 } from './operation-kinds.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export type { ArchiveProgress, PackingNote } from './packing/archive-source.ts';
+export { type Page, PagedList, type PageOptions, type SelectionOptions } from './paged-list.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
 export {
   type CreateProjectOptions,

@@ -1,6 +1,7 @@
 import type { OpenPreviewBody, Preview, PreviewId, SandboxId } from '@cloche/contract';
 import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface OpenPreviewOptions extends CallOptions {
@@ -41,9 +42,8 @@ export class Previews {
   }
 
   /** Lists open previews, newest first. */
-  async list(options: CallOptions = {}): Promise<Preview[]> {
-    const params = { sandboxId: this.#sandboxId };
-    return (await this.#client.call('listSandboxPreviews', { ...options, params })).data;
+  list(options: PageOptions = {}): PagedList<Preview> {
+    return pagedList(this.#client, 'listSandboxPreviews', { ...options, params: { sandboxId: this.#sandboxId } });
   }
 
   /** Closes a preview and all its connections at once. Idempotent. */

@@ -1,13 +1,6 @@
-import type {
-  CreateProjectBody,
-  Operations,
-  Project,
-  ProjectId,
-  ProjectQuotas,
-  QueryOf,
-  UpdateProjectBody,
-} from '@cloche/contract';
+import type { CreateProjectBody, Project, ProjectId, ProjectQuotas, UpdateProjectBody } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CreateProjectOptions extends CallOptions {
@@ -20,7 +13,7 @@ export interface UpdateProjectOptions extends CreateProjectOptions {
   name?: string | undefined;
 }
 
-export interface ListProjectsOptions extends CallOptions {
+export interface ListProjectsOptions extends PageOptions {
   /** `deleted` also lists deleted projects. */
   include?: 'deleted' | undefined;
 }
@@ -51,9 +44,8 @@ export class Projects {
   }
 
   /** Lists projects, newest first. By default, deleted ones are left out. */
-  async list({ include, ...call }: ListProjectsOptions = {}): Promise<Project[]> {
-    const query: QueryOf<Operations['listProjects']> = include === undefined ? {} : { include };
-    return (await this.#client.call('listProjects', { ...call, query })).data;
+  list({ include, ...call }: ListProjectsOptions = {}): PagedList<Project> {
+    return pagedList(this.#client, 'listProjects', { ...call, query: { include } });
   }
 
   /** Also returns a deleted project. @throws {ClocheError} `not_found` */

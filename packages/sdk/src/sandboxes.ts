@@ -7,10 +7,11 @@ import type {
   SandboxStatus,
 } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { labelQuery, type PagedList, pagedList, type SelectionOptions } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 import { Sandbox } from './sandbox.ts';
 
-export interface ListSandboxesOptions extends CallOptions {
+export interface ListSandboxesOptions extends SelectionOptions {
   /** Labels that the sandbox must have, all of them. */
   metadata?: Record<string, string> | undefined;
   projectId?: string | undefined;
@@ -40,17 +41,10 @@ export class Sandboxes {
   }
 
   /** Lists sandboxes, newest first. By default, destroyed and failed ones are left out. */
-  async list(options: ListSandboxesOptions = {}): Promise<Sandbox[]> {
-    const { metadata = {}, projectId, status, include, ...callOptions } = options;
-    const labels = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
-    const query: QueryOf<Operations['listSandboxes']> = {
-      ...(projectId === undefined ? {} : { projectId }),
-      ...(status === undefined ? {} : { status }),
-      ...(include === undefined ? {} : { include }),
-      ...Object.fromEntries(labels),
-    };
-    const { data } = await this.#client.call('listSandboxes', { ...callOptions, query });
-    return data.map((sandbox) => new Sandbox(this.#client, sandbox));
+  list(options: ListSandboxesOptions = {}): PagedList<Sandbox> {
+    const { metadata, projectId, status, include, ...call } = options;
+    const query = { projectId, status, include, ...labelQuery(metadata) };
+    return pagedList(this.#client, 'listSandboxes', { ...call, query }, (info) => new Sandbox(this.#client, info));
   }
 
   /**

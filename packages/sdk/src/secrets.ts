@@ -1,5 +1,6 @@
 import type { CreateSecretBody, Secret, SecretId, UpdateSecretBody } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CreateSecretOptions extends CallOptions {
@@ -43,9 +44,8 @@ export class Secrets {
   }
 
   /** Lists the secrets that are not deleted, newest first. */
-  async list({ projectId, ...call }: CallOptions & { projectId?: string | undefined } = {}): Promise<Secret[]> {
-    const query = projectId === undefined ? {} : { projectId };
-    return (await this.#client.call('listSecrets', { ...call, query })).data;
+  list({ projectId, ...call }: PageOptions & { projectId?: string | undefined } = {}): PagedList<Secret> {
+    return pagedList(this.#client, 'listSecrets', { ...call, query: { projectId } });
   }
 
   async get(secretId: string, options: CallOptions = {}): Promise<Secret> {

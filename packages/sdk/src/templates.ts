@@ -9,6 +9,7 @@ import type {
   UpdateTemplateBody,
 } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface BuildWaitOptions extends CallOptions {
@@ -29,8 +30,8 @@ export class Templates {
     this.#client = client;
   }
 
-  async list(options: CallOptions = {}): Promise<Template[]> {
-    return (await this.#client.call('listTemplates', options)).data;
+  list(options: PageOptions = {}): PagedList<Template> {
+    return pagedList(this.#client, 'listTemplates', options);
   }
 
   /** @param template a slug or a `tpl_` id. */
@@ -39,8 +40,8 @@ export class Templates {
   }
 
   /** Lists all versions, newest first. @param template a slug or a `tpl_` id. */
-  async versions(template: string, options: CallOptions = {}): Promise<TemplateVersion[]> {
-    return (await this.#client.call('listTemplateVersions', { ...options, params: { template } })).data;
+  versions(template: string, options: PageOptions = {}): PagedList<TemplateVersion> {
+    return pagedList(this.#client, 'listTemplateVersions', { ...options, params: { template } });
   }
 
   /**
@@ -71,8 +72,8 @@ export class Templates {
   }
 
   /** Lists the builds of a template, newest first. */
-  async builds(template: string, options: CallOptions = {}): Promise<TemplateBuild[]> {
-    return (await this.#client.call('listTemplateBuilds', { ...options, params: { template } })).data;
+  builds(template: string, options: PageOptions = {}): PagedList<TemplateBuild> {
+    return pagedList(this.#client, 'listTemplateBuilds', { ...options, params: { template } });
   }
 
   async getBuild(

@@ -10,6 +10,7 @@ import type {
   WebhookId,
 } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CreateWebhookOptions extends CallOptions {
@@ -70,9 +71,8 @@ export class Webhooks {
   }
 
   /** Lists the webhooks that are not deleted, newest first. */
-  async list({ projectId, ...call }: CallOptions & { projectId?: string | undefined } = {}): Promise<Webhook[]> {
-    const query = projectId === undefined ? {} : { projectId };
-    return (await this.#client.call('listWebhooks', { ...call, query })).data;
+  list({ projectId, ...call }: PageOptions & { projectId?: string | undefined } = {}): PagedList<Webhook> {
+    return pagedList(this.#client, 'listWebhooks', { ...call, query: { projectId } });
   }
 
   async get(webhookId: string, options: CallOptions = {}): Promise<Webhook> {

@@ -6,6 +6,7 @@ import {
   type WorkspaceRun as WorkspaceRunInfo,
 } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 import { type WaitOptions, waitForEnd } from './wait-for-end.ts';
 import { uploadArchive, type WorkspaceArchiveUpload } from './workspace-archive.ts';
@@ -112,9 +113,8 @@ export class WorkspaceRun {
   }
 
   /** Lists the artifacts that the run exported. */
-  async artifacts(options: CallOptions = {}): Promise<Artifact[]> {
-    const query = { workspaceRunId: this.id };
-    return (await this.#client.call('listArtifacts', { ...options, query })).data;
+  artifacts(options: PageOptions = {}): PagedList<Artifact> {
+    return pagedList(this.#client, 'listArtifacts', { ...options, query: { workspaceRunId: this.id } });
   }
 
   get #params() {

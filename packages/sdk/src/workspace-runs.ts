@@ -1,16 +1,11 @@
-import type {
-  CreateWorkspaceRunBody,
-  Operations,
-  QueryOf,
-  WorkspaceRun as WorkspaceRunInfo,
-  WorkspaceRunStatus,
-} from '@cloche/contract';
+import type { CreateWorkspaceRunBody, WorkspaceRun as WorkspaceRunInfo, WorkspaceRunStatus } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { labelQuery, type PagedList, pagedList, type SelectionOptions } from './paged-list.ts';
 import type { CallOptions } from './request.ts';
 import { type RunWorkspaceOptions, runWorkspace, type StartWorkspaceOptions, startWorkspace } from './run-workspace.ts';
 import { WorkspaceRun } from './workspace-run.ts';
 
-export interface ListWorkspaceRunsOptions extends CallOptions {
+export interface ListWorkspaceRunsOptions extends SelectionOptions {
   projectId?: string | undefined;
   status?: WorkspaceRunStatus | undefined;
   /** Labels that the run must have, all of them. */
@@ -53,15 +48,11 @@ export class WorkspaceRuns {
   }
 
   /** Lists runs, newest first. */
-  async list(options: ListWorkspaceRunsOptions = {}): Promise<WorkspaceRun[]> {
-    const { projectId, status, metadata = {}, ...call } = options;
-    const query: QueryOf<Operations['listWorkspaceRuns']> = {
-      ...(projectId === undefined ? {} : { projectId }),
-      ...(status === undefined ? {} : { status }),
-      ...Object.fromEntries(Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value])),
-    };
-    const { data } = await this.#client.call('listWorkspaceRuns', { ...call, query });
-    return data.map((info) => new WorkspaceRun(this.#client, info));
+  list(options: ListWorkspaceRunsOptions = {}): PagedList<WorkspaceRun> {
+    const { metadata, projectId, status, ...call } = options;
+    const query = { projectId, status, ...labelQuery(metadata) };
+    const show = (info: WorkspaceRunInfo) => new WorkspaceRun(this.#client, info);
+    return pagedList(this.#client, 'listWorkspaceRuns', { ...call, query }, show);
   }
 
   /** @throws {ClocheError} `not_found` */
