@@ -134,7 +134,7 @@ describe('cloche sandbox', () => {
     assert.equal(service.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.a=b');
 
     const asJson = await runInProcess(['sandbox', 'list', '--json'], service);
-    assert.deepEqual(JSON.parse(asJson.stdout), { data });
+    assert.deepEqual(JSON.parse(asJson.stdout), { data, hasMore: false });
   });
 
   it('gives more time and kills, each of several', async () => {

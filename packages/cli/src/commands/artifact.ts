@@ -6,6 +6,7 @@ import { CliError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { saveFile, writeOut } from '../copy/save-file.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { durationUpTo, keyValue, userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -19,7 +20,7 @@ interface ExportFlags {
   user?: FileUser;
 }
 
-interface ListFlags {
+interface ListFlags extends PageFlags {
   sandbox?: string;
   project?: string;
   name?: string;
@@ -46,7 +47,7 @@ export function addArtifactCommands(program: Command): void {
     .option('--project <id>', 'only artifacts of this project')
     .option('--name <name>', 'only artifacts with this name')
     .option('--metadata <key=value>', 'only artifacts with this label; repeatable', keyValue);
-  perform(list, listArtifacts);
+  perform(paged(list), listArtifacts);
 
   const got = leaf(artifact, 'get <artifact> [file]', 'Download an artifact', [
     'cloche artifact get art_…',
@@ -117,11 +118,9 @@ function ownName({ id, name }: Artifact): string {
   );
 }
 
-async function listArtifacts(session: Session, { sandbox, project, name, metadata }: ListFlags): Promise<void> {
+async function listArtifacts(session: Session, { sandbox, project, ...flags }: ListFlags): Promise<void> {
   const cloche = await session.connect();
-  const data = await cloche.artifacts.list({ sandboxId: sandbox, projectId: project, name, metadata });
-  if (data.length === 0) await session.note('No artifacts. `cloche artifact export` creates one.');
-  if (data.length === 0 && !session.json) return;
+  const data = await cloche.artifacts.list({ ...flags, sandboxId: sandbox, projectId: project });
   const columns = [
     { title: 'ID', value: ({ id }: Artifact) => id },
     { title: 'NAME', value: ({ name: called }: Artifact) => called },
@@ -130,5 +129,6 @@ async function listArtifacts(session: Session, { sandbox, project, name, metadat
     { title: 'CREATED', value: ({ createdAt }: Artifact) => formatAge(createdAt) },
     { title: 'SANDBOX', value: ({ sandboxId }: Artifact) => sandboxId },
   ];
-  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+  const text = () => table(data, columns, session.terminal.out.colors);
+  await showPage(session, data, text, { none: 'No artifacts. `cloche artifact export` creates one.' });
 }

@@ -3,6 +3,7 @@ import { type Command as CommandHandle, type CommandInfo, Commands, type Sandbox
 import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
@@ -15,16 +16,13 @@ export function addCommandCommands(program: Command): void {
   perform(logs, printLogs);
 
   const command = group(program, 'command', 'List and end commands of a sandbox');
-  perform(
-    leaf(command, 'list <sandbox>', 'List the commands of a sandbox'),
-    async (session, _options, sandboxId: string) => {
-      const commands = (await (await commandsOf(session, sandboxId)).list()).map(({ info }) => info);
-      if (commands.length === 0) await session.note('No commands yet. `cloche exec` runs one.');
-      if (commands.length > 0 || session.json) {
-        await session.show({ data: commands }, () => commandTable(commands, session));
-      }
-    },
-  );
+  const list = leaf(command, 'list <sandbox>', 'List the commands of a sandbox');
+  perform(paged(list), async (session, flags: PageFlags, sandboxId: string) => {
+    const page = await (await commandsOf(session, sandboxId)).list(flags);
+    const commands = page.map(({ info }) => info);
+    const none = 'No commands yet. `cloche exec` runs one.';
+    await showPage(session, page, () => commandTable(commands, session), { data: commands, none });
+  });
   const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and every process that it started', [
     'cloche command kill sbx_… cmd_… --signal SIGTERM',
   ]).addOption(new Option('-s, --signal <signal>', 'default: SIGKILL').choices(SIGNALS));

@@ -1,6 +1,7 @@
 import { type ContextInfo, Contexts, type Language } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { language } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -20,11 +21,12 @@ export function addContextCommands(program: Command): void {
     await session.show(info, () => info.id);
   });
 
-  perform(leaf(context, 'list <sandbox>', 'List the active contexts'), async (session, _options, sandboxId: string) => {
-    const contexts = (await (await contextsOf(session, sandboxId)).list()).map(({ info }) => info);
-    if (contexts.length === 0) await session.note('No contexts yet. The first run creates a default one.');
-    if (contexts.length > 0 || session.json)
-      await session.show({ data: contexts }, () => contextTable(contexts, session));
+  const list = leaf(context, 'list <sandbox>', 'List the active contexts');
+  perform(paged(list), async (session, flags: PageFlags, sandboxId: string) => {
+    const page = await (await contextsOf(session, sandboxId)).list(flags);
+    const contexts = page.map(({ info }) => info);
+    const none = 'No contexts yet. The first run creates a default one.';
+    await showPage(session, page, () => contextTable(contexts, session), { data: contexts, none });
   });
 
   addAction(context, 'delete', 'Delete a context and end its current run', 'deleteContext');

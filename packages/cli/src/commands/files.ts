@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { userOption, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -22,12 +23,11 @@ export function addFileCommands(program: Command): void {
   const ls = leaf(files, 'ls <sandbox:path>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3'])
     .option('--depth <levels>', 'levels of subdirectories, 1 or more (default: 1)', wholeNumber)
     .addOption(userOption());
-  perform(ls, async (session, flags: FileFlags & { depth?: number }, place: string) => {
+  perform(paged(ls), async (session, flags: FileFlags & PageFlags & { depth?: number }, place: string) => {
     const { at, path } = await reach(session, place);
     const entries = await at.list(path, flags);
-    if (entries.length === 0) await session.note('The directory is empty.');
-    if (entries.length === 0 && !session.json) return;
-    await session.show({ data: entries }, () => entryTable(entries, session.terminal.out.colors));
+    const text = () => entryTable(entries, session.terminal.out.colors);
+    await showPage(session, entries, text, { none: 'The directory is empty.' });
   });
 
   const mkdir = leaf(files, 'mkdir <sandbox:path>', 'Create a directory and its parents').addOption(userOption());

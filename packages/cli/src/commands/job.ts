@@ -3,6 +3,7 @@ import type { WorkspaceRunInfo, WorkspaceRunStatus } from '@cloche/sdk';
 import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge, formatDuration } from '../terminal/duration.ts';
@@ -12,7 +13,7 @@ import { addJobArtifactsCommand } from './job-artifacts.ts';
 import { followJob, printEvent, reportEnd } from './job-output.ts';
 import { addJobRunCommand } from './job-run.ts';
 
-interface ListFlags {
+interface ListFlags extends PageFlags {
   status?: WorkspaceRunStatus;
   project?: string;
   metadata?: Record<string, string>;
@@ -26,7 +27,7 @@ export function addJobCommands(program: Command): void {
     .addOption(new Option('--status <status>', 'only jobs with this status').choices(WORKSPACE_RUN_STATUSES))
     .option('--project <id>', 'only jobs of this project')
     .option('--metadata <key=value>', 'only jobs with this label; repeatable', keyValue);
-  perform(list, listJobs);
+  perform(paged(list), listJobs);
 
   perform(leaf(job, 'show <job>', 'Show a job'), async (session, _options, id: string) => {
     const { info } = await (await session.connect()).workspaceRuns.get(id);
@@ -52,13 +53,12 @@ export function addJobCommands(program: Command): void {
   addJobArtifactsCommand(job);
 }
 
-async function listJobs(session: Session, { status, project, metadata }: ListFlags): Promise<void> {
+async function listJobs(session: Session, { project, ...flags }: ListFlags): Promise<void> {
   const { workspaceRuns } = await session.connect();
-  const data = (await workspaceRuns.list({ status, projectId: project, metadata })).map(({ info }) => info);
-  if (data.length === 0) await session.note('No jobs. `cloche job run -- COMMAND` runs one.');
-  if (data.length > 0 || session.json) {
-    await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
-  }
+  const page = await workspaceRuns.list({ ...flags, projectId: project });
+  const jobs = page.map(({ info }) => info);
+  const text = () => table(jobs, COLUMNS, session.terminal.out.colors);
+  await showPage(session, page, text, { data: jobs, none: 'No jobs. `cloche job run -- COMMAND` runs one.' });
 }
 
 async function printLogs(session: Session, { follow }: { follow?: boolean }, id: string): Promise<void> {

@@ -3,6 +3,7 @@ import type { ApiKeyWithSecret } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { duration, durationUpTo, list } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
@@ -27,9 +28,9 @@ export function addKeyCommands(program: Command): void {
 
   const all = leaf(key, 'list', 'List the API keys that work, newest first') //
     .option('--all', 'also keys that were revoked or have expired');
-  perform(all, async (session, { all: includeRevoked }: { all?: boolean }) => {
-    const data = await (await session.connect()).apiKeys.list({ includeRevoked: includeRevoked ?? false });
-    await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
+  perform(paged(all), async (session, { all: includeRevoked = false, ...flags }: PageFlags & { all?: boolean }) => {
+    const data = await (await session.connect()).apiKeys.list({ ...flags, includeRevoked });
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
   });
 
   perform(leaf(key, 'get <key>', 'Show an API key'), async (session, _options, id: string) => {

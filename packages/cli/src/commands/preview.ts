@@ -1,8 +1,9 @@
 import { LIMITS, PREVIEW_VISIBILITIES, type Preview } from '@cloche/contract';
-import { Previews, previewLink, type SandboxInfo } from '@cloche/sdk';
+import { type Page, Previews, previewLink, type SandboxInfo } from '@cloche/sdk';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
+import { showPage } from '../list-page.ts';
 import { durationUpTo } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatLeft } from '../terminal/duration.ts';
@@ -45,9 +46,7 @@ async function preview(session: Session, flags: PreviewFlags, sandboxId: string,
   await session.note(`${opened.visibility}, ${opened.id}, ends in ${formatLeft(opened.expiresAt)}`);
 }
 
-async function showAll(session: Session, data: readonly Preview[]): Promise<void> {
-  if (data.length === 0) await session.note('No previews are open.');
-  if (data.length === 0 && !session.json) return;
+async function showAll(session: Session, data: Page<Preview>): Promise<void> {
   const columns = [
     { title: 'ID', value: ({ id }: Preview) => id },
     { title: 'PORT', value: ({ port: served }: Preview) => String(served) },
@@ -55,7 +54,8 @@ async function showAll(session: Session, data: readonly Preview[]): Promise<void
     { title: 'LEFT', value: ({ expiresAt }: Preview) => formatLeft(expiresAt) },
     { title: 'URL', value: ({ url }: Preview) => url },
   ];
-  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+  const text = () => table(data, columns, session.terminal.out.colors);
+  await showPage(session, data, text, { none: 'No previews are open.' });
 }
 
 function port(text: string): number {

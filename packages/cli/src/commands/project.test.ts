@@ -39,7 +39,7 @@ describe('cloche project', () => {
     assert.ok(!stdout.includes('\u001b[2J'));
     const all = await run(always, 'list', '--all', '--json');
     assert.equal(all.requests[0]?.path, '/v1/projects?include=deleted');
-    assert.deepEqual(JSON.parse(all.stdout), { data: [project] });
+    assert.deepEqual(JSON.parse(all.stdout), { data: [project], hasMore: false });
   });
 
   it('shows, changes and deletes projects', async () => {

@@ -2,6 +2,7 @@ import type { Project, ProjectQuotas } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { keyValue, quota } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -29,7 +30,7 @@ export function addProjectCommands(program: Command): void {
   });
 
   const list = leaf(project, 'list', 'List projects').option('-a, --all', 'include deleted projects');
-  perform(list, listProjects);
+  perform(paged(list), listProjects);
 
   perform(leaf(project, 'get <project>', 'Show a project'), async (session, _options, id: string) => {
     const found = await (await session.connect()).projects.get(id);
@@ -63,8 +64,8 @@ export function addProjectCommands(program: Command): void {
   });
 }
 
-async function listProjects(session: Session, { all }: { all?: boolean }): Promise<void> {
-  const data = await (await session.connect()).projects.list({ include: all ? 'deleted' : undefined });
+async function listProjects(session: Session, { all, ...flags }: PageFlags & { all?: boolean }): Promise<void> {
+  const data = await (await session.connect()).projects.list({ ...flags, include: all ? 'deleted' : undefined });
   const columns = [
     { title: 'ID', value: ({ id }: Project) => id },
     { title: 'NAME', value: ({ name }: Project) => name },
@@ -72,7 +73,7 @@ async function listProjects(session: Session, { all }: { all?: boolean }): Promi
     { title: 'CREATED', value: ({ createdAt }: Project) => formatAge(createdAt) },
     { title: 'METADATA', value: ({ metadata }: Project) => pairs(metadata) },
   ];
-  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+  await showPage(session, data, () => table(data, columns, session.terminal.out.colors));
 }
 
 function describe(project: Project, colors: Colors): string {

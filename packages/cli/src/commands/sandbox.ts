@@ -1,6 +1,7 @@
-import type { ListSandboxesOptions, SandboxInfo, SandboxStatus } from '@cloche/sdk';
+import type { SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { duration, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
@@ -22,7 +23,7 @@ export function addSandboxCommands(program: Command): void {
     .option('--status <status>', 'only sandboxes with this status')
     .option('--project <id>', 'only sandboxes of this project')
     .option('--metadata <key=value>', 'only sandboxes with this label; repeatable', keyValue);
-  perform(list, listSandboxes);
+  perform(paged(list), listSandboxes);
 
   perform(leaf(sandbox, 'get <sandbox>', 'Show a sandbox'), async (session, _options, id: string) => {
     const cloche = await session.connect();
@@ -52,25 +53,21 @@ async function createSandbox(session: Session, options: SandboxOptions & { wait:
   await session.note(`${status}, ${templateSlug}, ends in ${formatLeft(expiresAt)}`);
 }
 
-interface ListFlags {
+interface ListFlags extends PageFlags {
   all?: boolean;
   status?: SandboxStatus;
   project?: string;
   metadata?: Record<string, string>;
 }
 
-async function listSandboxes(session: Session, { all, status, project, metadata }: ListFlags): Promise<void> {
+async function listSandboxes(session: Session, { all, project, ...flags }: ListFlags): Promise<void> {
   const cloche = await session.connect();
-  const filter: ListSandboxesOptions = {
-    status,
-    projectId: project,
-    metadata,
-    include: all ? 'historical' : undefined,
-  };
-  const sandboxes = (await cloche.sandboxes.list(filter)).map(({ info }) => info);
-  if (sandboxes.length === 0) await session.note('No sandboxes. `cloche sandbox create` creates one.');
-  if (sandboxes.length === 0 && !session.json) return;
-  await session.show({ data: sandboxes }, () => sandboxTable(sandboxes, session.terminal.out.colors));
+  const include = all ? 'historical' : undefined;
+  const page = await cloche.sandboxes.list({ ...flags, projectId: project, include });
+  const sandboxes = page.map(({ info }) => info);
+  const text = () => sandboxTable(sandboxes, session.terminal.out.colors);
+  const none = 'No sandboxes. `cloche sandbox create` creates one.';
+  await showPage(session, page, text, { data: sandboxes, none });
 }
 
 /** Tries to destroy every sandbox, even if some fail. */

@@ -3,6 +3,7 @@ import type { Secret } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { list } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -35,9 +36,9 @@ export function addSecretCommands(program: Command): void {
   });
 
   const all = leaf(secret, 'list', 'List secrets, newest first').option('--project <id>', 'only of this project');
-  perform(all, async (session, { project }: Flags) => {
-    const data = await (await session.connect()).secrets.list({ projectId: project });
-    await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
+  perform(paged(all), async (session, { project, ...flags }: PageFlags & { project?: string }) => {
+    const data = await (await session.connect()).secrets.list({ ...flags, projectId: project });
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
   });
 
   perform(leaf(secret, 'get <secret>', 'Show a secret without its value'), async (session, _options, id: string) => {

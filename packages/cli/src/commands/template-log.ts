@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
@@ -11,10 +12,10 @@ import { table } from '../terminal/table.ts';
 /** Adds the commands about builds that were begun before. */
 export function addTemplateLogCommands(template: Command): void {
   perform(
-    leaf(template, 'builds <template>', 'List the builds of a template, newest first'),
-    async (session, _options, slug: string) => {
-      const builds = await (await session.connect()).templates.builds(slug);
-      await session.show({ data: builds }, () =>
+    paged(leaf(template, 'builds <template>', 'List the builds of a template, newest first')),
+    async (session, flags: PageFlags, slug: string) => {
+      const builds = await (await session.connect()).templates.builds(slug, flags);
+      await showPage(session, builds, () =>
         table(
           builds,
           [
@@ -64,7 +65,7 @@ async function printLogs(session: Session, flags: { follow?: boolean }, slug: st
 }
 
 async function newestBuild(templates: Templates, slug: string): Promise<string> {
-  const [newest] = await templates.builds(slug);
+  const [newest] = await templates.builds(slug, { limit: 1 });
   if (!newest) throw new CliError(`${slug} has no builds; start one with \`cloche template build --slug ${slug}\`.`);
   return newest.id;
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 import { addTemplateBuildCommand } from './template-build.ts';
@@ -11,10 +12,10 @@ export function addTemplateCommands(program: Command): void {
   addTemplateBuildCommand(template);
   addTemplateImportCommand(template);
 
-  perform(leaf(template, 'list', 'List the templates'), async (session) => {
-    const templates = await (await session.connect()).templates.list();
+  perform(paged(leaf(template, 'list', 'List the templates')), async (session, flags: PageFlags) => {
+    const templates = await (await session.connect()).templates.list(flags);
     const { colors } = session.terminal.out;
-    await session.show({ data: templates }, () =>
+    await showPage(session, templates, () =>
       table(
         templates,
         [
@@ -29,13 +30,15 @@ export function addTemplateCommands(program: Command): void {
   });
 
   perform(
-    leaf(template, 'versions <template>', 'List the versions of a template, newest first', [
-      'cloche template versions python-node',
-    ]),
-    async (session, _options, slug: string) => {
-      const versions = await (await session.connect()).templates.versions(slug);
+    paged(
+      leaf(template, 'versions <template>', 'List the versions of a template, newest first', [
+        'cloche template versions python-node',
+      ]),
+    ),
+    async (session, flags: PageFlags, slug: string) => {
+      const versions = await (await session.connect()).templates.versions(slug, flags);
       const { colors } = session.terminal.out;
-      await session.show({ data: versions }, () =>
+      await showPage(session, versions, () =>
         table(
           versions,
           [

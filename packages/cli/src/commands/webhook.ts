@@ -2,6 +2,7 @@ import type { EventPattern, Webhook, WebhookDelivery } from '@cloche/contract';
 import type { WebhookWithSecret } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { list, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
@@ -46,9 +47,9 @@ function addFindCommands(webhook: Command): void {
     '--project <id>',
     'only webhooks of this project',
   );
-  perform(all, async (session, { project }: Flags) => {
-    const data = await (await session.connect()).webhooks.list({ projectId: project });
-    await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
+  perform(paged(all), async (session, { project, ...flags }: PageFlags & { project?: string }) => {
+    const data = await (await session.connect()).webhooks.list({ ...flags, projectId: project });
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
   });
 
   perform(leaf(webhook, 'get <webhook>', 'Show a webhook'), async (session, _options, id: string) => {
