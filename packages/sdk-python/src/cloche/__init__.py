@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cloche._async.cloche import AsyncCloche
     from cloche._async.commands import AsyncCommand
     from cloche._async.contexts import AsyncContext
+    from cloche._async.pages import AsyncPage
     from cloche._async.pty import AsyncPty
     from cloche._async.sandbox import AsyncSandbox
     from cloche._async.workspace_runs import AsyncWorkspaceRun
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from cloche._sync.cloche import Cloche
     from cloche._sync.commands import Command
     from cloche._sync.contexts import Context
+    from cloche._sync.pages import Page
     from cloche._sync.pty import Pty
     from cloche._sync.sandbox import Sandbox
     from cloche._sync.workspace_runs import WorkspaceRun
@@ -61,6 +63,7 @@ __all__ = [
     "AsyncCloche",
     "AsyncCommand",
     "AsyncContext",
+    "AsyncPage",
     "AsyncPty",
     "AsyncSandbox",
     "AsyncWorkspaceRun",
@@ -73,6 +76,7 @@ __all__ = [
     "LimitError",
     "MissingApiKeyError",
     "PackingFailedError",
+    "Page",
     "Pty",
     "RequestError",
     "RunFailedError",
@@ -108,6 +112,7 @@ _LATER = {
             "Cloche": "cloche",
             "Command": "commands",
             "Context": "contexts",
+            "Page": "pages",
             "Pty": "pty",
             "Sandbox": "sandbox",
             "WorkspaceRun": "workspace_runs",

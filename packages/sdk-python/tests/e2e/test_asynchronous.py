@@ -62,3 +62,14 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(pty.exit_code, 3)
             with self.assertRaises(cloche.NotFoundError):
                 await sandbox.files.read("none")
+
+    async def test_lists_are_walked_in_pages_and_filtered_by_time(self):
+        async with AsyncCloche() as client:
+            runs = [await client.workspace_runs.create(command="true", metadata={"of": "pages"}) for _ in range(4)]
+            page = await client.workspace_runs.list(
+                metadata={"of": "pages"}, created_after=runs[0].info.created_at, limit=1
+            )
+            found = [run.id async for run in page.auto_paging_iter()]
+            self.assertEqual(found, [run.id for run in reversed(runs[1:])])
+            prefixed = await client.workspace_runs.list(id_prefix=runs[0].id[:-4])
+            self.assertEqual([run.id for run in prefixed], [runs[0].id])

@@ -27,6 +27,16 @@ class Organization(unittest.TestCase):
         self.assertIn(project.id, [each.id for each in client().projects.list(include="deleted")])
         self.assertTrue(client().projects.get(project.id).deleted_at)
 
+    def test_has_lists_that_are_walked_in_pages(self):
+        made = [client().secrets.create(f"page-{n}", value="v", hosts=["example.com"]) for n in range(5)]
+        whole = client().secrets.list()
+        page = client().secrets.list(limit=2)
+        self.assertEqual(([*page], page.has_more, whole.has_more), (whole[:2], True, False))
+        self.assertEqual(list(page.auto_paging_iter()), whole)
+        self.assertEqual(client().secrets.list(cursor=page.next_cursor), whole[2:])
+        for secret in made:
+            client().secrets.delete(secret.id)
+
     def test_has_keys_that_are_rotated_and_revoked(self):
         made = client().api_keys.create("rotating", scopes=["sandbox:read"])
         rotated = client().api_keys.rotate(made.api_key.id, grace_ms=0)

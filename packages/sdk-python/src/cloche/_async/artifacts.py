@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._async.client import AsyncApiClient
 from cloche._async.files import AsyncFileStream
+from cloche._async.pages import AsyncPage
 from cloche._core.labels import label_query
 from cloche._generated.models import Artifact, ArtifactDownloadUrl
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 # A large file takes long, so the limit of an export is longer than that of other calls.
 _EXPORT_MS = 600_000
@@ -34,12 +35,12 @@ class AsyncArtifacts:
         workspace_run_id: str | None = None,
         name: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[Artifact]:
+        **call: Unpack[PageOptions],
+    ) -> AsyncPage[Artifact]:
         """Lists artifacts, newest first. `metadata`: labels that they must have, all of them."""
         query: dict[str, Any] = {"project_id": project_id, "sandbox_id": sandbox_id, "name": name}
         query |= {"workspace_run_id": workspace_run_id, **label_query(metadata)}
-        return await self._client.many(Artifact, "listArtifacts", query=query, **call)
+        return await self._client.page(Artifact, "listArtifacts", query=query, **call)
 
     async def get(self, artifact_id: str, **call: Unpack[CallOptions]) -> Artifact:
         """Returns an artifact. Raises `NotFoundError`, also for a deleted one."""
@@ -113,8 +114,8 @@ class AsyncSandboxArtifacts:
         )
 
     async def list(
-        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
-    ) -> list[Artifact]:
+        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[PageOptions]
+    ) -> AsyncPage[Artifact]:
         """Lists the artifacts of the sandbox, newest first."""
         artifacts = AsyncArtifacts(self._client)
         return await artifacts.list(sandbox_id=self._sandbox_id, name=name, metadata=metadata, **call)

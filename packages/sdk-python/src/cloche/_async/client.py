@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from cloche._async.pages import AsyncPage
 from cloche._async.runtime import AsyncResult, body_of, pause
 from cloche._core.errors import ClocheError
 from cloche._core.failures import error_of, error_of_response
 from cloche._core.model import Model, decode, part
-from cloche._core.options import resolve_options
+from cloche._core.options import resolve_options, selection_options
 from cloche._core.request import PreparedRequest, Source, prepare_request
 from cloche._core.retry import Deadline, Outage, retry_kind, retry_pause_s
 from cloche._core.version import VERSION
@@ -121,9 +122,22 @@ class AsyncApiClient:
         return decode(kind, part(answer, name))
 
     async def many(self, kind: type[M], operation_id: str, **request: Any) -> list[M]:
-        """Calls an operation that lists, and returns the models."""
+        """Calls an operation whose list has no pages, and returns the models."""
         answer = await self.call(operation_id, **request)
         return decode(list[kind], part(answer, "data"))
+
+    async def page(
+        self, kind: type[M], operation_id: str, show: Callable[[M], Any] | None = None, **request: Any
+    ) -> AsyncPage[Any]:
+        """Calls an operation whose list has pages. `show` makes the entries of the list from the models."""
+        query = {**request.pop("query", {}), **selection_options(request)}
+
+        async def read(cursor: str | None) -> AsyncPage[Any]:
+            answer = await self.call(operation_id, query={**query, "cursor": cursor}, **request)
+            models = decode(list[kind], part(answer, "data"))
+            return AsyncPage(models if show is None else map(show, models), part(answer, "nextCursor"), read)
+
+        return await read(query.get("cursor"))
 
     async def whole(self, kind: type[M], operation_id: str, **request: Any) -> M:
         """Calls an operation whose response is a model as it is."""

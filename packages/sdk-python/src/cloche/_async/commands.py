@@ -6,9 +6,11 @@ import base64
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.runtime import AsyncCallback, deliver, finish
 from cloche._async.streams import stream_resumed
 from cloche._async.waiting import wait_for_end
@@ -22,7 +24,7 @@ from cloche._generated.operations import COMMAND_TIMEOUT_DEFAULT_MS
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions
 
     class CommandOptions(RetryOptions, total=False):
         """Options of a command."""
@@ -209,10 +211,10 @@ class AsyncCommands:
             await finish(kill)
             raise
 
-    async def list(self, **call: Unpack[CallOptions]) -> list[AsyncCommand]:
+    async def list(self, **call: Unpack[PageOptions]) -> AsyncPage[AsyncCommand]:
         """Lists all commands, oldest first, including ended ones."""
-        found = await self._client.many(CommandInfo, "listCommands", params=self._params, **call)
-        return [AsyncCommand(self._client, info) for info in found]
+        show = partial(AsyncCommand, self._client)
+        return await self._client.page(CommandInfo, "listCommands", show, params=self._params, **call)
 
     async def get(self, command_id: str, **call: Unpack[CallOptions]) -> AsyncCommand:
         """Returns a command. Raises `NotFoundError`."""

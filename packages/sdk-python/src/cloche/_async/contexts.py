@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.runs import run_code, stream_code
 from cloche._async.runtime import AsyncCallback, Opened, opened
 from cloche._generated.models import CodeContext, CodeOutput, CodeRun, CodeRunEvent
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from cloche._async.runs import ContextRunOptions, RunCallbacks
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions
 
 
 class AsyncContext:
@@ -117,11 +119,11 @@ class AsyncContexts:
         info = await self._client.one(CodeContext, "context", "createContext", params=params, body=body, **call)
         return AsyncContext(self._client, info)
 
-    async def list(self, **call: Unpack[CallOptions]) -> list[AsyncContext]:
+    async def list(self, **call: Unpack[PageOptions]) -> AsyncPage[AsyncContext]:
         """Lists active contexts, oldest first."""
         params = {"sandboxId": self._sandbox_id}
-        found = await self._client.many(CodeContext, "listContexts", params=params, **call)
-        return [AsyncContext(self._client, info) for info in found]
+        show = partial(AsyncContext, self._client)
+        return await self._client.page(CodeContext, "listContexts", show, params=params, **call)
 
     async def get(self, context_id: str, **call: Unpack[CallOptions]) -> AsyncContext:
         """Returns an active context. Raises `NotFoundError`, also for a deleted one."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import httpx
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.streams import stream_once
 from cloche._core.event_reading import EventReader
 from cloche._core.failures import error_of
@@ -19,13 +20,16 @@ from cloche._generated.models import FileEntry, FileEvent
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
     class FileOptions(CallOptions, total=False):
         """Options of a call about files."""
 
         user: Literal["user", "root"] | None
         """User whose rights apply; `root` of the sandbox is not root of the host. Default: `user`."""
+
+    class ListFilesOptions(FileOptions, PageOptions):
+        """Options of a list of files."""
 
 
 class AsyncFileStream:
@@ -147,11 +151,11 @@ class AsyncFiles:
         )
 
     async def list(
-        self, path: str = "/workspace", *, depth: int | None = None, **options: Unpack[FileOptions]
-    ) -> list[FileEntry]:
+        self, path: str = "/workspace", *, depth: int | None = None, **options: Unpack[ListFilesOptions]
+    ) -> AsyncPage[FileEntry]:
         """Returns the entries of a directory and, down to `depth`, below it; each directory before its entries."""
         request = _asked({"path": path, "depth": depth}, options)
-        return await self._client.many(FileEntry, "listFiles", params=self._params, **request)
+        return await self._client.page(FileEntry, "listFiles", params=self._params, **request)
 
     async def stat(self, path: str, **options: Unpack[FileOptions]) -> FileEntry:
         """Returns the entry at the path. A link is not followed. Raises `NotFoundError`."""

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._core.model import decode, part
 from cloche._generated.models import ApiKey, Organization, Project, QuotaUse, Secret, UsageRow
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
     from cloche._generated.bodies import ProjectQuotas
 
 
@@ -40,9 +41,11 @@ class AsyncProjects:
         body = {"name": name, "metadata": metadata, "quotas": quotas}
         return await self._client.one(Project, "project", "createProject", body=body, **call)
 
-    async def list(self, *, include: Literal["deleted"] | None = None, **call: Unpack[CallOptions]) -> list[Project]:
+    async def list(
+        self, *, include: Literal["deleted"] | None = None, **call: Unpack[PageOptions]
+    ) -> AsyncPage[Project]:
         """Lists projects, newest first; with `include="deleted"` also deleted ones."""
-        return await self._client.many(Project, "listProjects", query={"include": include}, **call)
+        return await self._client.page(Project, "listProjects", query={"include": include}, **call)
 
     async def get(self, project_id: str, **call: Unpack[CallOptions]) -> Project:
         """Returns a project, also a deleted one. Raises `NotFoundError`."""
@@ -114,10 +117,10 @@ class AsyncApiKeys:
         body["project_ids"] = None if project_ids is None else list(project_ids)
         return _key_of(await self._client.call("createApiKey", body=body, **call))
 
-    async def list(self, *, include_revoked: bool = False, **call: Unpack[CallOptions]) -> list[ApiKey]:
+    async def list(self, *, include_revoked: bool = False, **call: Unpack[PageOptions]) -> AsyncPage[ApiKey]:
         """Lists keys, newest first; with `include_revoked` also those that were revoked or have expired."""
         query = {"include": "revoked" if include_revoked else None}
-        return await self._client.many(ApiKey, "listApiKeys", query=query, **call)
+        return await self._client.page(ApiKey, "listApiKeys", query=query, **call)
 
     async def get(self, api_key_id: str, **call: Unpack[CallOptions]) -> ApiKey:
         """Returns a key. Raises `NotFoundError`."""
@@ -171,9 +174,9 @@ class AsyncSecrets:
         body = {"name": name, "value": value, "hosts": list(hosts), "project_id": project_id}
         return await self._client.one(Secret, "secret", "createSecret", body=body, **call)
 
-    async def list(self, *, project_id: str | None = None, **call: Unpack[CallOptions]) -> list[Secret]:
+    async def list(self, *, project_id: str | None = None, **call: Unpack[PageOptions]) -> AsyncPage[Secret]:
         """Lists the secrets that are not deleted, newest first."""
-        return await self._client.many(Secret, "listSecrets", query={"project_id": project_id}, **call)
+        return await self._client.page(Secret, "listSecrets", query={"project_id": project_id}, **call)
 
     async def get(self, secret_id: str, **call: Unpack[CallOptions]) -> Secret:
         """Returns a secret. Raises `NotFoundError`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._generated.models import Preview
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 
 class AsyncPreviews:
@@ -37,9 +38,9 @@ class AsyncPreviews:
         body = {"port": port, "visibility": visibility, "ttl_ms": ttl_ms}
         return await self._client.one(Preview, "preview", "openPreview", params=self._params, body=body, **call)
 
-    async def list(self, **call: Unpack[CallOptions]) -> list[Preview]:
+    async def list(self, **call: Unpack[PageOptions]) -> AsyncPage[Preview]:
         """Lists open previews, newest first."""
-        return await self._client.many(Preview, "listSandboxPreviews", params=self._params, **call)
+        return await self._client.page(Preview, "listSandboxPreviews", params=self._params, **call)
 
     async def close(self, preview_id: str, **call: Unpack[CallOptions]) -> Preview:
         """Closes a preview and all its connections at once. Idempotent."""
@@ -54,11 +55,11 @@ class AsyncAllPreviews:
         self._client = client
 
     async def list(
-        self, *, project_id: str | None = None, sandbox_id: str | None = None, **call: Unpack[CallOptions]
-    ) -> list[Preview]:
+        self, *, project_id: str | None = None, sandbox_id: str | None = None, **call: Unpack[PageOptions]
+    ) -> AsyncPage[Preview]:
         """Lists open previews, newest first."""
         query = {"project_id": project_id, "sandbox_id": sandbox_id}
-        return await self._client.many(Preview, "listPreviews", query=query, **call)
+        return await self._client.page(Preview, "listPreviews", query=query, **call)
 
     async def get(self, preview_id: str, **call: Unpack[CallOptions]) -> Preview:
         """Returns a preview. Raises `NotFoundError`."""

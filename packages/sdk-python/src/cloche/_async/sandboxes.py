@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.runtime import Opened
 from cloche._async.sandbox import AsyncSandbox
 from cloche._core.labels import label_query
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cloche._async.sandbox import CreateSandboxOptions
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, SelectionOptions
 
 
 class AsyncSandboxes:
@@ -47,16 +49,16 @@ class AsyncSandboxes:
         project_id: str | None = None,
         status: str | None = None,
         include: Literal["historical"] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[AsyncSandbox]:
+        **call: Unpack[SelectionOptions],
+    ) -> AsyncPage[AsyncSandbox]:
         """
         Lists sandboxes, newest first. `metadata`: labels that they must have, all of them. `include="historical"` also
         lists destroyed and failed ones.
         """
         query: dict[str, Any] = {"project_id": project_id, "status": status, "include": include}
         query |= label_query(metadata)
-        found = await self._client.many(SandboxInfo, "listSandboxes", query=query, **call)
-        return [AsyncSandbox(self._client, info) for info in found]
+        show = partial(AsyncSandbox, self._client)
+        return await self._client.page(SandboxInfo, "listSandboxes", show, query=query, **call)
 
     async def get(self, sandbox_id: str, **call: Unpack[CallOptions]) -> AsyncSandbox:
         """Returns a sandbox, also a destroyed one. Raises `NotFoundError`."""

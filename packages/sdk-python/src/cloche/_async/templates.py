@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.streams import stream_resumed
 from cloche._core.event_reading import EventReader
 from cloche._core.model import decode, part
@@ -21,7 +22,7 @@ from cloche._generated.models import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
     from cloche._generated.bodies import CreateTemplate, TemplateRecipe, UpdateTemplate
 
     class CreateTemplateOptions(CreateTemplate, CallOptions):
@@ -50,23 +51,23 @@ class AsyncTemplates:
     def __init__(self, client: AsyncApiClient) -> None:
         self._client = client
 
-    async def list(self, **call: Unpack[CallOptions]) -> list[Template]:
+    async def list(self, **call: Unpack[PageOptions]) -> AsyncPage[Template]:
         """
         Lists templates.
 
         >>> [template.slug for template in await cloche.templates.list() if template.slug == "python-node"]
         ['python-node']
         """
-        return await self._client.many(Template, "listTemplates", **call)
+        return await self._client.page(Template, "listTemplates", **call)
 
     async def get(self, template: str, **call: Unpack[CallOptions]) -> Template:
         """Returns a template. Raises `NotFoundError`."""
         return await self._client.one(Template, "template", "getTemplate", params={"template": template}, **call)
 
-    async def versions(self, template: str, **call: Unpack[CallOptions]) -> list[TemplateVersion]:
+    async def versions(self, template: str, **call: Unpack[PageOptions]) -> AsyncPage[TemplateVersion]:
         """Lists all versions, newest first."""
         params = {"template": template}
-        return await self._client.many(TemplateVersion, "listTemplateVersions", params=params, **call)
+        return await self._client.page(TemplateVersion, "listTemplateVersions", params=params, **call)
 
     async def create(self, **options: Unpack[CreateTemplateOptions]) -> TemplateWithBuild:
         """
@@ -101,9 +102,9 @@ class AsyncTemplates:
         params = {"template": template}
         return await self._client.one(TemplateBuild, "build", "createTemplateBuild", params=params, body=body, **call)
 
-    async def builds(self, template: str, **call: Unpack[CallOptions]) -> list[TemplateBuild]:
+    async def builds(self, template: str, **call: Unpack[PageOptions]) -> AsyncPage[TemplateBuild]:
         """Lists the builds of a template, newest first."""
-        return await self._client.many(TemplateBuild, "listTemplateBuilds", params={"template": template}, **call)
+        return await self._client.page(TemplateBuild, "listTemplateBuilds", params={"template": template}, **call)
 
     async def get_build(
         self, template: str, build_id: str, *, wait_ms: int | None = None, **call: Unpack[CallOptions]

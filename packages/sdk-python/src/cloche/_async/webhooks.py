@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._core.model import decode, part
 from cloche._generated.models import Webhook, WebhookDelivery
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 
 class WebhookWithSecret(NamedTuple):
@@ -46,9 +47,9 @@ class AsyncWebhooks:
         body = {"url": url, "events": list(events), "project_id": project_id, "description": description}
         return _with_secret(await self._client.call("createWebhook", body=body, **call))
 
-    async def list(self, *, project_id: str | None = None, **call: Unpack[CallOptions]) -> list[Webhook]:
+    async def list(self, *, project_id: str | None = None, **call: Unpack[PageOptions]) -> AsyncPage[Webhook]:
         """Lists the webhooks that are not deleted, newest first."""
-        return await self._client.many(Webhook, "listWebhooks", query={"project_id": project_id}, **call)
+        return await self._client.page(Webhook, "listWebhooks", query={"project_id": project_id}, **call)
 
     async def get(self, webhook_id: str, **call: Unpack[CallOptions]) -> Webhook:
         """Returns a webhook. Raises `NotFoundError`."""

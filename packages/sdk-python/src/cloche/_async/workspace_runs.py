@@ -6,10 +6,12 @@ import base64
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from cloche._async.client import AsyncApiClient
+from cloche._async.pages import AsyncPage
 from cloche._async.runtime import AsyncCallback, deliver, finish, in_thread
 from cloche._async.streams import stream_resumed
 from cloche._async.waiting import wait_for_end
@@ -31,7 +33,7 @@ from cloche._generated.operations import WORKSPACE_ARCHIVE_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions, SelectionOptions
     from cloche._generated.bodies import CreateWorkspaceRun
 
     class WorkspaceRunOptions(CreateWorkspaceRun, RetryOptions):
@@ -178,9 +180,9 @@ class AsyncWorkspaceRun:
             after_seq, has_more = page.next_seq, page.has_more
         return Output("".join(texts["stdout"]), "".join(texts["stderr"]))
 
-    async def artifacts(self, **call: Unpack[CallOptions]) -> list[Artifact]:
+    async def artifacts(self, **call: Unpack[PageOptions]) -> AsyncPage[Artifact]:
         """Lists the artifacts that the run exported."""
-        return await self._client.many(Artifact, "listArtifacts", query={"workspace_run_id": self.id}, **call)
+        return await self._client.page(Artifact, "listArtifacts", query={"workspace_run_id": self.id}, **call)
 
     async def _transfer(
         self, content: UploadBytes, format: str, size_bytes: int, sha256: str | None, max_retries: int | None
@@ -306,12 +308,12 @@ class AsyncWorkspaceRuns:
         project_id: str | None = None,
         status: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[AsyncWorkspaceRun]:
+        **call: Unpack[SelectionOptions],
+    ) -> AsyncPage[AsyncWorkspaceRun]:
         """Lists runs, newest first. `metadata`: labels that they must have, all of them."""
         query = {"project_id": project_id, "status": status, **label_query(metadata)}
-        found = await self._client.many(WorkspaceRunInfo, "listWorkspaceRuns", query=query, **call)
-        return [AsyncWorkspaceRun(self._client, info) for info in found]
+        show = partial(AsyncWorkspaceRun, self._client)
+        return await self._client.page(WorkspaceRunInfo, "listWorkspaceRuns", show, query=query, **call)
 
     async def get(self, workspace_run_id: str, **call: Unpack[CallOptions]) -> AsyncWorkspaceRun:
         """Returns a run. Raises `NotFoundError`."""

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from cloche._core.errors import InvalidOptionsError, MissingApiKeyError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import TypedDict
 
     class RetryOptions(TypedDict, total=False):
@@ -26,6 +28,24 @@ if TYPE_CHECKING:
 
         timeout_ms: float | None
         """Milliseconds that the call may take with all its attempts. Default: that of the client."""
+
+    class PageOptions(CallOptions, total=False):
+        """What each list takes that has pages."""
+
+        limit: int | None
+        """Most entries of the page, at most 500. Default: the whole list."""
+        cursor: str | None
+        """Begins after the page that had this `next_cursor`. The filters must be the same."""
+
+    class SelectionOptions(PageOptions, total=False):
+        """What a list takes that is filtered by id and time."""
+
+        id_prefix: str | None
+        """Beginning of the id: its prefix, such as `sbx_`, and four characters or more."""
+        created_after: datetime | str | None
+        """Only what was created after this time."""
+        created_before: datetime | str | None
+        """Only what was created before this time."""
 
 
 DEFAULT_URL = "http://127.0.0.1:4680"
@@ -80,6 +100,12 @@ def _check_key(given: str | None) -> str:
 def call_options(given: Any) -> dict[str, Any]:
     """Takes the options of the call out of all keyword arguments of a method."""
     return {name: given.pop(name) for name in ("timeout_ms", "idempotency_key", "max_retries") if name in given}
+
+
+def selection_options(given: Any) -> dict[str, Any]:
+    """Takes the parameters of a page out of the keyword arguments of a list."""
+    names = ("id_prefix", "created_after", "created_before", "limit", "cursor")
+    return {name: given.pop(name) for name in names if name in given}
 
 
 def retry_options(given: Any) -> dict[str, Any]:

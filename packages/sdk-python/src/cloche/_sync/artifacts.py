@@ -10,11 +10,12 @@ from cloche._core.labels import label_query
 from cloche._generated.models import Artifact, ArtifactDownloadUrl
 from cloche._sync.client import ApiClient
 from cloche._sync.files import FileStream
+from cloche._sync.pages import Page
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 # A large file takes long, so the limit of an export is longer than that of other calls.
 _EXPORT_MS = 600_000
@@ -34,12 +35,12 @@ class Artifacts:
         workspace_run_id: str | None = None,
         name: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[Artifact]:
+        **call: Unpack[PageOptions],
+    ) -> Page[Artifact]:
         """Lists artifacts, newest first. `metadata`: labels that they must have, all of them."""
         query: dict[str, Any] = {"project_id": project_id, "sandbox_id": sandbox_id, "name": name}
         query |= {"workspace_run_id": workspace_run_id, **label_query(metadata)}
-        return self._client.many(Artifact, "listArtifacts", query=query, **call)
+        return self._client.page(Artifact, "listArtifacts", query=query, **call)
 
     def get(self, artifact_id: str, **call: Unpack[CallOptions]) -> Artifact:
         """Returns an artifact. Raises `NotFoundError`, also for a deleted one."""
@@ -113,8 +114,8 @@ class SandboxArtifacts:
         )
 
     def list(
-        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[CallOptions]
-    ) -> list[Artifact]:
+        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, **call: Unpack[PageOptions]
+    ) -> Page[Artifact]:
         """Lists the artifacts of the sandbox, newest first."""
         artifacts = Artifacts(self._client)
         return artifacts.list(sandbox_id=self._sandbox_id, name=name, metadata=metadata, **call)

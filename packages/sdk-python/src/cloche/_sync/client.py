@@ -14,10 +14,11 @@ import httpx
 from cloche._core.errors import ClocheError
 from cloche._core.failures import error_of, error_of_response
 from cloche._core.model import Model, decode, part
-from cloche._core.options import resolve_options
+from cloche._core.options import resolve_options, selection_options
 from cloche._core.request import PreparedRequest, Source, prepare_request
 from cloche._core.retry import Deadline, Outage, retry_kind, retry_pause_s
 from cloche._core.version import VERSION
+from cloche._sync.pages import Page
 from cloche._sync.runtime import Result, body_of, pause
 
 if TYPE_CHECKING:
@@ -121,9 +122,22 @@ class ApiClient:
         return decode(kind, part(answer, name))
 
     def many(self, kind: type[M], operation_id: str, **request: Any) -> list[M]:
-        """Calls an operation that lists, and returns the models."""
+        """Calls an operation whose list has no pages, and returns the models."""
         answer = self.call(operation_id, **request)
         return decode(list[kind], part(answer, "data"))
+
+    def page(
+        self, kind: type[M], operation_id: str, show: Callable[[M], Any] | None = None, **request: Any
+    ) -> Page[Any]:
+        """Calls an operation whose list has pages. `show` makes the entries of the list from the models."""
+        query = {**request.pop("query", {}), **selection_options(request)}
+
+        def read(cursor: str | None) -> Page[Any]:
+            answer = self.call(operation_id, query={**query, "cursor": cursor}, **request)
+            models = decode(list[kind], part(answer, "data"))
+            return Page(models if show is None else map(show, models), part(answer, "nextCursor"), read)
+
+        return read(query.get("cursor"))
 
     def whole(self, kind: type[M], operation_id: str, **request: Any) -> M:
         """Calls an operation whose response is a model as it is."""

@@ -6,6 +6,7 @@ import base64
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._core.errors import ClocheError
@@ -15,6 +16,7 @@ from cloche._generated.models import CodeRunTruncated, CommandEvent, CommandLogE
 from cloche._generated.models import Command as CommandInfo
 from cloche._generated.operations import COMMAND_TIMEOUT_DEFAULT_MS
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.runtime import Callback, deliver, finish
 from cloche._sync.streams import stream_resumed
 from cloche._sync.waiting import wait_for_end
@@ -22,7 +24,7 @@ from cloche._sync.waiting import wait_for_end
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions
 
     class CommandOptions(RetryOptions, total=False):
         """Options of a command."""
@@ -207,10 +209,10 @@ class Commands:
             finish(kill)
             raise
 
-    def list(self, **call: Unpack[CallOptions]) -> list[Command]:
+    def list(self, **call: Unpack[PageOptions]) -> Page[Command]:
         """Lists all commands, oldest first, including ended ones."""
-        found = self._client.many(CommandInfo, "listCommands", params=self._params, **call)
-        return [Command(self._client, info) for info in found]
+        show = partial(Command, self._client)
+        return self._client.page(CommandInfo, "listCommands", show, params=self._params, **call)
 
     def get(self, command_id: str, **call: Unpack[CallOptions]) -> Command:
         """Returns a command. Raises `NotFoundError`."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from cloche._generated.models import CodeContext, CodeOutput, CodeRun, CodeRunEvent
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.runs import run_code, stream_code
 from cloche._sync.runtime import Callback, Opened, opened
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions
     from cloche._sync.runs import ContextRunOptions, RunCallbacks
 
 
@@ -117,11 +119,11 @@ class Contexts:
         info = self._client.one(CodeContext, "context", "createContext", params=params, body=body, **call)
         return Context(self._client, info)
 
-    def list(self, **call: Unpack[CallOptions]) -> list[Context]:
+    def list(self, **call: Unpack[PageOptions]) -> Page[Context]:
         """Lists active contexts, oldest first."""
         params = {"sandboxId": self._sandbox_id}
-        found = self._client.many(CodeContext, "listContexts", params=params, **call)
-        return [Context(self._client, info) for info in found]
+        show = partial(Context, self._client)
+        return self._client.page(CodeContext, "listContexts", show, params=params, **call)
 
     def get(self, context_id: str, **call: Unpack[CallOptions]) -> Context:
         """Returns an active context. Raises `NotFoundError`, also for a deleted one."""

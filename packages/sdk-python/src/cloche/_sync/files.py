@@ -14,18 +14,22 @@ from cloche._core.request import UploadBytes
 from cloche._generated.errors import NotFoundError
 from cloche._generated.models import FileEntry, FileEvent
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.streams import stream_once
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
     class FileOptions(CallOptions, total=False):
         """Options of a call about files."""
 
         user: Literal["user", "root"] | None
         """User whose rights apply; `root` of the sandbox is not root of the host. Default: `user`."""
+
+    class ListFilesOptions(FileOptions, PageOptions):
+        """Options of a list of files."""
 
 
 class FileStream:
@@ -147,11 +151,11 @@ class Files:
         )
 
     def list(
-        self, path: str = "/workspace", *, depth: int | None = None, **options: Unpack[FileOptions]
-    ) -> list[FileEntry]:
+        self, path: str = "/workspace", *, depth: int | None = None, **options: Unpack[ListFilesOptions]
+    ) -> Page[FileEntry]:
         """Returns the entries of a directory and, down to `depth`, below it; each directory before its entries."""
         request = _asked({"path": path, "depth": depth}, options)
-        return self._client.many(FileEntry, "listFiles", params=self._params, **request)
+        return self._client.page(FileEntry, "listFiles", params=self._params, **request)
 
     def stat(self, path: str, **options: Unpack[FileOptions]) -> FileEntry:
         """Returns the entry at the path. A link is not followed. Raises `NotFoundError`."""

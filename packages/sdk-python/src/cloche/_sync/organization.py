@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from cloche._core.model import decode, part
 from cloche._generated.models import ApiKey, Organization, Project, QuotaUse, Secret, UsageRow
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
     from cloche._generated.bodies import ProjectQuotas
 
 
@@ -40,9 +41,9 @@ class Projects:
         body = {"name": name, "metadata": metadata, "quotas": quotas}
         return self._client.one(Project, "project", "createProject", body=body, **call)
 
-    def list(self, *, include: Literal["deleted"] | None = None, **call: Unpack[CallOptions]) -> list[Project]:
+    def list(self, *, include: Literal["deleted"] | None = None, **call: Unpack[PageOptions]) -> Page[Project]:
         """Lists projects, newest first; with `include="deleted"` also deleted ones."""
-        return self._client.many(Project, "listProjects", query={"include": include}, **call)
+        return self._client.page(Project, "listProjects", query={"include": include}, **call)
 
     def get(self, project_id: str, **call: Unpack[CallOptions]) -> Project:
         """Returns a project, also a deleted one. Raises `NotFoundError`."""
@@ -114,10 +115,10 @@ class ApiKeys:
         body["project_ids"] = None if project_ids is None else list(project_ids)
         return _key_of(self._client.call("createApiKey", body=body, **call))
 
-    def list(self, *, include_revoked: bool = False, **call: Unpack[CallOptions]) -> list[ApiKey]:
+    def list(self, *, include_revoked: bool = False, **call: Unpack[PageOptions]) -> Page[ApiKey]:
         """Lists keys, newest first; with `include_revoked` also those that were revoked or have expired."""
         query = {"include": "revoked" if include_revoked else None}
-        return self._client.many(ApiKey, "listApiKeys", query=query, **call)
+        return self._client.page(ApiKey, "listApiKeys", query=query, **call)
 
     def get(self, api_key_id: str, **call: Unpack[CallOptions]) -> ApiKey:
         """Returns a key. Raises `NotFoundError`."""
@@ -169,9 +170,9 @@ class Secrets:
         body = {"name": name, "value": value, "hosts": list(hosts), "project_id": project_id}
         return self._client.one(Secret, "secret", "createSecret", body=body, **call)
 
-    def list(self, *, project_id: str | None = None, **call: Unpack[CallOptions]) -> list[Secret]:
+    def list(self, *, project_id: str | None = None, **call: Unpack[PageOptions]) -> Page[Secret]:
         """Lists the secrets that are not deleted, newest first."""
-        return self._client.many(Secret, "listSecrets", query={"project_id": project_id}, **call)
+        return self._client.page(Secret, "listSecrets", query={"project_id": project_id}, **call)
 
     def get(self, secret_id: str, **call: Unpack[CallOptions]) -> Secret:
         """Returns a secret. Raises `NotFoundError`."""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from cloche._generated.models import Preview
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 
 class Previews:
@@ -37,9 +38,9 @@ class Previews:
         body = {"port": port, "visibility": visibility, "ttl_ms": ttl_ms}
         return self._client.one(Preview, "preview", "openPreview", params=self._params, body=body, **call)
 
-    def list(self, **call: Unpack[CallOptions]) -> list[Preview]:
+    def list(self, **call: Unpack[PageOptions]) -> Page[Preview]:
         """Lists open previews, newest first."""
-        return self._client.many(Preview, "listSandboxPreviews", params=self._params, **call)
+        return self._client.page(Preview, "listSandboxPreviews", params=self._params, **call)
 
     def close(self, preview_id: str, **call: Unpack[CallOptions]) -> Preview:
         """Closes a preview and all its connections at once. Idempotent."""
@@ -54,11 +55,11 @@ class AllPreviews:
         self._client = client
 
     def list(
-        self, *, project_id: str | None = None, sandbox_id: str | None = None, **call: Unpack[CallOptions]
-    ) -> list[Preview]:
+        self, *, project_id: str | None = None, sandbox_id: str | None = None, **call: Unpack[PageOptions]
+    ) -> Page[Preview]:
         """Lists open previews, newest first."""
         query = {"project_id": project_id, "sandbox_id": sandbox_id}
-        return self._client.many(Preview, "listPreviews", query=query, **call)
+        return self._client.page(Preview, "listPreviews", query=query, **call)
 
     def get(self, preview_id: str, **call: Unpack[CallOptions]) -> Preview:
         """Returns a preview. Raises `NotFoundError`."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cloche._core.labels import label_query
 from cloche._generated.models import CurrentSandboxMetrics
 from cloche._generated.models import Sandbox as SandboxInfo
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.runtime import Opened
 from cloche._sync.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, SelectionOptions
     from cloche._sync.sandbox import CreateSandboxOptions
 
 
@@ -47,16 +49,16 @@ class Sandboxes:
         project_id: str | None = None,
         status: str | None = None,
         include: Literal["historical"] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[Sandbox]:
+        **call: Unpack[SelectionOptions],
+    ) -> Page[Sandbox]:
         """
         Lists sandboxes, newest first. `metadata`: labels that they must have, all of them. `include="historical"` also
         lists destroyed and failed ones.
         """
         query: dict[str, Any] = {"project_id": project_id, "status": status, "include": include}
         query |= label_query(metadata)
-        found = self._client.many(SandboxInfo, "listSandboxes", query=query, **call)
-        return [Sandbox(self._client, info) for info in found]
+        show = partial(Sandbox, self._client)
+        return self._client.page(SandboxInfo, "listSandboxes", show, query=query, **call)
 
     def get(self, sandbox_id: str, **call: Unpack[CallOptions]) -> Sandbox:
         """Returns a sandbox, also a destroyed one. Raises `NotFoundError`."""

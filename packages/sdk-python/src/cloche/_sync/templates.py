@@ -16,12 +16,13 @@ from cloche._generated.models import (
     TemplateVersion,
 )
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.streams import stream_resumed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
     from cloche._generated.bodies import CreateTemplate, TemplateRecipe, UpdateTemplate
 
     class CreateTemplateOptions(CreateTemplate, CallOptions):
@@ -50,23 +51,23 @@ class Templates:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    def list(self, **call: Unpack[CallOptions]) -> list[Template]:
+    def list(self, **call: Unpack[PageOptions]) -> Page[Template]:
         """
         Lists templates.
 
         >>> [template.slug for template in cloche.templates.list() if template.slug == "python-node"]
         ['python-node']
         """
-        return self._client.many(Template, "listTemplates", **call)
+        return self._client.page(Template, "listTemplates", **call)
 
     def get(self, template: str, **call: Unpack[CallOptions]) -> Template:
         """Returns a template. Raises `NotFoundError`."""
         return self._client.one(Template, "template", "getTemplate", params={"template": template}, **call)
 
-    def versions(self, template: str, **call: Unpack[CallOptions]) -> list[TemplateVersion]:
+    def versions(self, template: str, **call: Unpack[PageOptions]) -> Page[TemplateVersion]:
         """Lists all versions, newest first."""
         params = {"template": template}
-        return self._client.many(TemplateVersion, "listTemplateVersions", params=params, **call)
+        return self._client.page(TemplateVersion, "listTemplateVersions", params=params, **call)
 
     def create(self, **options: Unpack[CreateTemplateOptions]) -> TemplateWithBuild:
         """
@@ -101,9 +102,9 @@ class Templates:
         params = {"template": template}
         return self._client.one(TemplateBuild, "build", "createTemplateBuild", params=params, body=body, **call)
 
-    def builds(self, template: str, **call: Unpack[CallOptions]) -> list[TemplateBuild]:
+    def builds(self, template: str, **call: Unpack[PageOptions]) -> Page[TemplateBuild]:
         """Lists the builds of a template, newest first."""
-        return self._client.many(TemplateBuild, "listTemplateBuilds", params={"template": template}, **call)
+        return self._client.page(TemplateBuild, "listTemplateBuilds", params={"template": template}, **call)
 
     def get_build(
         self, template: str, build_id: str, *, wait_ms: int | None = None, **call: Unpack[CallOptions]

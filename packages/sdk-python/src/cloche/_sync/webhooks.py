@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloche._core.model import decode, part
 from cloche._generated.models import Webhook, WebhookDelivery
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from cloche._core.options import CallOptions
+    from cloche._core.options import CallOptions, PageOptions
 
 
 class WebhookWithSecret(NamedTuple):
@@ -46,9 +47,9 @@ class Webhooks:
         body = {"url": url, "events": list(events), "project_id": project_id, "description": description}
         return _with_secret(self._client.call("createWebhook", body=body, **call))
 
-    def list(self, *, project_id: str | None = None, **call: Unpack[CallOptions]) -> list[Webhook]:
+    def list(self, *, project_id: str | None = None, **call: Unpack[PageOptions]) -> Page[Webhook]:
         """Lists the webhooks that are not deleted, newest first."""
-        return self._client.many(Webhook, "listWebhooks", query={"project_id": project_id}, **call)
+        return self._client.page(Webhook, "listWebhooks", query={"project_id": project_id}, **call)
 
     def get(self, webhook_id: str, **call: Unpack[CallOptions]) -> Webhook:
         """Returns a webhook. Raises `NotFoundError`."""

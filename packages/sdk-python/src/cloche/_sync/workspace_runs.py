@@ -6,6 +6,7 @@ import base64
 import os
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from cloche._generated.models import (
 from cloche._generated.models import WorkspaceRun as WorkspaceRunInfo
 from cloche._generated.operations import WORKSPACE_ARCHIVE_BYTES
 from cloche._sync.client import ApiClient
+from cloche._sync.pages import Page
 from cloche._sync.runtime import Callback, deliver, finish, in_thread
 from cloche._sync.streams import stream_resumed
 from cloche._sync.waiting import wait_for_end
@@ -31,7 +33,7 @@ from cloche._sync.waiting import wait_for_end
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from cloche._core.options import CallOptions, RetryOptions
+    from cloche._core.options import CallOptions, PageOptions, RetryOptions, SelectionOptions
     from cloche._generated.bodies import CreateWorkspaceRun
 
     class WorkspaceRunOptions(CreateWorkspaceRun, RetryOptions):
@@ -176,9 +178,9 @@ class WorkspaceRun:
             after_seq, has_more = page.next_seq, page.has_more
         return Output("".join(texts["stdout"]), "".join(texts["stderr"]))
 
-    def artifacts(self, **call: Unpack[CallOptions]) -> list[Artifact]:
+    def artifacts(self, **call: Unpack[PageOptions]) -> Page[Artifact]:
         """Lists the artifacts that the run exported."""
-        return self._client.many(Artifact, "listArtifacts", query={"workspace_run_id": self.id}, **call)
+        return self._client.page(Artifact, "listArtifacts", query={"workspace_run_id": self.id}, **call)
 
     def _transfer(
         self, content: UploadBytes, format: str, size_bytes: int, sha256: str | None, max_retries: int | None
@@ -302,12 +304,12 @@ class WorkspaceRuns:
         project_id: str | None = None,
         status: str | None = None,
         metadata: Mapping[str, str] | None = None,
-        **call: Unpack[CallOptions],
-    ) -> list[WorkspaceRun]:
+        **call: Unpack[SelectionOptions],
+    ) -> Page[WorkspaceRun]:
         """Lists runs, newest first. `metadata`: labels that they must have, all of them."""
         query = {"project_id": project_id, "status": status, **label_query(metadata)}
-        found = self._client.many(WorkspaceRunInfo, "listWorkspaceRuns", query=query, **call)
-        return [WorkspaceRun(self._client, info) for info in found]
+        show = partial(WorkspaceRun, self._client)
+        return self._client.page(WorkspaceRunInfo, "listWorkspaceRuns", show, query=query, **call)
 
     def get(self, workspace_run_id: str, **call: Unpack[CallOptions]) -> WorkspaceRun:
         """Returns a run. Raises `NotFoundError`."""
