@@ -1,14 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/** Program of a process of its own, whose thread nothing else keeps: asks `/healthz` again and again until told to end. */
+/** Program of a process of its own, whose thread nothing else keeps: asks a process again and again until told to end. */
 const PROBE = `
 const { request, Agent } = require('node:http');
+const target = JSON.parse(process.argv[1]);
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 let longest = 0, isOver = false;
 const ask = () => {
   const startedAt = performance.now();
-  const asked = request({ host: '127.0.0.1', port: process.argv[1], path: '/healthz', agent }, (answer) => {
+  const asked = request({ ...target, agent }, (answer) => {
     answer.resume().on('end', () => {
       longest = Math.max(longest, performance.now() - startedAt);
       if (isOver) process.stdout.write(String(longest), () => process.exit());
@@ -21,9 +22,23 @@ process.stdin.on('data', () => { isOver = true; }).on('end', () => process.exit(
 ask();
 setTimeout(() => process.stderr.write('ready'), 200);`;
 
-/** Returns the longest time that `/healthz` took to answer while `act` was going on, in milliseconds. */
-export async function longestWait(port: number, act: () => Promise<void>): Promise<number> {
-  const probe: ChildProcess = spawn(process.execPath, ['--eval', PROBE, String(port)]);
+/** A path that a process answers at once, without waiting for others. */
+export type Probed =
+  | { readonly port: number; readonly path: string }
+  | { readonly socketPath: string; readonly path: string };
+
+/** Returns where a server answers at once. */
+export function healthOf(port: number): Probed {
+  return { port, path: '/healthz' };
+}
+
+/** Returns the longest time that a process took to answer while `act` was going on, in milliseconds. */
+export async function longestWait(probed: Probed, act: () => Promise<void>): Promise<number> {
+  const probe: ChildProcess = spawn(process.execPath, [
+    '--eval',
+    PROBE,
+    JSON.stringify({ host: '127.0.0.1', ...probed }),
+  ]);
   const ended = once(probe, 'exit');
   ended.catch(() => undefined);
   let text = '';
@@ -38,6 +53,6 @@ export async function longestWait(port: number, act: () => Promise<void>): Promi
     await ended;
   }
   const longest = Number.parseFloat(text);
-  if (Number.isNaN(longest)) throw new Error('the service did not answer /healthz');
+  if (Number.isNaN(longest)) throw new Error(`the process did not answer ${probed.path}`);
   return longest;
 }

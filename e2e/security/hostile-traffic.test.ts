@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { Random } from '@cloche/testkit/fuzz';
 import { eventually } from '../support/eventually.ts';
-import { type ConnectionScript, connectionScript, type Target } from '../support/hostile/connection-script.ts';
+import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
+import type { TrafficScript } from '../support/hostile/hostile-traffic.ts';
 import { heldBy } from '../support/hostile/standing.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
@@ -43,12 +44,6 @@ after(async () => {
   await service?.close();
   await internet?.[Symbol.asyncDispose]();
 });
-
-interface TrafficScript extends ConnectionScript {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-}
 
 function trafficScript(seed: number): TrafficScript {
   const random = new Random(seed);

@@ -1,5 +1,5 @@
 import { hostileRequests, sendAll } from '../hostile-requests.ts';
-import { longestWait } from '../longest-wait.ts';
+import { healthOf, longestWait } from '../longest-wait.ts';
 import type { Measurement, Row } from '../measurement.ts';
 import { figuresOf } from '../statistics.ts';
 import { Subject } from '../subject.ts';
@@ -28,8 +28,8 @@ export const blocked: Measurement = {
         const waits: number[] = [];
         const honestWaits: number[] = [];
         for (const _ of rounds) {
-          honestWaits.push(await longestWait(port, () => sendAll(port, honest, REQUESTS)));
-          waits.push(await longestWait(port, () => sendAll(port, hostile, REQUESTS)));
+          honestWaits.push(await longestWait(healthOf(port), () => sendAll(port, honest, REQUESTS)));
+          waits.push(await longestWait(healthOf(port), () => sendAll(port, hostile, REQUESTS)));
         }
         const note = `as many honest ones: ${figuresOf(honestWaits).p50.toFixed(1)} ms`;
         rows.push({ what: name, unit: 'ms', subject: figuresOf(waits), targets: [{ atMost: 50 }], note });

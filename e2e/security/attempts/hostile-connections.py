@@ -1,11 +1,17 @@
 # Plays scripts of hostile connections, as `play-script.ts` does, from inside a sandbox. `given`: the file of the scripts,
-# and how many connections are open at a time. Prints the number of connections that received something.
+# how often each is played (default: once), and how many connections are open at a time. Prints the number of connections that received something.
 import queue, socket, ssl, struct, threading, time
 
 LONGEST_S = 2
-plain_context = ssl.create_default_context()
-plain_context.check_hostname = False
-plain_context.verify_mode = ssl.CERT_NONE
+
+
+def context_of(script):
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if "protocol" in script:
+        context.set_alpn_protocols([script["protocol"]])
+    return context
 
 
 def play(script):
@@ -14,7 +20,7 @@ def play(script):
     connection = raw
     try:
         if script["tls"]:
-            connection = plain_context.wrap_socket(raw, server_hostname=script["host"])
+            connection = context_of(script).wrap_socket(raw, server_hostname=script["host"])
         for step in script["steps"]:
             if step["do"] == "send":
                 connection.sendall(step["bytes"].encode("latin-1"))
@@ -43,7 +49,8 @@ def play(script):
 
 scripts = queue.SimpleQueue()
 for script in json.load(open(given["file"])):
-    scripts.put(script)
+    for _ in range(given.get("times", 1)):
+        scripts.put(script)
 answered = []
 
 
