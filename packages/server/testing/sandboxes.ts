@@ -119,6 +119,13 @@ export async function addOrganizations(db: Database, count: number): Promise<Org
   return ids;
 }
 
+/** Adds projects to the organization of tests. */
+export async function addProjects(db: Database, count: number): Promise<ProjectId[]> {
+  const ids = Array.from({ length: count }, (_, index) => `prj_more_${index}` as ProjectId);
+  for (const id of ids) await addProject(db, ORG, id, 0);
+  return ids;
+}
+
 async function addOrganization(db: Database, id: string, defaultProject: string): Promise<void> {
   await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
   await addProject(db, id, defaultProject, 1);

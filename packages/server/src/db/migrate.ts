@@ -30,6 +30,7 @@ import { lists } from './migrations/030-lists-expand.ts';
 import { deletedRecords } from './migrations/031-deleted-records-expand.ts';
 import { changesAndRevocations } from './migrations/032-changes-and-revocations-expand.ts';
 import { buildTurns } from './migrations/033-build-turns-expand.ts';
+import { plannedTimes } from './migrations/034-planned-times-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -67,6 +68,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '031-deleted-records-expand': deletedRecords,
   '032-changes-and-revocations-expand': changesAndRevocations,
   '033-build-turns-expand': buildTurns,
+  '034-planned-times-expand': plannedTimes,
 };
 
 /** The newest migration of this version. */

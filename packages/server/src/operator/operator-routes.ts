@@ -53,7 +53,7 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
   app.get('/orgs', async (): Promise<OrgList> => ({ data: (await orgs.list()).map(describeOrg) }));
 
   const quotasOf = async (idOrName: string): Promise<QuotaList> => ({
-    data: await quotas.list({ orgId: (await getOrg(orgs, idOrName)).id }),
+    data: await quotas.list((await getOrg(orgs, idOrName)).id),
   });
   app.get<OrgParams>('/orgs/:org/quotas', ({ params }) => quotasOf(params.org));
   app.patch<OrgParams>('/orgs/:org/quotas', async (request) => {

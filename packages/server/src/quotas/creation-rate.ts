@@ -1,6 +1,7 @@
+import { sql } from 'kysely';
 import type { Database } from '../db/database.ts';
 import type { Limit } from './limits.ts';
-import { nextCreationAt, RATE_WINDOW_MS } from './use-counts.ts';
+import { createdInMinute, PLANNED_AT, RATE_WINDOW_MS, useBounds } from './use-queries.ts';
 
 /** Use of a limit on the creations in a minute. */
 export interface CreationRate {
@@ -20,18 +21,22 @@ export async function readCreationRates(db: Database, limits: readonly Limit[], 
 }
 
 async function readCreationRate(db: Database, limit: Limit, now: number): Promise<CreationRate> {
-  let created = db
-    .selectFrom('sandboxes')
-    .where('org_id', '=', limit.orgId)
-    .where('created_at', '>', now - RATE_WINDOW_MS);
-  if (limit.projectId !== undefined) created = created.where('project_id', '=', limit.projectId);
+  const { orgId, projectId } = limit;
+  const created = createdInMinute(db, { bounds: useBounds(orgId, now), projectIds: projectId && [projectId] });
   const { count, oldest } = await created
-    .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('created_at').as('oldest')])
+    .select(({ fn }) => [fn.countAll<number>().as('count'), sql<number | null>`min(${PLANNED_AT})`.as('oldest')])
     .executeTakeFirstOrThrow();
   const used = Number(count);
   // If the limit was lowered below the use, one more creation is possible only after several have expired, not after
   // the oldest.
-  const decisive = used > limit.limit ? await nextCreationAt(db, limit, limit.limit) : undefined;
-  const oldestEnds = (oldest === null ? now : Number(oldest)) + RATE_WINDOW_MS;
-  return { limit, used, moreAt: decisive ?? oldestEnds };
+  const decisive =
+    used > limit.limit && limit.limit > 0
+      ? await created
+          .select(PLANNED_AT.as('at'))
+          .orderBy('at', 'desc')
+          .offset(limit.limit - 1)
+          .limit(1)
+          .executeTakeFirst()
+      : undefined;
+  return { limit, used, moreAt: Number(decisive?.at ?? oldest ?? now) + RATE_WINDOW_MS };
 }

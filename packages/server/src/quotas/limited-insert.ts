@@ -1,15 +1,18 @@
 import type { OrgId, ProjectId } from '@cloche/contract';
+import type { Database } from '../db/database.ts';
 import type { Transaction } from '../db/transactions.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';
 import { lockOrganization } from '../projects/lock-organization.ts';
 import { isOpenProject } from '../projects/open-project.ts';
-import { countKept, type KeptTable } from './use-counts.ts';
 
 export type LimitedInsertion<Row> =
   | { readonly status: 'inserted'; readonly row: Row }
   /** A row already exists for the idempotency record. */
   | { readonly status: 'exists'; readonly row: Row }
   | { readonly status: 'full'; readonly used: number };
+
+/** Tables whose rows count until they are marked as deleted. */
+type KeptTable = 'custom_templates' | 'secrets' | 'webhooks';
 
 export interface InsertLimit {
   /** Rows that an organization may have. */
@@ -41,8 +44,18 @@ export async function insertLimited<Row>(tx: Transaction, wanted: LimitedInsert<
   if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
   const earlier = idempotencyRecordId === undefined ? undefined : await findEarlier(idempotencyRecordId);
   if (earlier) return { status: 'exists', row: earlier };
-  const used = await countKept(tx.db, table, { orgId });
+  const used = await countKept(tx.db, table, orgId);
   if (used >= limit) return { status: 'full', used };
   await requireRoom();
   return { status: 'inserted', row: await insert() };
+}
+
+async function countKept(db: Database, table: KeptTable, orgId: OrgId): Promise<number> {
+  const { rows } = await db
+    .selectFrom(table)
+    .where('org_id', '=', orgId)
+    .where('deleted_at', 'is', null)
+    .select(({ fn }) => fn.countAll<number>().as('rows'))
+    .executeTakeFirstOrThrow();
+  return Number(rows);
 }

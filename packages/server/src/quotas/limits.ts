@@ -15,6 +15,12 @@ export type QuotaScope = Pick<ProjectScope, 'orgId'> & Partial<ProjectScope>;
 /** A limit of an organization or, with `projectId`, of a project. */
 export type Limit = QuotaScope & { readonly quota: QuotaName; readonly limit: number };
 
+/** The limits of a project or, without `projectId`, of its organization. */
+export interface ScopeLimits {
+  readonly projectId?: ProjectId;
+  readonly limits: ProjectQuotas;
+}
+
 /**
  * Reads and sets limits. The row of a project to which any limit applies is marked (`limited`), so that requests in all
  * other projects need no query for limits.
@@ -82,11 +88,18 @@ export class Limits {
     return all.filter((limit) => limit.quota === quota);
   }
 
-  /** Returns the limits of an organization or of a project. */
-  async of(db: Database, { orgId, projectId }: QuotaScope): Promise<ProjectQuotas> {
-    if (projectId === undefined) return this.#withDefaults(await ownLimits(db, orgId));
-    const query = db.selectFrom('projects').select('quotas').where('id', '=', projectId).where('org_id', '=', orgId);
-    return JSON.parse((await query.executeTakeFirstOrThrow()).quotas);
+  /** Returns the limits of an organization. */
+  async of(orgId: OrgId): Promise<ProjectQuotas> {
+    return this.#withDefaults(await ownLimits(this.#db, orgId));
+  }
+
+  /** Returns the limits of each of the projects, or of the organization. */
+  async listOf(orgId: OrgId, projectIds?: readonly ProjectId[]): Promise<ScopeLimits[]> {
+    if (!projectIds) return [{ limits: await this.of(orgId) }];
+    const query = this.#db.selectFrom('projects').select(['id', 'quotas']).where('org_id', '=', orgId);
+    const rows = await query.where('id', 'in', projectIds).execute();
+    const quotas = new Map(rows.map((row) => [row.id, row.quotas]));
+    return projectIds.map((projectId) => ({ projectId, limits: JSON.parse(quotas.get(projectId) ?? '{}') }));
   }
 
   /**

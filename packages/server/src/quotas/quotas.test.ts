@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type OrgId, operations, type QuotaName, type QuotaUse } from '@cloche/contract';
+import { type OrgId, operations, QUOTA_NAMES, type QuotaName, type QuotaUse } from '@cloche/contract';
 import {
+  addProjects,
   credentialOf,
   DEFAULT_PROJECT,
   ORG,
@@ -10,9 +11,11 @@ import {
   type SandboxesWorld,
   SILENT,
 } from '../../testing/sandboxes.ts';
+import { Transactions } from '../db/transactions.ts';
 import { toEvent } from '../outbox/event-outbox.ts';
 import { ProjectChanges } from '../projects/api/project-changes.ts';
 import type { QuotaScope } from './limits.ts';
+import { Quotas } from './quotas.ts';
 import { RequestCounts } from './request-counts.ts';
 import { RequestRates } from './request-rates.ts';
 
@@ -34,7 +37,9 @@ async function createAtOnce(world: SandboxesWorld, count: number, body: object =
 }
 
 async function useOf(world: SandboxesWorld, quota: QuotaName, scope: QuotaScope = { orgId: ORG }): Promise<QuotaUse> {
-  const use = (await world.quotas.list(scope)).find((listed) => listed.quota === quota);
+  const use = (await world.quotas.list(scope.orgId, scope.projectId && [scope.projectId])).find(
+    (listed) => listed.quota === quota,
+  );
   assert.ok(use);
   return use;
 }
@@ -151,6 +156,18 @@ describe('a limit of sandboxes created in a minute', () => {
     await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 20 });
   });
 
+  it('holds after the clock was set back, for those created since then', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { sandboxesPerMinute: 3 });
+    await createAtOnce(world, 3);
+    world.clock.advance(-3_600_000);
+    assert.equal((await useOf(world, 'sandboxesPerMinute')).used, 0);
+    const { created, refusals } = await createAtOnce(world, 10);
+    assert.deepEqual([created, [...refusals]], [3, ['rate_limited']]);
+    world.clock.advance(60_000);
+    assert.equal((await createAtOnce(world, 10)).created, 3);
+  });
+
   it('of 0 lets nothing be created', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 0 });
@@ -257,5 +274,61 @@ describe('a limit of requests in a minute', () => {
     assert.equal(await sendMany(10, credentialOf(ORG, [OTHER_PROJECT])), 2);
     assert.equal(await sendMany(10, credentialOf(ORG, [DEFAULT_PROJECT])), 10);
     assert.equal(await rates.limitRequest(credentialOf()), undefined);
+  });
+});
+
+describe('the uses of quotas', () => {
+  /** Returns quotas that count their queries. */
+  function countQueries(world: SandboxesWorld) {
+    let queries = 0;
+    const db = world.db.withPlugin({
+      transformQuery: ({ node }) => node,
+      transformResult: async ({ result }) => {
+        queries += 1;
+        return result;
+      },
+    });
+    const quotas = new Quotas({ ...world, db, transactions: new Transactions(db), defaults: {} });
+    const during = async (act: () => Promise<unknown>) => {
+      const before = queries;
+      await act();
+      return queries - before;
+    };
+    return { quotas, during };
+  }
+
+  it('are read with as few queries for many projects as for one', async () => {
+    await using world = await openSandboxes();
+    const projectIds = await addProjects(world.db, 30);
+    for (const projectId of projectIds.slice(0, 3)) await world.create({ projectId });
+    const { quotas, during } = countQueries(world);
+    const ofOne = await during(() => quotas.list(ORG, projectIds.slice(0, 1)));
+    assert.equal(await during(() => quotas.list(ORG, projectIds)), ofOne);
+    const listed = await quotas.list(ORG, projectIds);
+    const live = listed.filter(({ quota }) => quota === 'liveSandboxes');
+    assert.deepEqual(
+      live.map(({ project, used }) => [project, used]),
+      projectIds.map((projectId, index) => [projectId, index < 3 ? 1 : 0]),
+    );
+    for (const [index, projectId] of projectIds.slice(0, 4).entries()) {
+      const own = listed.slice(index * QUOTA_NAMES.length, (index + 1) * QUOTA_NAMES.length);
+      assert.deepEqual(own, await quotas.list(ORG, [projectId]));
+    }
+  });
+
+  it('are read with one query for all limits that a request concerns', async () => {
+    await using world = await openSandboxes();
+    const { quotas, during } = countQueries(world);
+    const scope = { orgId: ORG, projectId: OTHER_PROJECT };
+    const admit = () =>
+      during(() =>
+        quotas.admit(scope, (_, requireRoom) => requireRoom({ liveSandboxes: 1, liveCpu: 1, liveMemoryMb: 1 })),
+      );
+    await world.limits.setOrganization(ORG, { liveSandboxes: 9 });
+    const withOneLimit = await admit();
+    const limits = { liveSandboxes: 9, liveCpu: 9, liveMemoryMb: 9999 };
+    await world.limits.setOrganization(ORG, limits);
+    await setProject(world, limits);
+    assert.equal(await admit(), withOneLimit);
   });
 });

@@ -1,4 +1,11 @@
-import { type ProjectQuotas, QUOTA_NAMES, type QuotaName, type QuotaUse } from '@cloche/contract';
+import {
+  type OrgId,
+  type ProjectId,
+  type ProjectQuotas,
+  QUOTA_NAMES,
+  type QuotaName,
+  type QuotaUse,
+} from '@cloche/contract';
 import { type Clock, isWithin } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -11,9 +18,9 @@ import { rateFields, withinMinute } from './rate-fields.ts';
 import { UseCounts } from './use-counts.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
+const EVENT_INTERVAL_MS = 60_000;
 /** Time after which a server looks again for the event of another one. */
 const LOOK_AGAIN_MS = 5_000;
-const EVENT_INTERVAL_MS = 60_000;
 /** Tolerance for sums of CPU cores, which are inexact. Far below the smallest unit of every quota. */
 const ROUNDING = 1e-6;
 
@@ -78,24 +85,27 @@ export class Quotas {
     }
   }
 
-  /** Returns every quota of the scope with its limit and its use. */
-  async list(scope: QuotaScope): Promise<QuotaUse[]> {
-    const { db, clock } = this.#deps;
-    const limits = await this.limits.of(db, scope);
-    const project = scope.projectId === undefined ? {} : { project: scope.projectId };
-    const uses: QuotaUse[] = [];
-    for (const quota of QUOTA_NAMES) {
-      const used = await this.#uses.count(quota, scope, clock.now());
-      uses.push({ quota, limit: limits[quota] ?? null, used, ...project });
-    }
-    return uses;
+  /** Returns every quota of the organization, or of each of the projects, with its limit and its use. */
+  async list(orgId: OrgId, projectIds?: readonly ProjectId[]): Promise<QuotaUse[]> {
+    const limited = await this.limits.listOf(orgId, projectIds);
+    const asked = limited.flatMap(({ projectId, limits }) =>
+      QUOTA_NAMES.map((quota) => ({ quota, projectId, limit: limits[quota] ?? null })),
+    );
+    const used = await this.#uses.count(orgId, asked, this.#deps.clock.now());
+    return asked.map(({ quota, projectId, limit }, index) => ({
+      quota,
+      limit,
+      used: used[index] ?? 0,
+      ...(projectId && { project: projectId }),
+    }));
   }
 
-  /** Returns how much more the scope may use at present; undefined without a limit. */
-  async room(quota: QuotaName, scope: QuotaScope): Promise<number | undefined> {
-    const { db, clock } = this.#deps;
-    const limit = (await this.limits.of(db, scope))[quota] ?? undefined;
-    return limit === undefined ? undefined : limit - (await this.#uses.count(quota, scope, clock.now()));
+  /** Returns how much more the organization may use at present; undefined without a limit. */
+  async room(quota: QuotaName, orgId: OrgId): Promise<number | undefined> {
+    const limit = (await this.limits.of(orgId))[quota] ?? undefined;
+    if (limit === undefined) return undefined;
+    const [used = 0] = await this.#uses.count(orgId, [{ quota }], this.#deps.clock.now());
+    return limit - used;
   }
 
   async #requireWithin(
@@ -126,11 +136,13 @@ export class Quotas {
     additions: Additions,
     now: number,
   ): Promise<QuotaRefusal | undefined> {
-    for (const limit of limits) {
-      const added = additions[limit.quota] ?? 0;
-      if (added === 0 || limit.quota === 'sandboxesPerMinute') continue;
-      const used = await this.#uses.count(limit.quota, limit, now, tx);
-      if (used + added > limit.limit + ROUNDING) return new QuotaRefusal(limit, used, added);
+    const concerned = limits.filter(({ quota }) => additions[quota] && quota !== 'sandboxesPerMinute');
+    const [first] = concerned;
+    if (!first) return undefined;
+    const used = await this.#uses.count(first.orgId, concerned, now, tx);
+    for (const [index, limit] of concerned.entries()) {
+      const [taken = 0, added = 0] = [used[index], additions[limit.quota]];
+      if (taken + added > limit.limit + ROUNDING) return new QuotaRefusal(limit, taken, added);
     }
     return undefined;
   }

@@ -39,7 +39,10 @@ export interface SandboxTable {
   last_active_at: number | null;
   /** JSON of the runtime's `Instance`; null before the launch. */
   instance: string | null;
+  /** Keeps the order of creation, so that it can be later than `planned_at`. */
   created_at: number;
+  /** Time of creation by the clock of the server. Null in rows of earlier versions. */
+  planned_at: Generated<number | null>;
   /** When usage begins to count; null if the sandbox never became ready. */
   ready_at: number | null;
   destroyed_at: number | null;

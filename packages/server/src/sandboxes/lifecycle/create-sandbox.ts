@@ -51,7 +51,6 @@ export interface CreationRequest {
 /** Accepts requests for sandboxes. Each launch continues in the background. */
 export class CreateSandbox {
   readonly #deps: CreateSandboxDeps;
-  #lastCreatedAt = 0;
 
   constructor(deps: CreateSandboxDeps) {
     this.#deps = deps;
@@ -107,7 +106,7 @@ export class CreateSandbox {
 
   async #plan(request: CreationRequest): Promise<Omit<SandboxRecord, 'launchOwner'>> {
     const { credential, body, idempotencyRecordId, lifetimeMs } = request;
-    const { projects, templates, ids, settings } = this.#deps;
+    const { projects, templates, ids, settings, clock } = this.#deps;
     const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
     const ttlMs = lifetimeMs ?? checked.ttlMs;
     const projectId = await projects.forCreation(credential, body.projectId);
@@ -115,7 +114,7 @@ export class CreateSandbox {
       request.version ??
       (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
     const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
-    const createdAt = this.#nextCreatedAt();
+    const createdAt = clock.now();
     return {
       id: ids.next('sbx_'),
       orgId: credential.orgId,
@@ -146,11 +145,5 @@ export class CreateSandbox {
       endingReason: undefined,
       idempotencyRecordId,
     };
-  }
-
-  /** Returns a time later than the previous one, so that sorting by creation time is unambiguous. */
-  #nextCreatedAt(): number {
-    this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
-    return this.#lastCreatedAt;
   }
 }

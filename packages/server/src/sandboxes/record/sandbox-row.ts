@@ -32,6 +32,7 @@ export function toRow(record: SandboxRecord): NewSandboxRow {
     last_active_at: record.lastActiveAt ?? null,
     instance: record.instance ? JSON.stringify(record.instance) : null,
     created_at: record.createdAt,
+    planned_at: record.createdAt,
     ready_at: record.readyAt ?? null,
     destroyed_at: record.destroyedAt ?? null,
     destroyed_reason: record.destroyedReason ?? null,

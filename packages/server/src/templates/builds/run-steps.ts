@@ -132,7 +132,7 @@ export class RunSteps {
 
   /** Returns the space that the organization's quota leaves for the next layer, so that a larger one is not copied. */
   async #bound(orgId: OrgId, { sizeBytes }: CachedStep): Promise<{ maxBytes?: number }> {
-    const room = await this.#deps.quotas.room('templateBytes', { orgId });
+    const room = await this.#deps.quotas.room('templateBytes', orgId);
     return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room - sizeBytes)) };
   }
 

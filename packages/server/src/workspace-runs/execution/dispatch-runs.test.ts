@@ -64,7 +64,7 @@ describe('queued workspace runs', () => {
     const ids: WorkspaceRunId[] = [];
     for (let index = 0; index < 8; index += 1) ids.push(await world.startRun('print x'));
     const quota = async () =>
-      (await world.quotas.list({ orgId: ORG })).find(({ quota: name }) => name === 'concurrentWorkspaceRuns');
+      (await world.quotas.list(ORG)).find(({ quota: name }) => name === 'concurrentWorkspaceRuns');
     assert.ok(((await quota())?.used ?? 0) <= 2);
     const runs = await finishedAll(world, ids);
     assert.deepEqual(new Set(runs.map(({ status }) => status)), new Set(['succeeded']));

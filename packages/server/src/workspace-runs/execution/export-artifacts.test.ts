@@ -64,7 +64,7 @@ describe('a server that goes on late with the artifacts of a workspace run', () 
     await other.become('cancel', { finishedAt: world.clock.now(), step: null });
     goOn();
     await refused;
-    const uses = await world.quotas.list({ orgId: ORG, projectId: DEFAULT_PROJECT });
+    const uses = await world.quotas.list(ORG, [DEFAULT_PROJECT]);
     assert.equal(uses.find(({ quota }) => quota === 'artifactBytes')?.used, 0);
     assert.deepEqual(await reported(), []);
   });
