@@ -14,6 +14,7 @@ export * from './join-pieces.ts';
 export * from './keyed-queue.ts';
 export * from './leaving-connection.ts';
 export * from './own-addresses.ts';
+export * from './pace-chunks.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
 export * from './report-failure.ts';

@@ -1,4 +1,5 @@
 /** Reads whole bodies of a peer, limited in size and validated. The signal of the request limits the time. */
+import { StringDecoder } from 'node:string_decoder';
 import { parsePlainJson } from '@cloche/node-support';
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
@@ -13,15 +14,17 @@ export class MalformedResponseError extends Error {
 
 /** @throws MalformedResponseError above `maxBytes`, and the error of a body that breaks off. */
 export async function readText(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
+  // Decoded one by one: to join many chunks of one byte at the end would take long.
+  const decoder = new StringDecoder('utf8');
+  let text = '';
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
     // Leaving the loop destroys the body, and with it the connection.
     if (bytes > maxBytes) throw new MalformedResponseError(`an answer of more than ${maxBytes} bytes`);
-    chunks.push(chunk);
+    text += decoder.write(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return text + decoder.end();
 }
 
 /** Throws as `readText` and `parseJson` do. */

@@ -41,6 +41,35 @@ const json = (status: number, body: object) => {
   return `HTTP/1.1 ${status} X\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
 };
 
+describe('a body from an agent', () => {
+  it('in chunks of one byte is read over many turns of the event loop', async () => {
+    const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+    const count = 30_000;
+    await withAgent(`${head}${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`, false, async (socketPath) => {
+      const transport = new AgentTransport(dialer({ unix: socketPath }));
+      const { body } = await transport.open('contexts', { method: 'GET', path: '/' }, soon());
+      const perTurn: number[] = [0];
+      let isTurning = false;
+      for await (const chunk of body) {
+        perTurn.push((perTurn.pop() ?? 0) + chunk.length);
+        if (isTurning) continue;
+        isTurning = true;
+        setImmediate(() => {
+          isTurning = false;
+          perTurn.push(0);
+        });
+      }
+      assert.equal(
+        perTurn.reduce((sum, bytes) => sum + bytes),
+        count,
+      );
+      // One read of 64 KiB holds more than ten thousand.
+      assert.ok(Math.max(...perTurn) < 1_000, `${Math.max(...perTurn)} in one turn`);
+      await transport.close();
+    });
+  });
+});
+
 describe('opening a tunnel', () => {
   it('gives what comes after the 101, also in one piece with it', async () => {
     const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
