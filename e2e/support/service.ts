@@ -2,18 +2,19 @@
  * Starts a complete Cloche with real sandboxes for a test file, or shares one between files, and leaves nothing behind.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
-import { dataPaths, runPaths } from '@cloche/layout';
-import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
-import type { Installation, ProcessName, Programs } from '@cloche/setup';
+import { runPaths } from '@cloche/layout';
+import type { CreateKey } from '@cloche/protocol';
+import type { ProcessName, Programs } from '@cloche/setup';
 import { compileCache } from '@cloche/testkit/compile-cache';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
-import { Api } from './api.ts';
+import type { Api } from './api.ts';
 import { eventually } from './eventually.ts';
+import { accessTo, type Operator, type Whereabouts } from './service-access.ts';
 import { appointHeir } from './service-heir.ts';
 
 export interface TestService {
@@ -53,15 +54,6 @@ export interface OwnService extends TestService {
   restart(part: ProcessName): Promise<void>;
   /** Ends the processes, and leaves the data folder and the sandboxes. Only `close` may follow. */
   stop(): Promise<void>;
-}
-
-/** Addresses and folders of a service that a test may use. */
-interface Whereabouts {
-  readonly url: string;
-  readonly apiKey: string;
-  readonly installationId: string;
-  readonly runDir: string;
-  readonly dataDir: string;
 }
 
 /** Description of a shared service that test files receive. */
@@ -168,7 +160,7 @@ async function startService(
   };
   const { url, installationId } = installation;
   return {
-    ...describe({ url, apiKey, installationId, runDir, dataDir }, installation.operator),
+    ...accessTo({ url, apiKey, installationId, runDir, dataDir }, installation.operator),
     pid(part) {
       const pid = installation.pid(part);
       if (pid === undefined) throw new Error(`${part} does not run`);
@@ -210,10 +202,10 @@ export async function sharedService(): Promise<TestService> {
       client.close();
     }
   };
-  const { createOrg, createKey } = describe(place, operator);
+  const { createOrg, createKey } = accessTo(place, operator);
   const org = await createOrg(`e2e-${process.pid}-${randomBytes(4).toString('hex')}`);
   const apiKey = await createKey({ org, scopes: ['*'] });
-  const service = describe({ ...place, apiKey }, operator, org);
+  const service = accessTo({ ...place, apiKey }, operator, org);
   return { ...service, pid: (part) => pidIn(pids, part), close: () => destroyAll(service.api) };
 }
 
@@ -240,49 +232,6 @@ function pidIn(pids: SharedPlace['pids'], part: ProcessName): number {
   return pid;
 }
 
-type Operator = Installation['operator'];
-
-function describe(place: Whereabouts, operator: Operator, org?: string) {
-  const { hostdDir } = dataPaths(place.dataDir);
-  /** Reads the name from hostd's record of the instance. */
-  const instanceKey = (sandboxId: string) => {
-    const isIts = (file: string) => readIfThere(join(hostdDir, file)).includes(`"sandboxId":"${sandboxId}"`);
-    const record = globSync('instances/*/instance.json', { cwd: hostdDir }).find(isIts);
-    if (record === undefined) throw new Error(`no instance of ${sandboxId}`);
-    return basename(dirname(record));
-  };
-  return {
-    ...place,
-    api: new Api(place.url, place.apiKey),
-    instanceKey,
-    async killInstance(sandboxId: string) {
-      const group = `cloche-${place.installationId}/${instanceKey(sandboxId)}`;
-      const pattern = `/sys/fs/cgroup/{,*/}${group}/**/cgroup.procs`;
-      const pids = new Set(globSync(pattern).flatMap((file) => readFileSync(file, 'utf8').split('\n').filter(Boolean)));
-      if (pids.size === 0) throw new Error(`no process of ${sandboxId} in ${pattern}`);
-      for (const pid of pids) killIfThere(Number(pid));
-    },
-    async createOrg(name: string) {
-      return ((await operator('POST', '/orgs', { name })).body as OrgCreated).org.id;
-    },
-    async limitOrg(org: string, quotas: Record<string, number | null>) {
-      await operator('PATCH', `/orgs/${org}/quotas`, quotas);
-    },
-    async createKey(request: CreateKey) {
-      return ((await operator('POST', '/keys', { ...(org && { org }), ...request })).body as KeyCreated).key.secret;
-    },
-  };
-}
-
-/** Ignores a missing process: when an instance's first process is killed, others may end by themselves. */
-function killIfThere(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-  }
-}
-
 /** Destroys every sandbox that the key can see. */
 async function destroyAll(api: Api): Promise<void> {
   for (;;) {
@@ -296,13 +245,4 @@ async function destroyAll(api: Api): Promise<void> {
 function ociRuntime(): Record<string, string> {
   const { CLOCHE_OCI_RUNTIME } = process.env;
   return CLOCHE_OCI_RUNTIME === undefined ? {} : { CLOCHE_OCI_RUNTIME };
-}
-
-/** Returns an empty text when the file is gone: pooled instances may start and end at any time. */
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
-  }
 }
