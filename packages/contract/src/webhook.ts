@@ -37,6 +37,19 @@ export const Webhook = Type.Object(
     nextAttemptAt: Type.Optional(
       timestamp('When the delivery that failed is tried again; the later events wait for it.'),
     ),
+    lostEvents: Type.Optional(
+      Type.Object(
+        {
+          firstSeq: Type.Integer({ minimum: 1, description: 'Number of the first of these events.' }),
+          lastSeq: Type.Integer({ minimum: 1, description: 'Number of the last of these events.' }),
+        },
+        {
+          description:
+            'The latest events that were deleted, as old ones are, before it was their turn to be sent. Some may be of ' +
+            'types or projects that the webhook does not send.',
+        },
+      ),
+    ),
     previousSecretExpiresAt: Type.Optional(
       timestamp('Until when messages are also signed with the secret before the last rotation.'),
     ),

@@ -150,7 +150,7 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
   const registry = new Registry();
   const metrics = new WebhookMetrics({ metrics: registry, db, clock });
   const feed = new EventFeed(db, outbox);
-  const sending = new SendEvents({ feed, progress, deliveries, secrets, sender, metrics, clock });
+  const sending = new SendEvents({ feed, progress, deliveries, secrets, sender, metrics, clock, log });
   const slots = new SendingSlots();
   const deliverer = new Deliverer({ progress, sending, claims, slots, outbox, serverId, ids, clock, log });
   const webhooks = new WebhookRepository(db, transactions);

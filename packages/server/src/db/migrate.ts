@@ -31,6 +31,7 @@ import { deletedRecords } from './migrations/031-deleted-records-expand.ts';
 import { changesAndRevocations } from './migrations/032-changes-and-revocations-expand.ts';
 import { buildTurns } from './migrations/033-build-turns-expand.ts';
 import { plannedTimes } from './migrations/034-planned-times-expand.ts';
+import { lostEvents } from './migrations/035-lost-events-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -69,6 +70,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '032-changes-and-revocations-expand': changesAndRevocations,
   '033-build-turns-expand': buildTurns,
   '034-planned-times-expand': plannedTimes,
+  '035-lost-events-expand': lostEvents,
 };
 
 /** The newest migration of this version. */

@@ -41,6 +41,19 @@ export class EventFeed {
     return { data, nextSeq, hasMore: nextSeq < head };
   }
 
+  /** Returns the number of the last event that follows `afterSeq` immediately and was deleted; `afterSeq` without one. */
+  async lastDeleted(orgId: OrgId, afterSeq: number): Promise<number> {
+    // Read before the events, because a later one is not deleted yet.
+    const head = await this.#lastSeq(orgId);
+    const { first } = await this.#db
+      .selectFrom('events')
+      .where('org_id', '=', orgId)
+      .where('seq', '>', afterSeq)
+      .select(({ fn }) => fn.min<number | null>('seq').as('first'))
+      .executeTakeFirstOrThrow();
+    return first === null ? Math.max(head, afterSeq) : Number(first) - 1;
+  }
+
   /**
    * Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. The streams
    * of an organization read new events together.

@@ -10,6 +10,7 @@ import {
   startReceiver,
   type WebhookWorld,
 } from '../../testing/webhooks.ts';
+import { toWebhook } from './webhook.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -63,6 +64,17 @@ describe('a webhook', () => {
         receiver.received[0]?.headers as Record<string, string>,
       ),
     );
+  });
+
+  it('says which events were deleted before it could send them, and goes on with the next ones', async () => {
+    const { webhook } = await world.create(receiver.url);
+    const shown = async () => toWebhook(await record(webhook.id), 0).lostEvents;
+    await world.append(3);
+    await world.db.deleteFrom('events').execute();
+    await world.append(2);
+    await world.start();
+    await has(2);
+    assert.deepEqual([receiver.seqs(), await shown()], [[4, 5], { firstSeq: 1, lastSeq: 3 }]);
   });
 
   it('receives only events of its types, its project and its organization', async () => {

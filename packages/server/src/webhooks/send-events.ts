@@ -1,4 +1,5 @@
 import { type EventId, eventTypesOf, type ResourceEvent } from '@cloche/contract';
+import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { EventFeed } from '../events/event-feed.ts';
 import { type DeliveryRow, isAccepted, type SendResult } from './delivery.ts';
@@ -28,6 +29,7 @@ export interface SendEventsDeps {
   readonly sender: WebhookSender;
   readonly metrics: WebhookMetrics;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /** Sends what is due to one claimed webhook. */
@@ -79,7 +81,7 @@ class Turn {
       projectIds: webhook.projectId && [webhook.projectId],
       types: eventTypesOf(webhook.events),
     };
-    for (let current: WebhookRecord | undefined = webhook; ; ) {
+    for (let current = await this.#passDeleted({ webhook, claim }); current; ) {
       const page = await feed.read(filter, current.cursorSeq, PAGE);
       for (const [index, event] of page.data.entries()) {
         if (this.#isOver) return;
@@ -87,8 +89,18 @@ class Turn {
         if (current?.cursorSeq !== event.seq) return;
       }
       if (page.nextSeq > current.cursorSeq) current = await progress.skip({ webhook: current, claim }, page.nextSeq);
-      if (!page.hasMore || !current) return;
+      if (!page.hasMore) return;
     }
+  }
+
+  /** A webhook that was disabled or failed for longer than events are kept does not get those in between. */
+  async #passDeleted({ webhook, claim }: Claimed): Promise<WebhookRecord | undefined> {
+    const { feed, progress, log } = this.#deps;
+    const lastSeq = await feed.lastDeleted(webhook.orgId, webhook.cursorSeq);
+    if (lastSeq === webhook.cursorSeq) return webhook;
+    const firstSeq = webhook.cursorSeq + 1;
+    log.warn({ webhookId: webhook.id, firstSeq, lastSeq }, 'events were deleted before they were sent to a webhook');
+    return progress.lose({ webhook, claim }, lastSeq);
   }
 
   get #isOver(): boolean {

@@ -1,4 +1,5 @@
 import type { OrgId, WebhookId } from '@cloche/contract';
+import type { Updateable } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import type { ClaimedRows } from '../db/claimed-rows.ts';
 import type { Database } from '../db/database.ts';
@@ -103,6 +104,12 @@ export class WebhookProgress {
     return this.#step(claimed, (tx) => this.#set(tx, claimed, { cursor_seq: cursorSeq }));
   }
 
+  /** Moves the cursor past events that were deleted before they were sent, and records which. */
+  lose(claimed: Claimed, lastSeq: number): Promise<WebhookRecord | undefined> {
+    const lost = { lost_first_seq: claimed.webhook.cursorSeq + 1, lost_last_seq: lastSeq };
+    return this.#step(claimed, (tx) => this.#set(tx, claimed, { ...lost, cursor_seq: lastSeq }));
+  }
+
   /** Records a delivery and moves the cursor past its event. */
   delivered(claimed: Claimed, attempted: Attempted): Promise<WebhookRecord | undefined> {
     return this.#step(claimed, (tx, now) => this.#deliver(tx, claimed, attempted, now));
@@ -184,7 +191,7 @@ export class WebhookProgress {
   async #disable(
     tx: Transaction,
     claimed: Claimed,
-    change: Partial<WebhookTable>,
+    change: Updateable<WebhookTable>,
     reason: DisabledReason,
     now: number,
   ): Promise<WebhookRecord> {
@@ -195,7 +202,7 @@ export class WebhookProgress {
     return disabled;
   }
 
-  async #set(tx: Transaction, { webhook }: Claimed, change: Partial<WebhookTable>): Promise<WebhookRecord> {
+  async #set(tx: Transaction, { webhook }: Claimed, change: Updateable<WebhookTable>): Promise<WebhookRecord> {
     const query = tx.db.updateTable('webhooks').set(change).where('id', '=', webhook.id).returningAll();
     return toRecord(await query.executeTakeFirstOrThrow());
   }

@@ -1,5 +1,5 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
-import { sql, type UpdateObject } from 'kysely';
+import { type Insertable, sql, type UpdateObject } from 'kysely';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database, Tables } from '../db/database.ts';
 import { laterThanAll } from '../db/later-than-all.ts';
@@ -172,7 +172,7 @@ export class WebhookRepository {
   }
 }
 
-type Row = Omit<WebhookTable, 'cursor_seq' | 'next_attempt_at' | 'created_at' | 'updated_at'>;
+type Row = Omit<Insertable<WebhookTable>, 'cursor_seq' | 'next_attempt_at' | 'created_at' | 'updated_at'>;
 
 function toRow(webhook: NewWebhook): Row {
   return {

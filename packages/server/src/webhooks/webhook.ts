@@ -21,6 +21,8 @@ export interface WebhookRecord {
   readonly previousSecretUntil: number | undefined;
   /** The events of the organization up to this one are done. */
   readonly cursorSeq: number;
+  /** The latest events that were deleted before they were sent. */
+  readonly lostEvents: Webhook['lostEvents'];
   /** Failed attempts since the last success, of the event that follows the cursor. */
   readonly attempts: number;
   readonly failingSince: number | undefined;
@@ -44,6 +46,7 @@ export function toWebhook(record: WebhookRecord, now: number): Webhook {
     ...(record.disabledReason === undefined ? {} : { disabledReason: record.disabledReason }),
     ...(failingSince === undefined ? {} : { failingSince: timestamp(failingSince) }),
     ...(failingSince === undefined || !record.enabled ? {} : { nextAttemptAt: timestamp(record.nextAttemptAt) }),
+    ...(record.lostEvents && { lostEvents: record.lostEvents }),
     ...(previousSecretUntil === undefined || previousSecretUntil <= now
       ? {}
       : { previousSecretExpiresAt: timestamp(previousSecretUntil) }),
@@ -73,6 +76,10 @@ export function toRecord(row: Selectable<WebhookTable>): WebhookRecord {
     previousSecret: row.previous_secret ?? undefined,
     previousSecretUntil: row.previous_secret_until ?? undefined,
     cursorSeq: row.cursor_seq,
+    lostEvents:
+      row.lost_first_seq === null || row.lost_last_seq === null
+        ? undefined
+        : { firstSeq: row.lost_first_seq, lastSeq: row.lost_last_seq },
     attempts: row.attempts,
     failingSince: row.failing_since ?? undefined,
     nextAttemptAt: row.next_attempt_at,

@@ -1011,66 +1011,18 @@ class TemplateResourceEventData(Model):
     template: Template
 
 
-class Webhook(Model):
+class WebhookLostEvents(Model):
     """
-    It has a `projectId` if only events of that project are sent.
+    The latest events that were deleted, as old ones are, before it was their turn to be sent. Some may be of types or projects that the webhook does not send.
     """
 
-    id: str
+    first_seq: int
     """
-    Id of a webhook: an opaque string that begins with `whk_`.
+    Number of the first of these events.
     """
-    org_id: str
+    last_seq: int
     """
-    Id of an organization: an opaque string that begins with `org_`.
-    """
-    url: str
-    """
-    Where events are sent, by POST. In events, its path and query are left out, because they may hold a token.
-    """
-    events: list[str]
-    """
-    The types of events that are sent. `sandbox.*` stands for every type that begins with `sandbox.`.
-    """
-    enabled: bool
-    """
-    Whether events are sent. A webhook that is enabled again continues after the last event that it sent.
-    """
-    created_at: str
-    """
-    When it was created. ISO 8601, UTC.
-    """
-    updated_at: str
-    """
-    When its URL, its events or its state were last set. ISO 8601, UTC.
-    """
-    project_id: str | None = None
-    """
-    Id of a project: an opaque string that begins with `prj_`.
-    """
-    description: str | None = None
-    """
-    Purpose of the webhook, as free text.
-    """
-    disabled_reason: Literal["gone", "failing"] | None = None
-    """
-    Why the service disabled it: `gone`, because the receiver answered 410; `failing`, because no delivery succeeded for five days.
-    """
-    failing_since: str | None = None
-    """
-    When the first of the latest deliveries failed, with none that succeeded since. ISO 8601, UTC.
-    """
-    next_attempt_at: str | None = None
-    """
-    When the delivery that failed is tried again; the later events wait for it. ISO 8601, UTC.
-    """
-    previous_secret_expires_at: str | None = None
-    """
-    Until when messages are also signed with the secret before the last rotation. ISO 8601, UTC.
-    """
-    deleted_at: str | None = None
-    """
-    When the webhook was deleted. ISO 8601, UTC.
+    Number of the last of these events.
     """
 
 
@@ -1745,12 +1697,68 @@ class TemplateBuildResourceEventData(Model):
     build: TemplateBuild
 
 
-class WebhookResourceEventData(Model):
+class Webhook(Model):
     """
-    The resource right after the event, as its operation returns it, without secrets.
+    It has a `projectId` if only events of that project are sent.
     """
 
-    webhook: Webhook
+    id: str
+    """
+    Id of a webhook: an opaque string that begins with `whk_`.
+    """
+    org_id: str
+    """
+    Id of an organization: an opaque string that begins with `org_`.
+    """
+    url: str
+    """
+    Where events are sent, by POST. In events, its path and query are left out, because they may hold a token.
+    """
+    events: list[str]
+    """
+    The types of events that are sent. `sandbox.*` stands for every type that begins with `sandbox.`.
+    """
+    enabled: bool
+    """
+    Whether events are sent. A webhook that is enabled again continues after the last event that it sent.
+    """
+    created_at: str
+    """
+    When it was created. ISO 8601, UTC.
+    """
+    updated_at: str
+    """
+    When its URL, its events or its state were last set. ISO 8601, UTC.
+    """
+    project_id: str | None = None
+    """
+    Id of a project: an opaque string that begins with `prj_`.
+    """
+    description: str | None = None
+    """
+    Purpose of the webhook, as free text.
+    """
+    disabled_reason: Literal["gone", "failing"] | None = None
+    """
+    Why the service disabled it: `gone`, because the receiver answered 410; `failing`, because no delivery succeeded for five days.
+    """
+    failing_since: str | None = None
+    """
+    When the first of the latest deliveries failed, with none that succeeded since. ISO 8601, UTC.
+    """
+    next_attempt_at: str | None = None
+    """
+    When the delivery that failed is tried again; the later events wait for it. ISO 8601, UTC.
+    """
+    lost_events: WebhookLostEvents | None = None
+    previous_secret_expires_at: str | None = None
+    """
+    Until when messages are also signed with the secret before the last rotation. ISO 8601, UTC.
+    """
+    deleted_at: str | None = None
+    """
+    When the webhook was deleted. ISO 8601, UTC.
+    """
 
 
 class QuotaResourceEvent(Model):
@@ -2102,33 +2110,12 @@ class TemplateBuildResourceEvent(Model):
     """
 
 
-class WebhookResourceEvent(Model):
+class WebhookResourceEventData(Model):
     """
-    The service disabled the webhook by itself; `disabledReason` says why. It has a `projectId` if the webhook has one.
+    The resource right after the event, as its operation returns it, without secrets.
     """
 
-    seq: int
-    """
-    Number of the event within the organization. Events are numbered from 1 in the order in which they happened, without gaps.
-    """
-    id: str
-    """
-    Id of an event: an opaque string that begins with `evt_`.
-    """
-    type: Literal["webhook.disabled"]
-    at: str
-    """
-    When it happened. ISO 8601, UTC.
-    """
-    org_id: str
-    """
-    Id of an organization: an opaque string that begins with `org_`.
-    """
-    data: WebhookResourceEventData
-    project_id: str | None = None
-    """
-    Id of a project: an opaque string that begins with `prj_`.
-    """
+    webhook: Webhook
 
 
 class WorkspaceRunResourceEventData(Model):
@@ -2248,6 +2235,35 @@ class AuditEvent(Model):
     Address of the client.
     """
     changes: AuditEventChanges | None = None
+
+
+class WebhookResourceEvent(Model):
+    """
+    The service disabled the webhook by itself; `disabledReason` says why. It has a `projectId` if the webhook has one.
+    """
+
+    seq: int
+    """
+    Number of the event within the organization. Events are numbered from 1 in the order in which they happened, without gaps.
+    """
+    id: str
+    """
+    Id of an event: an opaque string that begins with `evt_`.
+    """
+    type: Literal["webhook.disabled"]
+    at: str
+    """
+    When it happened. ISO 8601, UTC.
+    """
+    org_id: str
+    """
+    Id of an organization: an opaque string that begins with `org_`.
+    """
+    data: WebhookResourceEventData
+    project_id: str | None = None
+    """
+    Id of a project: an opaque string that begins with `prj_`.
+    """
 
 
 class WorkspaceRunResourceEvent(Model):

@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely';
+
 export interface WebhookTables {
   webhooks: WebhookTable;
   webhook_deliveries: WebhookDeliveryTable;
@@ -20,6 +22,9 @@ export interface WebhookTable {
   previous_secret_until: number | null;
   /** The events of the organization up to this one are done: delivered, set aside or not wanted. */
   cursor_seq: number;
+  /** The latest events that were deleted before they were sent; null if none were. */
+  lost_first_seq: Generated<number | null>;
+  lost_last_seq: Generated<number | null>;
   /** Number of the last delivery. */
   delivery_seq: number;
   /** Failed attempts since the last success, of the event that follows the cursor. */

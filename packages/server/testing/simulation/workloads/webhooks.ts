@@ -49,7 +49,7 @@ async function composeDelivery(parts: ServerParts, sender: WebhookSender) {
   const progress = new WebhookProgress({ ...parts, claims, deliveries, random: Math.random });
   const metrics = new WebhookMetrics({ metrics: new Registry(), db, clock });
   const sending = new SendEvents({
-    ...{ progress, deliveries, secrets, sender, metrics, clock },
+    ...{ progress, deliveries, secrets, sender, metrics, clock, log: parts.log },
     feed: new EventFeed(db, outbox),
   });
   const slots = new SendingSlots();
