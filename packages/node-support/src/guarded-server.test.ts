@@ -287,3 +287,21 @@ describe('bytes that are not HTTP', () => {
     assert.match(await answer, /^HTTP\/1\.1 400 Bad Request\r\ncode: HPE_INVALID\w+\r\n[\s\S]*\r\n\r\nno$/);
   });
 });
+
+it('a request with too many header fields is refused, as is an upgrade', async () => {
+  const served: (string | undefined)[] = [];
+  const { connect } = await open({
+    mostFields: 4,
+    serve: ({ url }, response) => void response.end(String(served.push(url))),
+    upgrade: ({ request }) => void served.push(request.url),
+  });
+  const more = 'A: b\r\n'.repeat(4);
+  for (const bytes of [PLAIN, UPGRADE]) {
+    const [line = ''] = bytes.split('\r\n', 1);
+    const answer = await text(connect(bytes.replace(line, `${line}\r\nConnection: close\r\n${more}`.trimEnd())));
+    assert.match(answer, /^HTTP\/1\.1 400 /);
+  }
+  assert.deepEqual(served, []);
+  await once(connect(PLAIN), 'data');
+  assert.deepEqual(served, ['/']);
+});
