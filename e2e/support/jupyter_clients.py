@@ -30,6 +30,8 @@ WIDGETS = (
     "slider.value = 42\nwith out:\n    print('captured')",
     "out.outputs[0]['text']",
 )
+# Seconds for the outputs of a cell after its reply. The default of 4 drops outputs on a busy machine.
+SLOW_OUTPUTS = {"iopub_timeout": 120}
 ENDLESS = ("kept = 1", "while True: pass", "kept")
 
 
@@ -58,14 +60,14 @@ def notebook(*cells):
 
 def run(book, kernel="python3", **options):
     """Runs a notebook with nbclient."""
-    options = {"timeout": 120, **options}
+    options = {"timeout": 120, **SLOW_OUTPUTS, **options}
     NotebookClient(book, kernel_manager_class=GatewayKernelManager, **options).execute(kernel_name=kernel)
     return book
 
 
 def run_papermill(book, kernel="python3", parameters=None, **options):
     """Runs a notebook with papermill. Returns what it wrote, without its own cells, and the error that stopped it."""
-    options = {"engine_name": "gateway", "progress_bar": False, "kernel_name": kernel, **options}
+    options = {"engine_name": "gateway", "progress_bar": False, "kernel_name": kernel, **SLOW_OUTPUTS, **options}
     error = None
     with tempfile.TemporaryDirectory() as folder:
         path, done = os.path.join(folder, "book.ipynb"), os.path.join(folder, "done.ipynb")
