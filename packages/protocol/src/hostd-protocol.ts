@@ -65,8 +65,8 @@ export const LaunchSpec = Type.Object(
 export type LaunchSpec = Static<typeof LaunchSpec>;
 
 /**
- * Header of launches: for whom the instance is, in a word that hostd only compares. Instances that wait with files of a
- * client are counted by it. A hostd that does not know it ignores it; without it, launches are for one unnamed owner.
+ * Header of launches: names the owner of the instance. hostd only compares the names, and counts by them the instances
+ * that wait with files of a client. An older hostd ignores it; without it, launches are for one unnamed owner.
  */
 export const OWNER_HEADER = 'cloche-owner';
 

@@ -113,7 +113,7 @@ export interface ClientSocket {
   close(): void;
 }
 
-/** What a handler has opened for a client. Disposed of if the client does not come, and not otherwise. */
+/** A session that a handler has opened for a client. It is disposed of only if the client does not come. */
 export interface SocketSession extends Disposable {
   serve(client: ClientSocket): void;
 }

@@ -72,7 +72,7 @@ function sizeOf({ data }: AgentLogEntry): number {
   return Buffer.byteLength(data) + ENTRY_OVERHEAD_BYTES;
 }
 
-/** What the agent calls an entry of the system counts as output too: only the server's own entries are kept for ever. */
+/** The agent's `system` entries count as output too: only the server's own are kept for ever. */
 function toLogEntry({ stream, data }: AgentLogEntry): NewLogEntry {
   return { type: stream, data, outputBytes: Buffer.byteLength(data) };
 }
