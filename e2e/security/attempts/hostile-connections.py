@@ -1,6 +1,15 @@
-# Plays scripts of hostile connections, as `play-script.ts` does, from inside a sandbox. `given`: the file of the scripts,
-# how often each is played (default: once), and how many connections are open at a time. Prints the number of connections that received something.
-import queue, socket, ssl, struct, threading, time
+"""Plays scripts of hostile connections, as `play-script.ts` does, from inside a sandbox.
+
+`given`: the file of the scripts, how often each is played (default: once), and how many connections are open at a
+time. Prints the number of connections that received something.
+"""
+
+import queue
+import socket
+import ssl
+import struct
+import threading
+import time
 
 LONGEST_S = 2
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { fsyncSync, readSync, writeSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Copied, CopyOfRanges } from './copy-ranges.ts';
 
@@ -45,6 +45,6 @@ function keep(block: Buffer, at: number): void {
   hash.update(position).update(block);
   for (let done = 0; done < block.length; ) done += writeSync(imageFd, block, done, block.length - done, at + done);
   // On Linux, 0 stands for the calling thread.
-  if (bytes < PROMPT_BYTES && bytes + block.length >= PROMPT_BYTES) setPriority(0, NICENESS);
+  if (bytes < PROMPT_BYTES && bytes + block.length >= PROMPT_BYTES) setPriority(0, Math.max(NICENESS, getPriority(0)));
   bytes += block.length;
 }

@@ -71,6 +71,21 @@ describe('an archive of a real program', () => {
     assert.deepEqual(await judged(`${folder}/none.tar`), { status: 'accepted', entries: 0, unpackedBytes: 0 });
   });
 
+  it('is judged by a service of low priority, which it may not raise', () => {
+    execFileSync('tar', ['-cf', `${folder}/low.tar`, '-T', '/dev/null']);
+    const archive = JSON.stringify({ file: `${folder}/low.tar`, format: 'tar', ...LIMITS });
+    const program = `
+      import(process.argv[1]).then(async ({ ArchiveJudge }) => {
+        const judged = await new ArchiveJudge().judge(${archive}, '${ORG}', new AbortController().signal);
+        console.log(judged.status);
+      });`;
+    const options = ['-e', program, new URL('archive-judge.ts', import.meta.url).href];
+    // Root may raise priorities, and without the capability it may not.
+    const asUser = process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-sys_nice', '--inh-caps=-sys_nice'] : [];
+    const [command = '', ...args] = ['nice', '-n', '15', ...asUser, process.execPath, ...options];
+    assert.equal(execFileSync(command, args, { encoding: 'utf8' }), 'accepted\n');
+  });
+
   it('may have names of any bytes, and archives in it are only files', async () => {
     const nested = `${folder}/nested.zip`;
     writeZip(nested, 'z.writestr("inner.zip", open(sys.argv[1], "rb").read() * 100)');

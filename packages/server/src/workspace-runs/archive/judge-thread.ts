@@ -1,5 +1,5 @@
 /** The worker thread of `ArchiveJudge`: judges one archive. */
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { InvalidArchiveError } from '@cloche/protocol/archive-entry';
 import type { Judgement } from './archive-judge.ts';
@@ -7,8 +7,8 @@ import { type ArchiveToJudge, judgeArchive } from './judge-archive.ts';
 
 /** Below the thread that answers requests. */
 const NICENESS = 10;
-// On Linux, 0 stands for the calling thread.
-setPriority(0, NICENESS);
+// On Linux, 0 stands for the calling thread. A service that was started with a lower priority may not raise it.
+setPriority(0, Math.max(NICENESS, getPriority(0)));
 
 const archive = workerData as ArchiveToJudge;
 const judgement = await judgeArchive(archive).then(
