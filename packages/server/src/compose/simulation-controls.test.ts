@@ -16,14 +16,14 @@ const CONTROLS: readonly {
   { without: 'failing of unheld claims', workload: 'code runs', from: 12, violation: /in progress/ },
   { without: 'lease of a claim', workload: 'code runs', from: 688, violation: /was answered with|twice|again/ },
   { without: 'answer of a revocation', workload: 'API keys', from: 1, violation: /accepted after the answer/ },
-  { without: 'claim of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
-  { without: 'claim of a row', workload: 'template builds', from: 0, violation: /bld_/ },
-  { without: 'owner of a row', workload: 'workspace runs', from: 0, violation: /wrun_/ },
+  { without: 'claim of a row', workload: 'workspace runs', from: 1, violation: /wrun_/ },
+  { without: 'claim of a row', workload: 'template builds', from: 4, violation: /bld_/ },
+  { without: 'owner of a row', workload: 'workspace runs', from: 1, violation: /wrun_/ },
   { without: 'owner of an answer', workload: 'code runs', from: 20_164, violation: /was answered with/ },
   { without: 'generation of a stop', workload: 'code runs', from: 5_039, violation: /live sandbox is stopped/ },
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 221, violation: /executed (twice|again)/ },
-  { without: 'builds before a removal', workload: 'template builds', from: 0, violation: /has lost the version/ },
+  { without: 'builds before a removal', workload: 'template builds', from: 32, violation: /has lost the version/ },
   { without: 'removal of a content', workload: 'artifacts', from: 178, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */
