@@ -24,7 +24,7 @@ const CONTROLS: readonly {
   // Each of the two alone keeps a request from being executed again.
   { without: ['fence', 'claim of a run'], workload: 'code runs', from: 221, violation: /executed (twice|again)/ },
   { without: 'builds before a removal', workload: 'template builds', from: 32, violation: /has lost the version/ },
-  { without: 'removal of a content', workload: 'artifacts', from: 178, violation: /has no content/ },
+  { without: 'removal of a content', workload: 'artifacts', from: 323, violation: /has no content/ },
 ];
 /** Seeds in which it is found at the latest. */
 const FOUND_IN = 400;
