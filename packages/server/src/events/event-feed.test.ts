@@ -208,7 +208,8 @@ describe('the streams of an organization', () => {
     const all = await cost(many, 200, 50);
     assert.ok(all.statements <= one.statements + 1, `${all.statements} statements instead of ${one.statements}`);
     const ratio = all.microseconds / one.microseconds;
-    assert.ok(ratio < 20, `${ratio.toFixed(1)} times the processor time of one`);
+    // Two hundred without a shared reader take at least as many times as long.
+    assert.ok(ratio < 60, `${ratio.toFixed(1)} times the processor time of one`);
   });
 
   it('read nothing while nothing is appended, without other servers', async () => {
