@@ -15,7 +15,12 @@ import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
 import { Changes } from '../src/base/changes.ts';
-import { composeRunExecution, composeRunRecords, type RunExecution } from '../src/compose/compose-run-execution.ts';
+import {
+  composeRunExecution,
+  composeRunRecords,
+  type RunExecution,
+  type RunRecords,
+} from '../src/compose/compose-run-execution.ts';
 import { AccessFiles } from '../src/files/access-files.ts';
 import type { Route } from '../src/http/route.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
@@ -83,6 +88,7 @@ export class RunsWorld extends CommandsWorld {
   exportArtifact!: ExportArtifact;
   unpack: UnpackArchive['unpack'] = async () => undefined;
   #folder: string | undefined;
+  #records: RunRecords | undefined;
 
   override get routes(): readonly Route[] {
     return [...super.routes, ...(this.servers.at(-1)?.routes ?? [])];
@@ -97,6 +103,8 @@ export class RunsWorld extends CommandsWorld {
   async startServer(serverId = `srv_${this.servers.length}`): Promise<RunExecution> {
     const { core } = this.server;
     const files = new AccessFiles(core);
+    // Shared, so that each server learns at once of what another has changed.
+    this.#records ??= composeRunRecords(this);
     this.#folder ??= mkdtempSync(join(tmpdir(), 'cloche-runs-'));
     const store = new LocalStore(this.#folder);
     const contents = new ArtifactContents({ ...this, store, log: SILENT });
@@ -109,7 +117,7 @@ export class RunsWorld extends CommandsWorld {
     this.exportArtifact = new ExportArtifact(core.access, files, this.artifacts, keepArtifact);
     const server = composeRunExecution({
       ...this,
-      ...composeRunRecords(this),
+      ...this.#records,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),
       sandboxes: core,
       createCommand: this.createCommand,
