@@ -19,10 +19,10 @@ afterEach(() => {
   closing = [];
 });
 
-async function open(rules: Partial<ServerRules> = {}) {
+async function open(rules: Partial<ServerRules> = {}, headersTimeout?: number) {
   const failures: unknown[] = [];
   const server = new GuardedServer(
-    { connectionsCheckingInterval: 20 },
+    { connectionsCheckingInterval: 20, ...(headersTimeout && { headersTimeout }) },
     {
       serve: (_, response) => void response.end('ok'),
       mayUpgrade: () => true,
@@ -286,6 +286,28 @@ describe('bytes that are not HTTP', () => {
     }
     assert.match(await answer, /^HTTP\/1\.1 400 Bad Request\r\ncode: HPE_INVALID\w+\r\n[\s\S]*\r\n\r\nno$/);
   });
+});
+
+describe('a request that is late', () => {
+  const HEAD_MS = 200;
+
+  it('is served if this process has not read meanwhile what its client sent in time', async () => {
+    const { connect, server } = await open({}, HEAD_MS);
+    const accepted = once(server, 'connection');
+    const client = connect('');
+    await Promise.all([accepted, once(client, 'connect')]);
+    client.end(PLAIN);
+    // Stands still, also for the reading of sockets.
+    for (const begun = performance.now(); performance.now() < begun + 3 * HEAD_MS; );
+    assert.match(await text(client), /^HTTP\/1.1 200 /);
+  });
+
+  for (const sent of ['', 'GET / HTTP/1.1\r\n']) {
+    it(`is refused if its client has sent ${sent === '' ? 'nothing' : 'a part of it'}`, async () => {
+      const { connect } = await open({}, HEAD_MS);
+      assert.match(await text(connect(sent)), /^HTTP\/1.1 400 /);
+    });
+  }
 });
 
 it('a request with too many header fields is refused, as is an upgrade', async () => {

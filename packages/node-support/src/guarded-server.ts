@@ -43,6 +43,7 @@ export interface ServerRules {
  * - An upgrade or CONNECT behind an unanswered request closes the connection: no client sends these, and the answers
  *   could not be told apart.
  * - `closeAllConnections` also destroys connections that have left HTTP.
+ * - The time that this process did not read does not count against a client.
  */
 export class GuardedServer extends Server {
   readonly #rules: ServerRules;
@@ -141,7 +142,22 @@ export class GuardedServer extends Server {
     }
     // More bytes after the answer to invalid ones.
     if (socket.writableEnded && !socket.destroyed) return;
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#rules.mayBeSlow?.(socket)) return;
+    if (error.code !== 'ERR_HTTP_REQUEST_TIMEOUT') this.#refuse(error, socket);
+    else if (!this.#rules.mayBeSlow?.(socket)) this.#refuseUnlessUnread(error, socket);
+  }
+
+  /**
+   * Refuses a request that is late. Node looks at the time before it reads what has arrived meanwhile, so a process that
+   * stood still finds its new connections late. Their time begins again with their first byte.
+   */
+  #refuseUnlessUnread(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (socket.bytesRead > 0) this.#refuse(error, socket);
+    // Immediates come after a read of every socket.
+    else setImmediate(() => socket.bytesRead === 0 && this.#refuse(error, socket));
+  }
+
+  #refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+    const pipeline = this.#pipelines.get(socket);
     const mayAnswer = error.code !== 'ECONNRESET' && socket.writable && pipeline?.isUnanswered;
     const refusal = mayAnswer ? this.#invalid(error, socket) : undefined;
     if (refusal) endAndDestroy(socket, rawAnswer(refusal));
