@@ -147,6 +147,8 @@ async function startService(
       ...env,
     },
     supervise: false,
+    // Several services start at once on a busy machine.
+    readyTimeoutMs: 120_000,
     ...(programs && { programs }),
   });
   let closed: Promise<void> | undefined;
