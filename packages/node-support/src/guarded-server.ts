@@ -1,7 +1,7 @@
 import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
+import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
 import { Pipeline } from './pipeline.ts';
 
 /** Most unanswered requests of one connection. */
@@ -174,9 +174,9 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, { status, fields, body }: Refusal): void {
+function answer(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
   request.resume();
-  response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
+  answerRefusal(response, refusal);
 }
 
 function refuseConnect(connection: LeavingConnection): void {

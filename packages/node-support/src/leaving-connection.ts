@@ -46,12 +46,10 @@ export class LeavingConnection {
   }
 
   /** Answers as to an ordinary request and closes the connection. One that was taken is destroyed without an answer. */
-  refuse({ status, fields = {}, body }: Refusal): void {
+  refuse(refusal: Refusal): void {
     if (this.#state === 'taken') this.#socket.destroy();
     if (!this.isWaiting) return;
-    const response = this.respond();
-    response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) });
-    response.end(body);
+    answerRefusal(this.respond(), refusal);
   }
 
   /**
@@ -111,6 +109,11 @@ export class LeavingConnection {
   #giveUp(): void {
     if (!this.#response?.headersSent) this.#socket.destroy();
   }
+}
+
+/** Sends a refusal as the whole answer to a request. */
+export function answerRefusal(response: ServerResponse, { status, fields, body }: Refusal): void {
+  response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
 /** Ends a connection that is being read, and destroys it if the client does not close its side soon. */

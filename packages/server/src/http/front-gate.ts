@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorCode } from '@cloche/contract';
-import { FrontRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
+import { answerRefusal, FrontRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -11,7 +11,6 @@ import type { Front } from './front.ts';
 import type { HostRouter } from './host-router.ts';
 import type { Outcome } from './outcome.ts';
 import type { Outcomes } from './outcomes.ts';
-import { answerRefusal } from './raw-errors.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import { endStalled } from './stalled-body.ts';
 
@@ -72,33 +71,33 @@ export class FrontGate {
   }
 
   async #handle(router: ProtocolRouter, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const refusal = await this.#check(router, request);
+    const name = router.frontOf(request);
+    const refusal = await this.#check(router, name, request);
     if (refusal) return answerRefusal(response, refusal);
     // Some routers would not notice that the client has left.
     if (response.destroyed) return;
-    if (this.#frontOf(router, request).body.seconds === 'stall') endStalled(request, response, this.#deps.stallMs);
+    if (this.#rowOf(name).body.seconds === 'stall') endStalled(request, response, this.#deps.stallMs);
     await router.handle(request, response);
   }
 
   async #upgrade(router: ProtocolRouter, connection: LeavingConnection): Promise<void> {
     const { request } = connection;
-    const refusal = await this.#check(router, request);
+    const refusal = await this.#check(router, router.frontOf(request), request);
     if (refusal) connection.refuse(refusal);
     else await router.upgrade?.(connection);
   }
 
-  #frontOf(router: ProtocolRouter, request: IncomingMessage): Front {
-    const name = router.frontOf(request);
+  #rowOf(name: string): Front {
     const front = this.#deps.fronts[name];
     if (!front) throw new Error(`the front ${name} has no row in the table of fronts`);
     return front;
   }
 
   /** Returns the refusal of a request, or undefined if its router may have it. */
-  async #check(router: ProtocolRouter, request: IncomingMessage): Promise<Refusal | undefined> {
+  async #check(router: ProtocolRouter, name: string, request: IncomingMessage): Promise<Refusal | undefined> {
     const { checkKey, callers } = this.#deps;
     const startedAt = performance.now();
-    const front = this.#frontOf(router, request);
+    const front = this.#rowOf(name);
     callers.introduce(request);
     let credential: Credential | undefined;
     try {
@@ -108,7 +107,7 @@ export class FrontGate {
       return undefined;
     } catch (error) {
       const refusal = router.refusalOf(request, error instanceof AppError ? frontRefusal(error) : error);
-      const noted = { operation: router.frontOf(request), credential, durationMs: performance.now() - startedAt };
+      const noted = { operation: name, credential, durationMs: performance.now() - startedAt };
       return this.#noted(request, refusal, { ...noted, errorCode: codeOf(error) });
     }
   }

@@ -1,5 +1,5 @@
 /** Answers to what is not an ordinary request: malformed HTTP, endless headers, tunnels. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { LIMITS } from '@cloche/contract';
 import type { Refusal } from '@cloche/node-support';
 import { AppError, invalidRequest } from '../base/app-error.ts';
@@ -15,7 +15,7 @@ export interface RawErrorsDeps {
   readonly outcomes?: Pick<Outcomes, 'note'>;
 }
 
-/** Makes the answers, and notes them. */
+/** Makes the answers to requests that do not reach the app, and logs and counts each. */
 export class RawErrors {
   readonly #deps: RawErrorsDeps;
 
@@ -55,10 +55,6 @@ export class RawErrors {
       body: JSON.stringify(body),
     };
   }
-}
-
-export function answerRefusal(response: ServerResponse, { status, fields, body }: Refusal): void {
-  response.writeHead(status, { ...fields, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
 function describe(error: NodeJS.ErrnoException): AppError {
