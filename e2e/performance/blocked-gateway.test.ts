@@ -7,15 +7,12 @@ import { asUser, attempts } from '../security/support/attackers.ts';
 import { hostileTraffic, type TrafficScript } from '../support/hostile/hostile-traffic.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
+import { compareWaits } from './compare-waits.ts';
 
 const CONNECTIONS = 40;
 const AT_ONCE = 8;
-const TIMES = 5;
-/** The same for chunks of one byte: Node parses a read of 64 KiB, some ten thousand chunks, before code can pause it. */
+/** The factor for chunks of one byte: Node parses a read of 64 KiB, some ten thousand chunks, before code can pause it. */
 const TIMES_OF_CHUNKS = 20;
-/** A wait that other processes may cause. */
-const SHORT_MS = 40;
-const ATTEMPTS = 3;
 
 let internet: TestInternet;
 let service: OwnService;
@@ -52,21 +49,18 @@ it('hostile connections of a sandbox keep the gateway from others at most five t
   for (const { name, hostile, honest } of hostileTraffic(CONNECTIONS)) {
     await store('hostile.json', hostile);
     await store('honest.json', honest);
-    const times = name === 'tiny chunks' ? TIMES_OF_CHUNKS : TIMES;
-    const seen: string[] = [];
     let answered = 0;
     const wait = (file: string, scripts: readonly TrafficScript[]) =>
       longestWait({ socketPath, path: '/health' }, async () => {
         answered = await play(file, scripts);
       });
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      const quietMs = await wait('honest.json', honest);
+    const quiet = async () => {
+      const ms = await wait('honest.json', honest);
       assert.ok(answered > CONNECTIONS / 2, `${name}: ${answered} honest connections were answered`);
-      const busyMs = await wait('hostile.json', hostile);
-      seen.push(`${busyMs.toFixed(1)} ms, honest ${quietMs.toFixed(1)} ms`);
-      if (busyMs <= Math.max(times * quietMs, SHORT_MS)) break;
-      assert.ok(attempt + 1 < ATTEMPTS, `${name}: ${seen.join('; ')}`);
-    }
-    t.diagnostic(`${name}: ${seen.join('; ')}`);
+      return ms;
+    };
+    const busy = () => wait('hostile.json', hostile);
+    const times = name === 'tiny chunks' ? { times: TIMES_OF_CHUNKS } : {};
+    t.diagnostic(await compareWaits(name, { quiet, busy, ...times }));
   }
 });
