@@ -1,4 +1,4 @@
-/** What a test may do with a service that runs. */
+/** The interface of a running service that tests use. */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { dataPaths } from '@cloche/layout';

@@ -2,7 +2,7 @@
 import { encode } from 'dns-packet';
 import type { ConnectionScript, Step } from './connection-script.ts';
 
-/** What `hostile-connections.py` plays in a sandbox. */
+/** The script of one connection, which `hostile-connections.py` plays in a sandbox. */
 export interface TrafficScript extends ConnectionScript {
   readonly host: string;
   readonly port: number;

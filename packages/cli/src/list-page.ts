@@ -18,7 +18,7 @@ export function paged(command: Command): Command {
 }
 
 export interface ShownPage {
-  /** What is shown of the entries. Default: the entries. */
+  /** The entries as JSON shows them. Default: as the page has them. */
   readonly data?: readonly unknown[];
   /** Text that replaces an empty table. */
   readonly none?: string;

@@ -21,5 +21,5 @@ function mapOf(maxProperties: number, nameLength: number, valueLength: number) {
 
 export const METADATA = mapOf(LIMITS.metadataKeys, LIMITS.metadataKeyLength, LIMITS.metadataValueLength);
 export const ENVIRONMENT = mapOf(LIMITS.envEntries, LIMITS.envBytes, LIMITS.envBytes);
-/** One of the texts is the list of hosts, with a comma after each. */
+/** One value is a secret's list of hosts, separated by commas. */
 export const SECRET_METADATA = mapOf(LIMITS.metadataKeys, LIMITS.metadataKeyLength, LIMITS.networkHosts * 256);

@@ -13,7 +13,7 @@ export function paceChunks(connection: Readable, budget: TurnBudget): () => void
   const push = connection.push.bind(connection);
   const read = connection.read.bind(connection);
   const receive = connection._read.bind(connection);
-  /** What was received and is not parsed yet. */
+  /** Pieces that were received and are not parsed yet. */
   const rest: (Buffer | null)[] = [];
   let isDue = false;
 

@@ -282,7 +282,7 @@ describe('the front', () => {
   }
 });
 
-/** What fronts say of JSON with too many levels. */
+/** Matches how fronts refuse JSON with too many levels. */
 const TOO_DEEP = /levels|deep|not valid JSON|too many/;
 
 /** Returns whether a body was refused by its size. Hostd and egress have one status for all that is wrong. */

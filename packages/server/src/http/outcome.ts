@@ -1,6 +1,6 @@
 import type { RequestState } from './request-state.ts';
 
-/** What became of a request. */
+/** The result of a request, for the log and the metrics. */
 export interface Outcome
   extends Partial<Pick<RequestState, 'credential' | 'errorCode' | 'isClientsBound' | 'idempotency' | 'span'>> {
   readonly requestId: string;

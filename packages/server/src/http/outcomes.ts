@@ -11,7 +11,7 @@ export interface OutcomesDeps {
   readonly inFlight: InFlight;
 }
 
-/** Logs and counts what becomes of requests, also of those that are refused before they have an operation. */
+/** Logs and counts the results of requests, also of those that are refused before they have an operation. */
 export class Outcomes {
   readonly #log: OutcomeLog;
   readonly #metrics: HttpMetrics;

@@ -5,7 +5,7 @@ import type { Database } from '../db/database.ts';
 import { LIVE_STATUSES, OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
 
 export const RATE_WINDOW_MS = 60_000;
-/** What is further ahead is from before the clock was set back. Clocks of servers differ by less. */
+/** A row that is further ahead was inserted before the clock was set back. Clocks of servers differ by less. */
 const AHEAD_MS = 5_000;
 
 /** Values that a query compares with, or the placeholders of a prepared one. */
@@ -47,7 +47,7 @@ const COUNT = sql<number>`count(*)`.as('used');
 /** Rows that earlier versions inserted have none. */
 export const PLANNED_AT = sql<number>`coalesce(planned_at, created_at)`;
 
-/** What uses nothing has no row in the result of a query. */
+/** An organization or project without use has no row in the result. */
 const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => Counting<Omit<Use, 'quota'>>>> = {
   liveSandboxes: (db, scope) => live(db, scope).select(COUNT),
   liveCpu: (db, scope) => live(db, scope).select(sql<number>`sum(cpu_millis) / 1000.0`.as('used')),
