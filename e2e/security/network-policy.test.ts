@@ -53,7 +53,8 @@ describe('a host that is permitted', () => {
   it('is reached by pip, git and npm, which trust the gateway as well', () => {
     for (const name of SANDBOXES) {
       for (const program of ['pip', 'git', 'npm']) {
-        assert.ok(wasAsked('allowed.test', `tag-${name}-${program}`), `${program} of ${name}`);
+        const printed = outcomes[name][`https to an allowed host by ${program}`];
+        assert.ok(wasAsked('allowed.test', `tag-${name}-${program}`), `${program} of ${name}: ${printed}`);
       }
     }
   });

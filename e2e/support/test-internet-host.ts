@@ -90,6 +90,9 @@ function listen(server: Server | ReturnType<typeof createTcpServer>, port: numbe
 }
 
 function web(server: Server): Server {
+  // Node removes its own listener from connections that leave HTTP.
+  server.on('connection', (socket: Socket) => socket.on('error', () => {}));
+  server.on('secureConnection', (socket: Socket) => socket.on('error', () => {}));
   server.on('upgrade', (request: IncomingMessage, socket: Socket) => {
     const { host: name, authorization } = request.headers;
     seen.requests.push(`UPGRADE ${name} ${request.url}`);

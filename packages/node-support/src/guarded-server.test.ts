@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { eventually, settled } from '@cloche/testkit/eventually';
 import { GuardedServer, type ServerRules } from './guarded-server.ts';
 import type { LeavingConnection } from './leaving-connection.ts';
@@ -19,10 +20,10 @@ afterEach(() => {
   closing = [];
 });
 
-async function open(rules: Partial<ServerRules> = {}, headersTimeout?: number) {
+async function open(rules: Partial<ServerRules> = {}, options: ServerOptions = {}) {
   const failures: unknown[] = [];
   const server = new GuardedServer(
-    { connectionsCheckingInterval: 20, ...(headersTimeout && { headersTimeout }) },
+    { connectionsCheckingInterval: 20, ...options },
     {
       serve: (_, response) => void response.end('ok'),
       mayUpgrade: () => true,
@@ -292,7 +293,7 @@ describe('a request that is late', () => {
   const HEAD_MS = 200;
 
   it('is served if this process has not read meanwhile what its client sent in time', async () => {
-    const { connect, server } = await open({}, HEAD_MS);
+    const { connect, server } = await open({}, { headersTimeout: HEAD_MS });
     const accepted = once(server, 'connection');
     const client = connect('');
     await Promise.all([accepted, once(client, 'connect')]);
@@ -302,12 +303,23 @@ describe('a request that is late', () => {
     assert.match(await text(client), /^HTTP\/1.1 200 /);
   });
 
-  for (const sent of ['', 'GET / HTTP/1.1\r\n']) {
-    it(`is refused if its client has sent ${sent === '' ? 'nothing' : 'a part of it'}`, async () => {
-      const { connect } = await open({}, HEAD_MS);
-      assert.match(await text(connect(sent)), /^HTTP\/1.1 400 /);
-    });
-  }
+  it('is served on a connection that its client has opened ahead', async () => {
+    const { connect } = await open({}, { headersTimeout: HEAD_MS });
+    const client = connect('');
+    await setTimeout(3 * HEAD_MS);
+    client.end(PLAIN);
+    assert.match(await text(client), /^HTTP\/1.1 200 /);
+  });
+
+  it('is refused if its client has sent a part of it', async () => {
+    const { connect } = await open({}, { headersTimeout: HEAD_MS });
+    assert.match(await text(connect('GET / HTTP/1.1\r\n')), /^HTTP\/1.1 400 /);
+  });
+
+  it('ends its connection without an answer if its client has sent nothing', async () => {
+    const { connect } = await open({}, { headersTimeout: HEAD_MS, keepAliveTimeout: HEAD_MS });
+    assert.equal(await text(connect('')), '');
+  });
 });
 
 it('a request with too many header fields is refused, as is an upgrade', async () => {

@@ -143,17 +143,19 @@ export class GuardedServer extends Server {
     // More bytes after the answer to invalid ones.
     if (socket.writableEnded && !socket.destroyed) return;
     if (error.code !== 'ERR_HTTP_REQUEST_TIMEOUT') this.#refuse(error, socket);
-    else if (!this.#rules.mayBeSlow?.(socket)) this.#refuseUnlessUnread(error, socket);
+    else if (socket.bytesRead === 0) this.#closeUnlessUsed(socket);
+    else if (!this.#rules.mayBeSlow?.(socket)) this.#refuse(error, socket);
   }
 
   /**
-   * Refuses a request that is late. Node looks at the time before it reads what has arrived meanwhile, so a process that
-   * stood still finds its new connections late. Their time begins again with their first byte.
+   * Closes a connection whose first byte does not come, without an answer and as late as between two requests. HTTP
+   * clients open connections ahead, and would take an answer for that to the request that they send at that moment.
    */
-  #refuseUnlessUnread(error: NodeJS.ErrnoException, socket: Socket): void {
-    if (socket.bytesRead > 0) this.#refuse(error, socket);
-    // Immediates come after a read of every socket.
-    else setImmediate(() => socket.bytesRead === 0 && this.#refuse(error, socket));
+  #closeUnlessUsed(socket: Socket): void {
+    // After a time in which this process stood still, immediates come after a read of every socket.
+    const close = () => setImmediate(() => socket.bytesRead === 0 && socket.destroy());
+    const timer = setTimeout(close, this.keepAliveTimeout);
+    socket.once('close', () => clearTimeout(timer));
   }
 
   #refuse(error: NodeJS.ErrnoException, socket: Socket): void {

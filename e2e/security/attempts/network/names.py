@@ -29,7 +29,7 @@ for kind, host in [("an allowed", "allowed.test"), ("a denied", "denied.test")]:
 
     @attempt(f"https to {kind} host by pip")
     def _(host=host):
-        command(
+        return command(
             "pip",
             "download",
             "--no-deps",
@@ -41,17 +41,14 @@ for kind, host in [("an allowed", "allowed.test"), ("a denied", "denied.test")]:
             f"https://{host}/{tag}-pip/",
             "nothing",
         )
-        return "see the server"
 
     @attempt(f"https to {kind} host by git")
     def _(host=host):
-        command("git", "ls-remote", f"https://{host}/{tag}-git")
-        return "see the server"
+        return command("git", "ls-remote", f"https://{host}/{tag}-git")
 
     @attempt(f"https to {kind} host by npm")
     def _(host=host):
-        command("npm", "view", "nothing", f"--registry=https://{host}/{tag}-npm/", "--fetch-retries=0")
-        return "see the server"
+        return command("npm", "view", "nothing", f"--registry=https://{host}/{tag}-npm/", "--fetch-retries=0")
 
 
 # Names.
