@@ -151,7 +151,7 @@ describe('contents of artifacts', () => {
     const hanging = new LocalStore(join(folder, 'contents'));
     const has = hanging.has.bind(hanging);
     let looks = 0;
-    hanging.has = async (name) => (++looks === 2 ? new Promise<never>(() => undefined) : has(name));
+    hanging.has = async (name) => (++looks === 1 ? new Promise<never>(() => undefined) : has(name));
     const { db, transactions } = world;
     const log = pino({ level: 'silent' });
     const bounded = new ArtifactContents({ db, transactions, store: hanging, artifacts, clock, log }, { lookMs: 20 });
@@ -174,7 +174,8 @@ describe('contents of artifacts', () => {
     writeFileSync(file, 'twins');
     const staged = { file, sha256: first.sha256, sizeBytes: 5, async [Symbol.asyncDispose]() {} };
     const record = { ...first, id: 'art_second' as ArtifactId };
-    const keepAgain = (signal: AbortSignal) => late.keep(staged, (tx) => artifacts.insert(record, tx), signal);
+    const keepAgain = (signal: AbortSignal) =>
+      late.keep(staged, first.orgId, (tx) => artifacts.insert(record, tx), signal);
     // It would wait, which nothing waits for here.
     await assert.rejects(keepAgain(AbortSignal.abort()), { name: 'AbortError' });
     await bucket.arrive();
@@ -196,13 +197,50 @@ describe('contents of artifacts', () => {
     });
     for (const answer of [new StoreError('slow down'), undefined]) {
       bucket.answer = answer;
-      const { sha256, id } = await keep(`answered with ${answer}`);
+      const { sha256, id, orgId } = await keep(`answered with ${answer}`);
       await late.release((await artifacts.find(id)) ?? assert.fail());
       const staged = { file: '', sha256, sizeBytes: 5, async [Symbol.asyncDispose]() {} };
       bucket.put = async () => undefined;
       bucket.has = async () => true;
-      assert.equal(await late.keep(staged, async () => 'kept', AbortSignal.abort()), 'kept');
+      assert.equal(await late.keep(staged, orgId, async () => 'kept', AbortSignal.abort()), 'kept');
     }
+  });
+
+  it('are stored once for each organization, so that no time shows what another one has', async () => {
+    let puts = 0;
+    const put = store.put.bind(store);
+    store.put = (...given) => {
+      puts += 1;
+      return put(...given);
+    };
+    const first = await keep('shared');
+    await keep('shared');
+    assert.equal(puts, 1);
+    const stranger = 'org_2' as OrgId;
+    const kept: OrgId[] = [];
+    await using staged = await new Staging(join(folder, 'staging'), ids).take(
+      { orgId: stranger, open: () => Readable.from(['shared']) },
+      1000,
+      new AbortController().signal,
+    );
+    await contents.keep(staged, stranger, async () => kept.push(stranger), new AbortController().signal);
+    assert.deepEqual([puts, kept, await store.has(first.sha256)], [2, [stranger], true]);
+  });
+
+  it('go after the answer to the deletion of their artifact, so that its time does not show who else has them', async () => {
+    const record = await keep('deleted');
+    const { promise: mayLook, resolve: look } = Promise.withResolvers<void>();
+    const isContentUsed = artifacts.isContentUsed.bind(artifacts);
+    artifacts.isContentUsed = async (...given) => {
+      await mayLook;
+      return isContentUsed(...given);
+    };
+    assert.equal((await contents.releaseAtOnce(record))?.id, record.id);
+    assert.equal(await contents.releaseAtOnce(record), undefined);
+    assert.equal(await store.has(record.sha256), true);
+    look();
+    await contents.settle();
+    assert.equal(await store.has(record.sha256), false);
   });
 
   it('leave nothing when they break off, are too large, or the store does not take them', async () => {

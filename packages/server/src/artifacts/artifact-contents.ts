@@ -1,4 +1,5 @@
 import { pipeline, type Readable } from 'node:stream';
+import type { OrgId } from '@cloche/contract';
 import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
@@ -22,6 +23,8 @@ const ORPHAN_MS = 3_600_000;
 /** Attempts to store a content that is still being removed. With their pauses they take two seconds. */
 const REMOVAL_LOOKS = 12;
 const REMOVAL_PAUSES = { firstMs: 5, longestMs: 250 };
+/** Most removals of contents that wait for their turn. A further content is removed as an orphan. */
+const MOST_REMOVALS = 1_000;
 /** Longest wait for the store while the lock, and with it a connection to the database, is held. */
 const LOOK_MS = 3_000;
 
@@ -45,6 +48,9 @@ export class ArtifactContents {
   readonly #removals: ContentRemovals | undefined;
   readonly #unused: UnusedContents;
   readonly #lookMs: number;
+  /** Settles when the removals that clients caused have ended. */
+  #removing: Promise<void> = Promise.resolve();
+  #waiting = 0;
 
   constructor(deps: ArtifactContentsDeps, { lookMs = LOOK_MS } = {}) {
     this.#deps = deps;
@@ -60,15 +66,24 @@ export class ArtifactContents {
    * rejects, the content stays only if another artifact uses it. `insert` uses the transaction if it gets one. It may
    * be called again.
    *
+   * A content that the organization does not have is stored even if the store has it: the time saved would show that
+   * another organization has the same bytes.
+   *
    * @throws StoreError, also while the same content may still be being removed
    */
-  async keep<T>(staged: Staged, insert: (tx: Transaction | undefined) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { store } = this.#deps;
+  async keep<T>(
+    staged: Staged,
+    orgId: OrgId,
+    insert: (tx: Transaction | undefined) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const { store, artifacts } = this.#deps;
     const { sha256 } = staged;
     for (let isNew = false; ; ) {
       await this.#waitForRemoval(sha256, signal);
       // Done without the lock, because an upload takes long.
-      if (!(await store.has(sha256))) {
+      const isKnown = isNew || (await artifacts.isContentUsed(sha256, { orgId }));
+      if (!isKnown || !(await store.has(sha256))) {
         // The file is kept: if the content is removed before the record is written, it is stored again from the file.
         await store.put(staged.file, { ...staged, keepsFile: true });
         isNew = true;
@@ -91,11 +106,30 @@ export class ArtifactContents {
   /**
    * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
    */
-  async release(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
-    const { artifacts, clock } = this.#deps;
-    const deleted = await artifacts.markDeleted(record.id, clock.now(), audit);
-    if (deleted) await this.#tryToRemoveUnused(record.sha256);
+  async release(record: ArtifactRecord): Promise<void> {
+    if (await this.#markDeleted(record)) await this.#tryToRemoveUnused(record.sha256);
+  }
+
+  /**
+   * Releases an artifact for a client, and does not wait for the content: the time of its removal would show whether
+   * another organization has the same bytes. Returns undefined if the artifact is deleted already.
+   */
+  async releaseAtOnce(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
+    const deleted = await this.#markDeleted(record, audit);
+    if (deleted && this.#waiting < MOST_REMOVALS) {
+      this.#waiting += 1;
+      this.#removing = this.#removing
+        .then(() => this.#tryToRemoveUnused(record.sha256))
+        .finally(() => {
+          this.#waiting -= 1;
+        });
+    }
     return deleted;
+  }
+
+  /** Resolves when the contents of released artifacts have been removed. */
+  async settle(): Promise<void> {
+    await this.#removing;
   }
 
   /**
@@ -126,6 +160,11 @@ export class ArtifactContents {
       if (await this.#unused.remove(sha256)) removed += 1;
     });
     return removed;
+  }
+
+  #markDeleted(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
+    const { artifacts, clock } = this.#deps;
+    return artifacts.markDeleted(record.id, clock.now(), audit);
   }
 
   async #waitForRemoval(sha256: string, signal: AbortSignal): Promise<void> {

@@ -45,8 +45,8 @@ export interface ArtifactRepository {
   hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
   /** Returns whether an artifact of the project that is not deleted has this size. */
   hasSize(projectId: ProjectId, sizeBytes: number, tx: Transaction): Promise<boolean>;
-  /** Returns whether an artifact that is not deleted uses this content. */
-  isContentUsed(sha256: string, tx?: Transaction): Promise<boolean>;
+  /** Returns whether an artifact that is not deleted, of the organization if one is given, uses this content. */
+  isContentUsed(sha256: string, by?: { tx?: Transaction | undefined; orgId?: OrgId }): Promise<boolean>;
 }
 
 export class SqlArtifactRepository implements ArtifactRepository {
@@ -130,8 +130,12 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return (await kept.limit(1).executeTakeFirst()) !== undefined;
   }
 
-  async isContentUsed(sha256: string, tx?: Transaction): Promise<boolean> {
-    const query = (tx?.db ?? this.#db).selectFrom('artifacts').select('id').where('sha256', '=', sha256);
+  async isContentUsed(
+    sha256: string,
+    { tx, orgId }: { tx?: Transaction | undefined; orgId?: OrgId } = {},
+  ): Promise<boolean> {
+    let query = (tx?.db ?? this.#db).selectFrom('artifacts').select('id').where('sha256', '=', sha256);
+    if (orgId !== undefined) query = query.where('org_id', '=', orgId);
     return (await query.where('deleted_at', 'is', null).limit(1).executeTakeFirst()) !== undefined;
   }
 

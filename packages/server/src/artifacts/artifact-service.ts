@@ -54,7 +54,7 @@ export class ArtifactService {
   async delete(credential: Credential, id: ArtifactId, audit?: RequestAudit): Promise<ArtifactRecord> {
     const record = visible(credential, id, await this.#artifacts.find(id));
     if (record.deletedAt !== undefined) return record;
-    return (await this.#contents.release(record, audit)) ?? (await this.#artifacts.find(id)) ?? record;
+    return (await this.#contents.releaseAtOnce(record, audit)) ?? (await this.#artifacts.find(id)) ?? record;
   }
 
   /** Deletes expired artifacts and returns how many there were. */

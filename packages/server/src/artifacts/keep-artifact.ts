@@ -95,7 +95,7 @@ export class KeepArtifact {
       return inserted;
     };
     const insert = (tx: Transaction | undefined) => quotas.admit(record, insertIn, { announces: false, tx });
-    const kept = await contents.keep(staged, insert, signal).catch(async (error) => {
+    const kept = await contents.keep(staged, artifact.orgId, insert, signal).catch(async (error) => {
       if (error instanceof QuotaRefusal) await quotas.announce(record, error.use);
       return asAppError(error);
     });

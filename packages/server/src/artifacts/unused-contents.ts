@@ -59,7 +59,7 @@ export class UnusedContents {
     let isUsed = true;
     try {
       // The lock waits for artifacts that are about to use the content.
-      isUsed = await locks.run(content.name, (tx) => artifacts.isContentUsed(content.name, tx));
+      isUsed = await locks.run(content.name, (tx) => artifacts.isContentUsed(content.name, { tx }));
     } finally {
       // Without an answer too: an unused content that was put back is removed as an orphan.
       if (isUsed) await content.putBack();
@@ -74,7 +74,7 @@ export class UnusedContents {
     const prepared = await store.prepareRemoval(sha256);
     if (!prepared) return false;
     const removal = await locks.run(sha256, async (tx) => {
-      if (await artifacts.isContentUsed(sha256, tx)) return undefined;
+      if (await artifacts.isContentUsed(sha256, { tx })) return undefined;
       return removals.begin(sha256, prepared.arrivesWithinMs, tx);
     });
     if (!removal) return false;

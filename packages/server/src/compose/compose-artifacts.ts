@@ -135,6 +135,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));
+      await contents.settle();
       await store.close();
     },
   };
