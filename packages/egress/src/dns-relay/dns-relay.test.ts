@@ -68,6 +68,14 @@ describe('by datagram', () => {
     await impatient.close();
   });
 
+  test('a question of which nothing is heard is asked again', async () => {
+    resolver.isSilent = true;
+    const answer = askByDatagram(relay, 'example.com', 7);
+    await eventually(() => resolver.asked.length === 1, { because: 'the resolver is asked' });
+    resolver.isSilent = false;
+    assert.equal((await answer).answers?.length, 1);
+  });
+
   test('a resolver that is not there is a server failure at once', async () => {
     const nowhere = await openRelay({ upstream: { address: '127.0.0.1', port: 1 } });
     assert.equal(rcode(await askByDatagram(nowhere, 'example.com', 7)), SERVFAIL);
@@ -112,7 +120,7 @@ describe('by datagram', () => {
     const greedy = ['127.0.0.2', '127.0.0.3'].flatMap((source) =>
       Array.from({ length: 4 }, (_, index) => askByDatagram(small, `host${index}.example`, 1, source)),
     );
-    await eventually(() => resolver.asked.length === 8, { because: 'the resolver is asked' });
+    await eventually(() => resolver.asked.length >= 8, { because: 'the resolver is asked' });
     resolver.isSilent = false;
     assert.equal((await askByDatagram(small, 'example.com', 2, '127.0.0.4')).answers?.length, 1);
     assert.equal(rcode(await Promise.race(greedy)), SERVFAIL);

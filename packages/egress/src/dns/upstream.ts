@@ -12,6 +12,8 @@ export interface Upstream {
 }
 
 const DNS_PORT = 53;
+/** A client asks again after five seconds, and gives up soon after. */
+const ASK_AGAIN_MS = 1_500;
 
 /** Parses `1.2.3.4`, `1.2.3.4:53`, `::1` or `[::1]:53`. Throws for everything else, including names. */
 export function parseUpstream(text: string): Upstream {
@@ -28,15 +30,22 @@ export function firstNameserver(resolvConf: string): Upstream | undefined {
   return address === undefined ? undefined : { address, port: DNS_PORT };
 }
 
-/** Sends a query by UDP. Uses a new port, so that an attacker cannot guess where to send a forged answer. */
+/**
+ * Sends a query by UDP, and again while no answer comes, because datagrams get lost. Uses a new port, so that an attacker
+ * cannot guess where to send a forged answer.
+ */
 export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   socket.on('error', reject);
   // Connected, so that the kernel only accepts datagrams from the resolver and reports a refusal.
+  let again: NodeJS.Timeout | undefined;
   socket.connect(upstream.port, upstream.address, (unreachable?: Error) => {
-    if (unreachable) reject(unreachable);
-    else socket.send(query, (error) => error && reject(error));
+    if (unreachable) return reject(unreachable);
+    if (signal.aborted) return;
+    const ask = () => socket.send(query, (error) => error && reject(error));
+    ask();
+    again = setInterval(ask, ASK_AGAIN_MS);
   });
   socket.on('message', (answer) => {
     if (answersQuery(answer, query)) resolve(answer);
@@ -44,6 +53,7 @@ export async function askByDatagram(query: Buffer, upstream: Upstream, signal: A
   try {
     return await orAbort(promise, signal);
   } finally {
+    clearInterval(again);
     if (!signal.aborted) socket.close();
   }
 }

@@ -13,8 +13,8 @@ import { PartsGroup } from './parts-group.ts';
 import { type Address, waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
-/** Time to stop a part, in addition to the time for its requests in progress. */
-const STOP_GRACE_MS = 10_000;
+/** Time to stop a part, in addition to the time for its requests in progress: that of the systemd units. */
+const STOP_GRACE_MS = 20_000;
 
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
