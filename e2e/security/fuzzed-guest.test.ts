@@ -10,7 +10,7 @@ import { ERRORS, type ErrorCode } from '@cloche/contract';
 import { Random } from '@cloche/testkit/fuzz';
 import type { Api, RequestOptions } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
-import { heldBy, standingDuring } from '../support/hostile/standing.ts';
+import { heldBy, lastingSandbox, standingDuring } from '../support/hostile/standing.ts';
 import { type LyingService, lyingService } from './support/lying-service.ts';
 
 const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
@@ -32,7 +32,7 @@ let neighbour: string;
 before(async () => {
   service = await lyingService('liar/fuzzing-hostd.ts');
   // It has no seed, so its agent is honest.
-  neighbour = (await service.api.readySandbox()).id;
+  neighbour = await lastingSandbox(service.api, SECONDS);
 });
 after(() => service?.[Symbol.asyncDispose]());
 

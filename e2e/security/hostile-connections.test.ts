@@ -11,7 +11,7 @@ import type { FrontName } from '../../packages/server/src/compose/fronts.ts';
 import { eventually } from '../support/eventually.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
 import { playScript } from '../support/hostile/play-script.ts';
-import { heldBy, type Standing, standingDuring } from '../support/hostile/standing.ts';
+import { heldBy, lastingSandbox, type Standing, standingDuring } from '../support/hostile/standing.ts';
 import { ALL_PROTOCOLS, type OwnService, testService } from '../support/service.ts';
 
 const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
@@ -39,14 +39,14 @@ let fronts: Readonly<Record<FrontOfThePort, readonly [Target, ...Target[]]>>;
 
 before(async () => {
   service = await testService({ ...ALL_PROTOCOLS, CLOCHE_LOG_LEVEL: 'warn' });
-  neighbour = (await service.api.readySandbox()).id;
+  neighbour = await lastingSandbox(service.api, SECONDS);
   fronts = await targetsOf(service);
 });
 after(() => service?.close());
 
 /** Returns requests to each front that it accepts. */
 async function targetsOf({ api, apiKey, url }: OwnService): Promise<typeof fronts> {
-  const { id } = await api.readySandbox();
+  const id = await lastingSandbox(api, SECONDS);
   await api.run(id, 'open("small", "w").write("x" * 1000)');
   const { preview } = (await api.post(`/v1/sandboxes/${id}/previews`, { port: 8000 })).body;
   const { port } = new URL(url);
@@ -74,7 +74,10 @@ async function targetsOf({ api, apiKey, url }: OwnService): Promise<typeof front
       post('/v1/sandboxes', {}, host),
       get('/nowhere', host),
     ],
-    '/v1, uploads': [{ ...get(`${at}/files/content?path=up`), method: 'PUT', body: 'x' }],
+    '/v1, uploads': [
+      { ...get(`${at}/files/content?path=up`), method: 'PUT', body: 'x' },
+      { ...get('/v1/sandboxes/sbx_none/files/content?path=up'), method: 'PUT', body: 'x' },
+    ],
     '/downloads': [get('/downloads/x?signature=x', host), get(`${at}/files/content?path=small`)],
     '/uploads': [{ ...get('/uploads/x?signature=x', host), method: 'PUT', body: 'x' }],
     '/e2b': [get('/e2b/sandboxes', keyed), get('/e2b/x', host), post('/e2b/sandboxes', { templateID: 'x' }, host)],

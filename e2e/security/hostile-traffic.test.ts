@@ -8,7 +8,7 @@ import { Random } from '@cloche/testkit/fuzz';
 import { eventually } from '../support/eventually.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
 import type { TrafficScript } from '../support/hostile/hostile-traffic.ts';
-import { heldBy } from '../support/hostile/standing.ts';
+import { heldBy, lastingSandbox } from '../support/hostile/standing.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import { asUser, attempts } from './support/attackers.ts';
@@ -37,8 +37,8 @@ before(async () => {
     CLOCHE_EGRESS_EXTRA_CA: internet.authority.rootFile,
   });
   const networkPolicy = { mode: 'allowlist', hosts: ['allowed.test'] };
-  attacker = (await service.api.readySandbox({ networkPolicy })).id;
-  neighbour = (await service.api.readySandbox({ networkPolicy })).id;
+  attacker = await lastingSandbox(service.api, SECONDS, { networkPolicy });
+  neighbour = await lastingSandbox(service.api, SECONDS, { networkPolicy });
 });
 after(async () => {
   await service?.close();

@@ -7,6 +7,16 @@ import { residentBytes } from '../process.ts';
 const LINES = 20;
 const LINE_MS = 50;
 const HEALTH_EACH_MS = 50;
+/** Time of what comes before an attack and after it. */
+const SPARE_SECONDS = 1_200;
+
+/** Creates a sandbox that outlives an attack of that many seconds, also one of hours. Returns its id. */
+export async function lastingSandbox(api: Api, seconds: number, body: Record<string, unknown> = {}): Promise<string> {
+  const { id } = await api.readySandbox(body);
+  const { status } = await api.post(`/v1/sandboxes/${id}/ttl`, { ttlMs: (seconds + SPARE_SECONDS) * 1000 });
+  if (status !== 200) throw new Error(`extend: ${status}`);
+  return id;
+}
 
 export interface Held {
   readonly descriptors: number;

@@ -289,6 +289,28 @@ describe('bytes that are not HTTP', () => {
   });
 });
 
+it('a request behind an answer that closes the connection is not served, also if closing is put off', async () => {
+  const served: (string | undefined)[] = [];
+  const { connect, left, failures } = await open({
+    async serve({ url, socket }, response) {
+      served.push(url);
+      // As for a request whose body is still arriving.
+      const end = socket.destroySoon.bind(socket);
+      socket.destroySoon = () => void setTimeout(50).then(end);
+      if (url === '/first') response.setHeader('connection', 'close');
+      if (url === '/waits') await setTimeout(10);
+      response.end('ok');
+    },
+  });
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const client = connect(get('/first') + get('/waits'));
+  await once(client, 'data');
+  client.write(get('/behind'));
+  assert.equal(await text(client), '');
+  assert.deepEqual([served, failures], [['/first', '/waits'], []]);
+  await eventually(() => left() === 0, { because: 'the connection is closed' });
+});
+
 describe('a request that is late', () => {
   const HEAD_MS = 200;
 

@@ -136,8 +136,8 @@ export class GuardedServer extends Server {
 
   #onInvalid(error: NodeJS.ErrnoException, socket: Socket): void {
     const pipeline = this.#pipelines.get(socket);
-    if (pipeline?.isFull) {
-      if (pipeline.isIdle && !socket.writableEnded) endAndDestroy(socket);
+    if (pipeline?.isFull || pipeline?.isClosing) {
+      if ((pipeline.isIdle || pipeline.isClosing) && !socket.writableEnded) endAndDestroy(socket);
       return;
     }
     // More bytes after the answer to invalid ones.

@@ -10,6 +10,7 @@ export class Pipeline {
   readonly #pending = new Set<ServerResponse>();
   readonly #onIdle: () => void;
   #isFull = false;
+  #isClosing = false;
 
   /** @param onIdle called when a connection that was full has no unanswered request left */
   constructor(socket: Socket, mostPending: number, onIdle: () => void) {
@@ -22,6 +23,14 @@ export class Pipeline {
   /** Whether requests beyond the limit have arrived. They are not read, so the connection ends after the others. */
   get isFull(): boolean {
     return this.#isFull;
+  }
+
+  /**
+   * Whether an answer that closes the connection has been sent. Requests behind it are not read: Node would serve them
+   * if closing is put off, and ends the process when one is answered before another that waits.
+   */
+  get isClosing(): boolean {
+    return this.#isClosing;
   }
 
   get isIdle(): boolean {
@@ -37,6 +46,9 @@ export class Pipeline {
   add(response: ServerResponse): void {
     if (this.#pending.has(response)) return;
     this.#pending.add(response);
+    response.prependOnceListener('finish', () => {
+      this.#isClosing ||= closesConnection(response);
+    });
     response.once('close', () => {
       this.#pending.delete(response);
       if (this.#isFull && this.isIdle) this.#onIdle();
@@ -44,7 +56,7 @@ export class Pipeline {
   }
 
   /**
-   * Makes the parser fail when the connection has too many unanswered requests. A read of 64 KiB can hold 3,600
+   * Makes the parser fail when the connection has too many unanswered requests, or is being closed. A read of 64 KiB can hold 3,600
    * requests, and Node's parser would otherwise create all of them in one turn of the event loop.
    */
   #bound(mostPending: number): void {
@@ -54,7 +66,7 @@ export class Pipeline {
     const onIncoming = parser.onIncoming;
     parser.onIncoming = (...incoming) => {
       this.#isFull ||= this.#pending.size >= mostPending;
-      return this.#isFull ? PARSER_ERROR : onIncoming(...incoming);
+      return this.#isFull || this.#isClosing ? PARSER_ERROR : onIncoming(...incoming);
     };
   }
 
@@ -69,4 +81,9 @@ export class Pipeline {
       }
     });
   }
+}
+
+function closesConnection(response: ServerResponse): boolean {
+  // An internal property of Node, present in all releases so far.
+  return (response as { _last?: boolean })._last === true;
 }

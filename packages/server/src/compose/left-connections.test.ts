@@ -205,3 +205,16 @@ describe('pipelined requests of a client that does not read', () => {
     assert.equal(answers.length, 16);
   });
 });
+
+it('a request behind a refused upload, which waits behind an answer that closes the connection, is not served', async () => {
+  const upload = `/v1/sandboxes/${world.sandboxId}/files/content?path=x HTTP/1.1\r\nHost: x\r\n`;
+  const socket = await connected();
+  socket.write(`POST ${upload}Expect: 100-continue\r\nContent-Length: 0\r\n\r\n`);
+  socket.write(`PUT ${upload}Content-Length: 1\r\n\r\n`);
+  const [first] = (await once(socket, 'data')) as [Buffer];
+  assert.match(first.toString(), /^HTTP\/1\.1 4\d\d [\s\S]*\r\nconnection: close\r\n/i);
+  // The end of the upload, with which closing was put off.
+  socket.write(`x${PLAIN}`);
+  assert.equal(await text(socket), '');
+  await isServing();
+});
