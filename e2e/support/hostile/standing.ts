@@ -12,7 +12,8 @@ const SPARE_SECONDS = 1_200;
 
 /** Creates a sandbox that outlives an attack of that many seconds, also one of hours. Returns its id. */
 export async function lastingSandbox(api: Api, seconds: number, body: Record<string, unknown> = {}): Promise<string> {
-  const { id } = await api.readySandbox(body);
+  // A lifetime can only be made longer, and is an hour at most at creation.
+  const { id } = await api.readySandbox({ ...body, ttlMs: 60_000 });
   const { status } = await api.post(`/v1/sandboxes/${id}/ttl`, { ttlMs: (seconds + SPARE_SECONDS) * 1000 });
   if (status !== 200) throw new Error(`extend: ${status}`);
   return id;
