@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { type BodySink, DirectBody } from './direct-body.ts';
+import { GuardedServer } from './guarded-server.ts';
 
-const BYTES = randomBytes(5_000_001);
+/** Lines, so that a server that paces chunks holds most of a read back. */
+const BYTES = Buffer.from(randomBytes(3_200_000).toString('hex').replace(/.{8}/g, '$&\r\n').slice(0, 5_000_001));
 const HEAD = `PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: ${BYTES.length}\r\n\r\n`;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -23,8 +25,13 @@ interface Asked {
 }
 
 /** Sends the head of a request and `first`. */
-async function ask(first: Buffer, act: (asked: Asked) => Promise<void>, where: string | 0 = 0): Promise<void> {
-  const server = createServer().listen(where);
+async function ask(
+  first: Buffer,
+  act: (asked: Asked) => Promise<void>,
+  where: string | 0 = 0,
+  server: Server = createServer(),
+): Promise<void> {
+  server.listen(where);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const client = typeof where === 'string' ? connect(where) : connect(port, '127.0.0.1');
@@ -84,7 +91,11 @@ const untilAll = (keeper: Keeper) =>
 describe('a body that is read directly', () => {
   it('comes whole and in order, by the network and by a Unix socket, however it was sent', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'direct-'));
-    for (const where of [0, join(folder, 'socket')] as const) {
+    const guarded = () => new GuardedServer({}, { serve: () => undefined, report: assert.ifError });
+    const places = [0, join(folder, 'socket')] as const;
+    for (const [open, where] of [createServer, guarded].flatMap((open) =>
+      places.map((where) => [open, where] as const),
+    )) {
       for (const firstBytes of [0, 1, 200_000, BYTES.length]) {
         const sent = async ({ request, response, client, answer }: Asked) => {
           const keeper = new Keeper();
@@ -96,7 +107,7 @@ describe('a body that is read directly', () => {
           await once(client, 'close');
           assert.match(answer(), /^HTTP\/1.1 200 .*connection: close.*taken/is);
         };
-        await ask(BYTES.subarray(0, firstBytes), sent, where);
+        await ask(BYTES.subarray(0, firstBytes), sent, where, open());
       }
     }
     rmSync(folder, { recursive: true });

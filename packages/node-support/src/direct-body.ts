@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 import { ExpectedBytes } from './expected-bytes.ts';
+import { endPacing } from './pace-chunks.ts';
 
 /** Receiver of a body's bytes. */
 export interface BodySink {
@@ -56,6 +57,7 @@ export class DirectBody {
     this.#socket = socket;
     this.#sink = sink;
     this.#expected = new ExpectedBytes(Number(request.headers['content-length']));
+    flush(socket);
     const arrived: Buffer | null = request.read(request.readableLength);
     letGo(socket);
     // Before the first read gets its memory.
@@ -123,6 +125,13 @@ export class DirectBody {
 function handleOf({ socket }: IncomingMessage): object | undefined {
   const { _handle: handle } = socket as { _handle?: { isStreamBase?: boolean } };
   return handle?.isStreamBase ? handle : undefined;
+}
+
+/** Makes the HTTP server parse what has been read from the connection. */
+function flush(socket: Socket): void {
+  endPacing(socket);
+  // Also for the listener of the server, where the stream is paused.
+  while (socket.read() !== null);
 }
 
 /** Detaches the HTTP server from reading: it yields to a new `data` listener. */

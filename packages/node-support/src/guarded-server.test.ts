@@ -311,6 +311,47 @@ it('a request behind an answer that closes the connection is not served, also if
   await eventually(() => left() === 0, { because: 'the connection is closed' });
 });
 
+describe('many lines at once', () => {
+  const COUNT = 10_000;
+
+  it('of a body in chunks of one byte are parsed over several turns of the event loop', async () => {
+    let inThisTurn = 0;
+    let mostInATurn = 0;
+    const { connect } = await open({
+      serve(request, response) {
+        let bytes = 0;
+        request.on('data', (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (inThisTurn === 0) setImmediate(() => (inThisTurn = 0));
+          inThisTurn += 1;
+          mostInATurn = Math.max(mostInATurn, inThisTurn);
+        });
+        request.on('end', () => response.end(`got ${bytes}`));
+      },
+    });
+    const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n';
+    const sent = `${head}${'1\r\nx\r\n'.repeat(COUNT)}0\r\n\r\n`;
+    const answers = await Promise.all([1, 2, 3].map(() => text(connect(sent))));
+    for (const answer of answers) assert.match(answer, new RegExp(`got ${COUNT}`));
+    assert.ok(mostInATurn < COUNT / 4, `${mostInATurn} chunks in a turn`);
+  });
+
+  for (const [name, bytes] of Object.entries({ 'an upgrade': UPGRADE, CONNECT })) {
+    it(`behind ${name} reach who takes the connection, in order`, async () => {
+      const lines = Array.from({ length: COUNT }, (_, index) => `${index}\r\n`).join('');
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const take = async (connection: LeavingConnection) => {
+        // What comes meanwhile waits.
+        await setTimeout(20);
+        resolve(text(connection.take() ?? assert.fail()));
+      };
+      const { connect } = await open({ upgrade: take, connect: take });
+      connect(bytes + lines).end();
+      assert.equal(await promise, lines);
+    });
+  }
+});
+
 describe('a request that is late', () => {
   const HEAD_MS = 200;
 

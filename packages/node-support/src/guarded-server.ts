@@ -2,10 +2,14 @@ import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
+import { endPacing, paceChunks } from './pace-chunks.ts';
 import { Pipeline } from './pipeline.ts';
+import { TurnBudget } from './turn-budget.ts';
 
 /** Most unanswered requests of one connection. */
 const MOST_PENDING = 16;
+/** Chunks of bodies that are parsed in one turn of the event loop; each takes a few microseconds. */
+const CHUNKS_PER_TURN = 1_000;
 /** Time for a connection that leaves HTTP to be taken or answered. */
 const LEAVE_MS = 60_000;
 
@@ -44,10 +48,12 @@ export interface ServerRules {
  *   could not be told apart.
  * - `closeAllConnections` also destroys connections that have left HTTP.
  * - The time that this process did not read does not count against a client.
+ * - Bodies in tiny chunks do not keep the process from others.
  */
 export class GuardedServer extends Server {
   readonly #rules: ServerRules;
   readonly #pipelines = new WeakMap<Socket, Pipeline>();
+  readonly #chunks = new TurnBudget(CHUNKS_PER_TURN);
   /** Connections that have left HTTP. */
   readonly #left = new Set<Socket>();
   #isClosing = false;
@@ -81,6 +87,9 @@ export class GuardedServer extends Server {
   #own(socket: Socket): void {
     // Node removes its own listener when the connection leaves HTTP. An error destroys the socket anyway.
     socket.on('error', () => undefined);
+    paceChunks(socket, this.#chunks);
+    // Node's parser reads from the kernel, past what paces it, as long as nobody has listened to the socket itself.
+    socket.on('data', ignore).off('data', ignore);
     const mostPending = this.#rules.mostPending ?? MOST_PENDING;
     this.#pipelines.set(socket, new Pipeline(socket, mostPending, () => endAndDestroy(socket)));
   }
@@ -93,6 +102,7 @@ export class GuardedServer extends Server {
 
   #leave(serve: ServeLeaving, request: IncomingMessage, stream: Duplex, head: Buffer): void {
     const { socket } = request;
+    endPacing(socket);
     // Node gives another stream while the body of an upgrade arrives. The rules permit none.
     if (stream !== socket || this.#isClosing || !this.#pipelines.get(socket)?.isIdle) {
       socket.destroy();
@@ -171,6 +181,8 @@ export class GuardedServer extends Server {
     return refuseInvalid ? refuseInvalid(error, socket) : { status: 400, body: '' };
   }
 }
+
+function ignore(): void {}
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
-import { paceChunks } from './pace-chunks.ts';
+import { endPacing, paceChunks } from './pace-chunks.ts';
 import { TurnBudget } from './turn-budget.ts';
 
 const LINES = Buffer.from(Array.from({ length: 3_000 }, (_, index) => `${index}\r\n`).join(''));
@@ -63,11 +63,11 @@ test('few chunks, and bytes of no chunks, pass as they are', async () => {
 
 test('what waits is passed on when pacing ends', async () => {
   const connection = new Readable({ highWaterMark: 64 * 1024, read: () => undefined });
-  const endPacing = paceChunks(connection, new TurnBudget(1000));
+  paceChunks(connection, new TurnBudget(1000));
   connection.push(LINES);
   connection.push(Buffer.from('more'));
   assert.ok(connection.readableLength < LINES.length);
-  endPacing();
+  endPacing(connection);
   connection.push(null);
   assert.equal(Buffer.concat(await connection.toArray()).toString(), `${LINES}more`);
 });

@@ -3,13 +3,18 @@ import type { TurnBudget } from './turn-budget.ts';
 
 /** Most chunks of one connection that are parsed in one turn of the event loop. */
 const CHUNKS = 128;
+/** Bytes of a chunk of one byte. */
+const LEAST_BYTES = 6;
+
+/** Functions that end the pacing of a connection. */
+const paced = new WeakMap<Readable, () => void>();
 
 /**
  * Gives the HTTP parser of a connection at most `CHUNKS` chunks of a body in one turn of the event loop; further ones
  * wait for the budget. A read of 64 KiB holds ten thousand chunks of one byte, which a parser handles at once. Call it
- * before the parser gets the connection. The returned function ends the pacing, for a connection that leaves HTTP.
+ * before the parser gets the connection.
  */
-export function paceChunks(connection: Readable, budget: TurnBudget): () => void {
+export function paceChunks(connection: Readable, budget: TurnBudget): void {
   const push = connection.push.bind(connection);
   const read = connection.read.bind(connection);
   const receive = connection._read.bind(connection);
@@ -49,14 +54,21 @@ export function paceChunks(connection: Readable, budget: TurnBudget): () => void
   connection._read = (size) => {
     if (rest.length === 0) receive(size);
   };
-  return () => {
+  paced.set(connection, () => {
     Object.assign(connection, { push, read, _read: receive });
     for (const piece of rest.splice(0)) push(piece);
-  };
+  });
+}
+
+/** Passes on what waits, and paces no more: the connection leaves HTTP, or its body is read in another way. */
+export function endPacing(connection: Readable): void {
+  paced.get(connection)?.();
+  paced.delete(connection);
 }
 
 /** Returns where the chunks end that may be parsed at once. Two line ends belong to each chunk. */
 function endOfChunks(piece: Buffer): number {
+  if (piece.length <= CHUNKS * LEAST_BYTES) return piece.length;
   let end = 0;
   for (let lines = 0; lines < 2 * CHUNKS; lines += 1) {
     const at = piece.indexOf('\r\n', end);

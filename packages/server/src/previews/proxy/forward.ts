@@ -9,7 +9,7 @@ import {
 import { type Duplex, pipeline } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { LIMITS } from '@cloche/contract';
-import { joinPieces, onAbort, orAbort, paceChunks } from '@cloche/node-support';
+import { endPacing, joinPieces, onAbort, orAbort, paceChunks } from '@cloche/node-support';
 import type { Exchange } from './exchange-registry.ts';
 import { responseFields } from './fields.ts';
 import { PreviewError } from './preview-error.ts';
@@ -144,7 +144,7 @@ function writeHead(response: ServerResponse, answer: IncomingMessage, forwarding
 }
 
 function send({ request, target, fields, tunnel, exchange }: Forwarding, framing: readonly string[]): ClientRequest {
-  const endPacing = paceChunks(tunnel, exchange.pieces);
+  paceChunks(tunnel, exchange.pieces);
   const sent = openRequest({
     createConnection: () => tunnel,
     method: request.method,
@@ -158,7 +158,7 @@ function send({ request, target, fields, tunnel, exchange }: Forwarding, framing
     interim += 1;
     if (interim > MAX_INTERIM) sent.destroy(new Error(`more than ${MAX_INTERIM} interim answers`));
   });
-  sent.once('upgrade', endPacing);
+  sent.once('upgrade', () => endPacing(tunnel));
   sent.once('response', (answer) => {
     if (answer.headers['transfer-encoding'] !== undefined) joinPieces(answer, exchange.pieces);
   });
