@@ -226,7 +226,8 @@ describe('a quota of artifact bytes', () => {
     assert.equal((await useOf('artifactBytes')).used, 10_000);
     const made = answers.filter(({ status }) => status === 201).map(({ body }) => body.artifact.id);
     await Promise.all(made.map((id) => call('DELETE', `/v1/artifacts/${id}`)));
-    assert.deepEqual([stored() - before, (await useOf('artifactBytes')).used], [0, 0]);
+    assert.equal((await useOf('artifactBytes')).used, 0);
+    await eventually(() => stored() === before, { because: 'contents are removed after the answers' });
   });
 
   it('counts equal contents of a project once', async () => {
