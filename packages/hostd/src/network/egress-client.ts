@@ -14,6 +14,12 @@ export class EgressRefusedError extends Error {
   override readonly name = 'EgressRefusal';
 }
 
+/** A kept connection has ended before its next request came. */
+class StaleConnectionError extends Error {
+  override readonly name = 'StaleConnectionError';
+}
+const STALE: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET']);
+
 /**
  * A client of egress's control socket. Sends requests in the order of their calls, each after the answer to the
  * previous one.
@@ -67,7 +73,17 @@ export class EgressClient {
     this.#agent.destroy();
   }
 
+  /** Asks again if the kept connection ended before the request came: each request may be repeated. */
   async #ask(method: string, path: string, message?: object): Promise<string> {
+    try {
+      return await this.#askOnce(method, path, message);
+    } catch (error) {
+      if (!(error instanceof StaleConnectionError)) throw error;
+      return await this.#askOnce(method, path, message);
+    }
+  }
+
+  async #askOnce(method: string, path: string, message?: object): Promise<string> {
     const outgoing = request({
       socketPath: this.#socketPath,
       agent: this.#agent,
@@ -91,6 +107,8 @@ async function answerTo(outgoing: ClientRequest, timeoutMs: number): Promise<Inc
     return incoming;
   } catch (error) {
     outgoing.destroy();
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (outgoing.reusedSocket && STALE.has(code)) throw new StaleConnectionError(String(error), { cause: error });
     throw error;
   }
 }

@@ -218,7 +218,9 @@ describe('the front', () => {
     // For the sockets of the server, `front.test.ts` has this.
     if (name === 'socket of hostd' || name === 'socket of egress') {
       it(`${name} waits for a head for ${front.before.seconds} s, and for a body for ${front.body.seconds} s`, () => {
-        const { headersTimeout, requestTimeout } = ways[name].server ?? assert.fail();
+        const { headersTimeout, requestTimeout, keepAliveTimeout } = ways[name].server ?? assert.fail();
+        // Its clients keep their connections, and lose a request if one is closed meanwhile.
+        assert.ok(keepAliveTimeout > 60_000, `${keepAliveTimeout}`);
         assert.deepEqual([headersTimeout, requestTimeout], [front.before.seconds, front.body.seconds].map(inMs));
       });
     }
