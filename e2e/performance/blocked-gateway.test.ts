@@ -11,7 +11,10 @@ import { compareWaits } from './compare-waits.ts';
 
 const CONNECTIONS = 40;
 const AT_ONCE = 8;
-/** The factor for chunks of one byte. The first bytes of a connection, up to 64 KiB, are parsed at once: they are looked at before. */
+/**
+ * The factor for chunks of one byte. The gateway looks at the first bytes of a connection, up to 64 KiB, to tell TLS from
+ * HTTP. It then gives all of them to the parser in one turn of the event loop.
+ */
 const TIMES_OF_CHUNKS = 20;
 
 let internet: TestInternet;

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 import { ExpectedBytes } from './expected-bytes.ts';
 import { endPacing } from './pace-chunks.ts';
+import { parseFromStream } from './parse-from-stream.ts';
 
 /** Receiver of a body's bytes. */
 export interface BodySink {
@@ -127,17 +128,16 @@ function handleOf({ socket }: IncomingMessage): object | undefined {
   return handle?.isStreamBase ? handle : undefined;
 }
 
-/** Makes the HTTP server parse what has been read from the connection. */
+/** Makes the HTTP server parse what the socket has received, so that it becomes part of the request. */
 function flush(socket: Socket): void {
   endPacing(socket);
-  // Also for the listener of the server, where the stream is paused.
+  // Each read emits `data`, which the server parses, also while the socket is paused.
   while (socket.read() !== null);
 }
 
-/** Detaches the HTTP server from reading: it yields to a new `data` listener. */
+/** Detaches the HTTP server from the socket's handle. */
 function letGo(socket: Socket): void {
-  const nothing = () => undefined;
   // First, because a `data` listener would start reading.
   socket.pause();
-  socket.on('data', nothing).off('data', nothing);
+  parseFromStream(socket);
 }

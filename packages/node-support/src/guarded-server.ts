@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
 import { endPacing, paceChunks } from './pace-chunks.ts';
+import { parseFromStream } from './parse-from-stream.ts';
 import { Pipeline } from './pipeline.ts';
 import { TurnBudget } from './turn-budget.ts';
 
@@ -10,6 +11,11 @@ import { TurnBudget } from './turn-budget.ts';
 const MOST_PENDING = 16;
 /** Chunks of bodies that are parsed in one turn of the event loop; each takes a few microseconds. */
 const CHUNKS_PER_TURN = 1_000;
+/**
+ * Default of `keepAliveTimeout`. It exceeds the time for which reverse proxies, and the clients of the service's own
+ * sockets, keep a connection. So the client closes it: a request that is on its way when the server closes gets lost.
+ */
+const KEEP_ALIVE_MS = 75_000;
 /** Time for a connection that leaves HTTP to be taken or answered. */
 const LEAVE_MS = 60_000;
 
@@ -60,7 +66,8 @@ export class GuardedServer extends Server {
 
   constructor(options: ServerOptions, rules: ServerRules) {
     const { mayUpgrade } = rules;
-    super({ ...options, shouldUpgradeCallback: (request) => !!mayUpgrade?.(request) && !hasBody(request) });
+    const shouldUpgradeCallback = (request: IncomingMessage) => !!mayUpgrade?.(request) && !hasBody(request);
+    super({ keepAliveTimeout: KEEP_ALIVE_MS, ...options, shouldUpgradeCallback });
     this.#rules = rules;
     this.on('connection', (socket: Socket) => this.#own(socket));
     this.on('request', (request, response) => this.#serve(rules.serve, request, response));
@@ -88,8 +95,7 @@ export class GuardedServer extends Server {
     // Node removes its own listener when the connection leaves HTTP. An error destroys the socket anyway.
     socket.on('error', () => undefined);
     paceChunks(socket, this.#chunks);
-    // Node's parser reads from the kernel, past what paces it, as long as nobody has listened to the socket itself.
-    socket.on('data', ignore).off('data', ignore);
+    parseFromStream(socket);
     const mostPending = this.#rules.mostPending ?? MOST_PENDING;
     this.#pipelines.set(socket, new Pipeline(socket, mostPending, () => endAndDestroy(socket)));
   }
@@ -146,8 +152,8 @@ export class GuardedServer extends Server {
 
   #onInvalid(error: NodeJS.ErrnoException, socket: Socket): void {
     const pipeline = this.#pipelines.get(socket);
-    if (pipeline?.isFull || pipeline?.isClosing) {
-      if ((pipeline.isIdle || pipeline.isClosing) && !socket.writableEnded) endAndDestroy(socket);
+    if (pipeline?.readsNoMore) {
+      if (pipeline.mayEnd && !socket.writableEnded) endAndDestroy(socket);
       return;
     }
     // More bytes after the answer to invalid ones.
@@ -158,8 +164,8 @@ export class GuardedServer extends Server {
   }
 
   /**
-   * Closes a connection whose first byte does not come, without an answer and as late as between two requests. HTTP
-   * clients open connections ahead, and would take an answer for that to the request that they send at that moment.
+   * Closes a connection without an answer if its first byte does not come within `keepAliveTimeout`. HTTP clients open
+   * connections ahead of need. A client that sends its first request at that moment would take a refusal for the answer.
    */
   #closeUnlessUsed(socket: Socket): void {
     // After a time in which this process stood still, immediates come after a read of every socket.
@@ -181,8 +187,6 @@ export class GuardedServer extends Server {
     return refuseInvalid ? refuseInvalid(error, socket) : { status: 400, body: '' };
   }
 }
-
-function ignore(): void {}
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;

@@ -20,17 +20,18 @@ export class Pipeline {
     socket.once('close', () => this.#closeAll());
   }
 
-  /** Whether requests beyond the limit have arrived. They are not read, so the connection ends after the others. */
-  get isFull(): boolean {
-    return this.#isFull;
+  /**
+   * Whether further requests are not read, because requests beyond the limit have arrived, or an answer with `Connection:
+   * close` has been sent. After such an answer Node still serves requests until the socket ends. One that is answered
+   * before an earlier one that waits makes an assertion of Node fail, which ends the process.
+   */
+  get readsNoMore(): boolean {
+    return this.#isFull || this.#isClosing;
   }
 
-  /**
-   * Whether an answer that closes the connection has been sent. Requests behind it are not read: Node would serve them
-   * if closing is put off, and ends the process when one is answered before another that waits.
-   */
-  get isClosing(): boolean {
-    return this.#isClosing;
+  /** Whether no answer is left that the client should still get. */
+  get mayEnd(): boolean {
+    return this.isIdle || this.#isClosing;
   }
 
   get isIdle(): boolean {
@@ -56,8 +57,8 @@ export class Pipeline {
   }
 
   /**
-   * Makes the parser fail when the connection has too many unanswered requests, or is being closed. A read of 64 KiB can hold 3,600
-   * requests, and Node's parser would otherwise create all of them in one turn of the event loop.
+   * Makes the parser fail at a request that is not read. A read of 64 KiB can hold 3,600 requests, and Node's parser
+   * would otherwise create all of them in one turn of the event loop.
    */
   #bound(mostPending: number): void {
     // An internal property of Node, present in all releases so far.
@@ -66,7 +67,7 @@ export class Pipeline {
     const onIncoming = parser.onIncoming;
     parser.onIncoming = (...incoming) => {
       this.#isFull ||= this.#pending.size >= mostPending;
-      return this.#isFull || this.#isClosing ? PARSER_ERROR : onIncoming(...incoming);
+      return this.readsNoMore ? PARSER_ERROR : onIncoming(...incoming);
     };
   }
 

@@ -26,9 +26,7 @@ const MAX_BODY_BYTES = SANDBOX_SLOTS * 17 * 1024;
 const MAX_BODY_VALUES = SANDBOX_SLOTS * 80;
 /** Time in which a request must arrive whole. Its answer may take longer. */
 const REQUEST_MS = 60_000;
-/** Hostd keeps its connection: opening one anew costs a launch time, and closing one while it is used fails a launch. */
-const KEEP_ALIVE_MS = 75_000;
-const SERVER_OPTIONS = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, keepAliveTimeout: KEEP_ALIVE_MS };
+const SERVER_OPTIONS = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS };
 /** Unanswered requests of a connection, and header fields of a request. */
 const MOST_PENDING = 2;
 const MOST_FIELDS = 256;

@@ -12,7 +12,7 @@ export interface Upstream {
 }
 
 const DNS_PORT = 53;
-/** A client asks again after five seconds, and gives up soon after. */
+/** Shorter than the five seconds after which the resolver of a sandbox repeats a query that got no answer. */
 const ASK_AGAIN_MS = 1_500;
 
 /** Parses `1.2.3.4`, `1.2.3.4:53`, `::1` or `[::1]:53`. Throws for everything else, including names. */
@@ -31,15 +31,15 @@ export function firstNameserver(resolvConf: string): Upstream | undefined {
 }
 
 /**
- * Sends a query by UDP, and again while no answer comes, because datagrams get lost. Uses a new port, so that an attacker
+ * Sends a query by UDP, and repeats it while no answer comes, because a datagram can get lost. Uses a new port, so that an attacker
  * cannot guess where to send a forged answer.
  */
 export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   socket.on('error', reject);
-  // Connected, so that the kernel only accepts datagrams from the resolver and reports a refusal.
   let again: NodeJS.Timeout | undefined;
+  // Connected, so that the kernel only accepts datagrams from the resolver and reports a refusal.
   socket.connect(upstream.port, upstream.address, (unreachable?: Error) => {
     if (unreachable) return reject(unreachable);
     if (signal.aborted) return;

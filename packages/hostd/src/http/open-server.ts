@@ -17,21 +17,13 @@ export interface ServerBounds {
  */
 export const SERVER_BOUNDS: ServerBounds = { requestMs: 60_000, connections: 576, pending: 2, fields: 256 };
 
-/** Servers keep their connections: after each new one they ask for hostd's version before anything else. */
-const KEEP_ALIVE_MS = 75_000;
-
 /** Creates the server of hostd's socket, whose clients are trusted to be the service's own and not to be faultless. */
 export function openServer(
   handle: RequestListener,
   { requestMs, connections, pending, fields }: ServerBounds,
   report: (error: unknown) => void,
 ): GuardedServer {
-  const times = {
-    requestTimeout: requestMs,
-    headersTimeout: requestMs,
-    connectionsCheckingInterval: requestMs / 4,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-  };
+  const times = { requestTimeout: requestMs, headersTimeout: requestMs, connectionsCheckingInterval: requestMs / 4 };
   const server = new GuardedServer(times, { serve: handle, report, mostPending: pending, mostFields: fields });
   server.maxConnections = connections;
   return server;

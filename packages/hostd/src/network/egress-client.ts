@@ -8,17 +8,13 @@ const ANSWER_MS = 5000;
 /** Limit of an answer. Egress handles untrusted traffic, so its answers may not exhaust hostd's memory. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_VALUES = 1_000;
+/** Errors of a request whose connection has been closed by egress. */
+const LOST: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET']);
 
 /** A refusal by egress. Any other error means that egress could not be reached. */
 export class EgressRefusedError extends Error {
   override readonly name = 'EgressRefusal';
 }
-
-/** A kept connection has ended before its next request came. */
-class StaleConnectionError extends Error {
-  override readonly name = 'StaleConnectionError';
-}
-const STALE: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET']);
 
 /**
  * A client of egress's control socket. Sends requests in the order of their calls, each after the answer to the
@@ -73,17 +69,10 @@ export class EgressClient {
     this.#agent.destroy();
   }
 
-  /** Asks again if the kept connection ended before the request came: each request may be repeated. */
+  /**
+   * Sends a request, and again on a new connection if the kept one ends before the answer. Every request may be repeated.
+   */
   async #ask(method: string, path: string, message?: object): Promise<string> {
-    try {
-      return await this.#askOnce(method, path, message);
-    } catch (error) {
-      if (!(error instanceof StaleConnectionError)) throw error;
-      return await this.#askOnce(method, path, message);
-    }
-  }
-
-  async #askOnce(method: string, path: string, message?: object): Promise<string> {
     const outgoing = request({
       socketPath: this.#socketPath,
       agent: this.#agent,
@@ -93,7 +82,10 @@ export class EgressClient {
       signal: AbortSignal.timeout(ANSWER_MS),
     });
     outgoing.on('error', () => {}).end(message && JSON.stringify(message));
-    const incoming = await answerTo(outgoing, ANSWER_MS);
+    const incoming = await answerTo(outgoing, ANSWER_MS).catch((error: NodeJS.ErrnoException) => {
+      if (!outgoing.reusedSocket || !LOST.has(error.code ?? '')) throw error;
+    });
+    if (!incoming) return this.#ask(method, path, message);
     const answer = await boundedText(incoming);
     const { statusCode = 0 } = incoming;
     if (statusCode >= 400) throw new EgressRefusedError(`egress answered ${statusCode}: ${messageOf(answer)}`);
@@ -107,8 +99,6 @@ async function answerTo(outgoing: ClientRequest, timeoutMs: number): Promise<Inc
     return incoming;
   } catch (error) {
     outgoing.destroy();
-    const { code = '' } = error as NodeJS.ErrnoException;
-    if (outgoing.reusedSocket && STALE.has(code)) throw new StaleConnectionError(String(error), { cause: error });
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { pipeline, type Readable } from 'node:stream';
 import type { OrgId } from '@cloche/contract';
-import { BackOff, Deadline } from '@cloche/node-support';
+import { BackOff, Deadline, KeyedQueue, reportFailure } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
@@ -48,8 +48,8 @@ export class ArtifactContents {
   readonly #removals: ContentRemovals | undefined;
   readonly #unused: UnusedContents;
   readonly #lookMs: number;
-  /** Settles when the removals that clients caused have ended. */
-  #removing: Promise<void> = Promise.resolve();
+  /** Removals that follow the answer to a deletion. */
+  readonly #later = new KeyedQueue<'removals'>();
   #waiting = 0;
 
   constructor(deps: ArtifactContentsDeps, { lookMs = LOOK_MS } = {}) {
@@ -116,20 +116,13 @@ export class ArtifactContents {
    */
   async releaseAtOnce(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
     const deleted = await this.#markDeleted(record, audit);
-    if (deleted && this.#waiting < MOST_REMOVALS) {
-      this.#waiting += 1;
-      this.#removing = this.#removing
-        .then(() => this.#tryToRemoveUnused(record.sha256))
-        .finally(() => {
-          this.#waiting -= 1;
-        });
-    }
+    if (deleted) this.#removeLater(record.sha256);
     return deleted;
   }
 
   /** Resolves when the contents of released artifacts have been removed. */
   async settle(): Promise<void> {
-    await this.#removing;
+    await this.#later.idle();
   }
 
   /**
@@ -165,6 +158,13 @@ export class ArtifactContents {
   #markDeleted(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
     const { artifacts, clock } = this.#deps;
     return artifacts.markDeleted(record.id, clock.now(), audit);
+  }
+
+  #removeLater(sha256: string): void {
+    if (this.#waiting >= MOST_REMOVALS) return;
+    this.#waiting += 1;
+    const removal = this.#later.run('removals', () => this.#tryToRemoveUnused(sha256));
+    removal.finally(() => this.#waiting--).catch(reportFailure);
   }
 
   async #waitForRemoval(sha256: string, signal: AbortSignal): Promise<void> {

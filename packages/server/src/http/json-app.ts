@@ -29,8 +29,6 @@ import { isAwaitingContinue, isUploading } from './uploads.ts';
 const REQUEST_MS = 60_000;
 /** Pieces of chunked bodies that are handled in one turn of the event loop; each takes a microsecond or two. */
 const PIECES_PER_TURN = 1_000;
-/** Exceeds the time for which reverse proxies keep connections, so that the proxy closes a connection first. */
-const KEEP_ALIVE_MS = 75_000;
 /** Most lines in a minute about failures of connections, which any client may cause. */
 const FAILURE_LINES = 60;
 /** Errors that refuse a body by its size or type before it has arrived. */
@@ -46,7 +44,6 @@ const HTTP_OPTIONS = {
   // The app refuses a missing Host itself, in the form of every other error.
   requireHostHeader: false,
   requestTimeout: REQUEST_MS,
-  keepAliveTimeout: KEEP_ALIVE_MS,
 };
 
 export interface JsonAppDeps extends RawErrorsDeps {
