@@ -11,11 +11,6 @@ import { compareWaits } from './compare-waits.ts';
 
 const CONNECTIONS = 40;
 const AT_ONCE = 8;
-/**
- * The factor for chunks of one byte. The gateway looks at the first bytes of a connection, up to 64 KiB, to tell TLS from
- * HTTP. It then gives all of them to the parser in one turn of the event loop.
- */
-const TIMES_OF_CHUNKS = 20;
 
 let internet: TestInternet;
 let service: OwnService;
@@ -63,7 +58,6 @@ it('hostile connections of a sandbox keep the gateway from others at most five t
       return ms;
     };
     const busy = () => wait('hostile.json', hostile);
-    const times = name === 'tiny chunks' ? { times: TIMES_OF_CHUNKS } : {};
-    t.diagnostic(await compareWaits(name, { quiet, busy, ...times }));
+    t.diagnostic(await compareWaits(name, { quiet, busy }));
   }
 });

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 
-/** How many times as long as honest requests hostile ones may keep a process from others. */
+/** Hostile requests may keep a process from others this many times as long as honest ones. */
 const TIMES = 5;
 /** A wait that other processes may cause. */
 const SHORT_MS = 40;
 const ATTEMPTS = 3;
 
 /**
- * Fails if others wait more than `times` as long beside hostile requests as beside honest ones, at each of several
+ * Fails if others wait more than `TIMES` as long beside hostile requests as beside honest ones, at each of several
  * attempts. `quiet` and `busy` send the honest and the hostile ones, and return the longest wait in ms. Returns a
  * description of the attempts.
  */
 export async function compareWaits(
   name: string,
-  { quiet, busy, times = TIMES }: { quiet: () => Promise<number>; busy: () => Promise<number>; times?: number },
+  { quiet, busy }: { quiet: () => Promise<number>; busy: () => Promise<number> },
 ): Promise<string> {
   const seen: string[] = [];
   const described = () => `${name}: ${seen.join('; ')}`;
@@ -21,7 +21,7 @@ export async function compareWaits(
     const quietMs = await quiet();
     const busyMs = await busy();
     seen.push(`${busyMs.toFixed(1)} ms, honest ${quietMs.toFixed(1)} ms`);
-    if (busyMs <= Math.max(times * quietMs, SHORT_MS)) return described();
+    if (busyMs <= Math.max(TIMES * quietMs, SHORT_MS)) return described();
     assert.ok(attempt < ATTEMPTS, described());
   }
 }

@@ -27,6 +27,8 @@ const CLOSE = 'Connection: close\r\n';
 const GET = `GET / HTTP/1.1\r\n${HOST}${CLOSE}\r\n`;
 const CONNECT = 'CONNECT allowed.test:80 HTTP/1.1\r\nHost: allowed.test:80\r\n\r\n';
 const POST = `POST / HTTP/1.1\r\n${HOST}${CLOSE}`;
+const WHOLE_BODY = `${POST}Content-Length: 100000\r\n\r\n${'x'.repeat(100_000)}`;
+const TINY_CHUNKS = `${POST}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(100_000)}0\r\n\r\n`;
 
 function to(port: number, bytes: string | Buffer, more: Partial<TrafficScript> = {}): TrafficScript {
   const text = typeof bytes === 'string' ? bytes : bytes.toString('latin1');
@@ -104,11 +106,8 @@ export function hostileTraffic(connections: number): HostileTraffic[] {
       hostile: plain(`GET / HTTP/1.1\r\nHost: ${'a.'.repeat(HEAD_BYTES / 2)}test\r\n${CLOSE}\r\n`),
       honest: plain(GET),
     },
-    {
-      name: 'tiny chunks',
-      hostile: plain(`${POST}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(100_000)}0\r\n\r\n`),
-      honest: plain(`${POST}Content-Length: 100000\r\n\r\n${'x'.repeat(100_000)}`),
-    },
+    { name: 'tiny chunks', hostile: plain(TINY_CHUNKS), honest: plain(WHOLE_BODY) },
+    { name: 'tiny chunks in a tunnel', hostile: plain(CONNECT + TINY_CHUNKS), honest: plain(CONNECT + WHOLE_BODY) },
     {
       name: 'a greeting of TLS that goes on as garbage',
       hostile: [to(443, `\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03${'\xff'.repeat(HEAD_BYTES)}`)],

@@ -2,7 +2,7 @@ import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
-import { endPacing, paceChunks } from './pace-chunks.ts';
+import { paceChunks } from './pace-chunks.ts';
 import { parseFromStream } from './parse-from-stream.ts';
 import { Pipeline } from './pipeline.ts';
 import { TurnBudget } from './turn-budget.ts';
@@ -108,7 +108,6 @@ export class GuardedServer extends Server {
 
   #leave(serve: ServeLeaving, request: IncomingMessage, stream: Duplex, head: Buffer): void {
     const { socket } = request;
-    endPacing(socket);
     // Node gives another stream while the body of an upgrade arrives. The rules permit none.
     if (stream !== socket || this.#isClosing || !this.#pipelines.get(socket)?.isIdle) {
       socket.destroy();

@@ -1,5 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { endPacing } from './pace-chunks.ts';
 
 /** Time for a client to read an answer and close. Closing at once with unread bytes could make it lose the answer. */
 const LINGER_MS = 1_000;
@@ -66,6 +67,13 @@ export class LeavingConnection {
    * the client has left or the request was answered. The response, if there is one, closes with the connection.
    */
   take(): Socket | undefined {
+    const socket = this.takePaced();
+    if (socket) endPacing(socket);
+    return socket;
+  }
+
+  /** Like `take`, for a connection that may carry HTTP again: its chunks stay paced until `endPacing`. */
+  takePaced(): Socket | undefined {
     if (!this.isWaiting || this.#response?.headersSent) return undefined;
     this.#state = 'taken';
     clearTimeout(this.#deadline);

@@ -12,9 +12,10 @@ const paced = new WeakMap<Readable, () => void>();
 /**
  * Gives the HTTP parser of a connection at most `CHUNKS` chunks of a body in one turn of the event loop; further ones
  * wait for the budget. A read of 64 KiB holds ten thousand chunks of one byte, which a parser handles at once. Call it
- * before the parser gets the connection.
+ * before anything has been received. Changes nothing if the connection is paced already.
  */
 export function paceChunks(connection: Readable, budget: TurnBudget): void {
+  if (paced.has(connection)) return;
   const push = connection.push.bind(connection);
   const read = connection.read.bind(connection);
   const receive = connection._read.bind(connection);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
-import { reportFailure } from '@cloche/node-support';
+import { endPacing, paceChunks, reportFailure } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
@@ -100,6 +100,8 @@ export class Gateway {
       resetConnection(socket);
       return;
     }
+    // Before the first read, which the gateway looks at before a parser gets it.
+    paceChunks(socket, traffic.pieces);
     const { address, port } = destination;
     const host: Host = { kind: 'ipv4', address };
     this.#take(socket, { traffic, client: socket, destination: { host, port }, depth: 0 });
@@ -210,6 +212,7 @@ export class Gateway {
 
   async #relay(socket: Socket, server: Socket, connection: Connection): Promise<void> {
     const startedAt = performance.now();
+    endPacing(socket);
     await tunnel(socket, server);
     this.#record(connection, 'raw', {
       verdict: 'permitted',

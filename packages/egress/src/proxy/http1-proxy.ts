@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { GuardedServer, joinPieces, type LeavingConnection, type Refusal } from '@cloche/node-support';
+import { GuardedServer, joinPieces, type LeavingConnection, paceChunks, type Refusal } from '@cloche/node-support';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import { refusalBody } from './exchange.ts';
@@ -66,6 +66,7 @@ export class Http1Proxy {
 
   serve(socket: Socket, connection: Connection): void {
     this.#connections.set(socket, connection);
+    paceChunks(socket, connection.traffic.pieces);
     this.#server.emit('connection', socket);
     // The sniffer paused the socket when it put the first bytes back.
     socket.resume();
@@ -150,7 +151,7 @@ export class Http1Proxy {
       refuseDecided(decision, (status, body) => leaving.refuse(refusal(status, body)));
       return;
     }
-    const socket = leaving.take();
+    const socket = leaving.takePaced();
     if (!socket) return;
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
     const { host, port } = decision.target;

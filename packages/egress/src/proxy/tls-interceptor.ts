@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { endPacing } from '@cloche/node-support';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
 import { type Host, normalizeHost } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
@@ -25,6 +26,8 @@ export async function interceptTls(
 ): Promise<void> {
   const secureContext = await leaves.get(destination, traffic);
   if (socket.destroyed) throw new Error('the client disconnected');
+  // TLS reads what the socket has received, and then from the socket's native handle.
+  endPacing(socket);
   let host = destination;
   const secured = new TLSSocket(socket, {
     isServer: true,
