@@ -9,8 +9,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ERRORS, type ErrorCode } from '@cloche/contract';
 import { Random } from '@cloche/testkit/fuzz';
 import type { Api, RequestOptions } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { heldBy, lastingSandbox, standingDuring } from '../support/hostile/standing.ts';
+import { assertGivenBack, heldBy } from '../support/hostile/held.ts';
+import { lastingSandbox, standingDuring } from '../support/hostile/standing.ts';
 import { type LyingService, lyingService } from './support/lying-service.ts';
 
 const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
@@ -167,9 +167,7 @@ it('agents that lie end no process, leave nothing behind, and take nothing from 
     assert.equal(service.serverPid(), pid);
     assert.deepEqual(standing.broken, []);
     assert.ok(standing.streams > 0);
-    await eventually(() => heldBy(pid).descriptors <= before.descriptors + MORE_DESCRIPTORS);
-    const grown = heldBy(pid).bytes - before.bytes;
-    assert.ok(grown < MORE_BYTES, `${grown} bytes more`);
+    await assertGivenBack(pid, before, { descriptors: MORE_DESCRIPTORS, bytes: MORE_BYTES });
   } catch (cause) {
     throw new Error(`CLOCHE_FUZZ_SEED of one of these does it again: ${[...playing].join(' ')}`, { cause });
   }

@@ -8,10 +8,10 @@ import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '@cloche/testkit/fuzz';
 import type { FrontName } from '../../packages/server/src/compose/fronts.ts';
-import { eventually } from '../support/eventually.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
+import { assertGivenBack, heldBy } from '../support/hostile/held.ts';
 import { playScript } from '../support/hostile/play-script.ts';
-import { heldBy, lastingSandbox, type Standing, standingDuring } from '../support/hostile/standing.ts';
+import { lastingSandbox, type Standing, standingDuring } from '../support/hostile/standing.ts';
 import { ALL_PROTOCOLS, type OwnService, testService } from '../support/service.ts';
 
 const SECONDS = Number(process.env.CLOCHE_FUZZ_SECONDS ?? 60);
@@ -169,7 +169,5 @@ it('hostile connections end no process, cut no stream, and everything that they 
   assert.deepEqual(standing.broken, []);
   assert.ok(standing.streams > 0);
   assert.ok(slowest(standing) <= Math.max(MOST_TIMES_SLOWER * slowest(quiet), SHORT_MS));
-  await eventually(() => heldBy(pid).descriptors <= before.descriptors + MORE_DESCRIPTORS);
-  const grown = heldBy(pid).bytes - before.bytes;
-  assert.ok(grown < MORE_BYTES, `${grown} bytes more`);
+  await assertGivenBack(pid, before, { descriptors: MORE_DESCRIPTORS, bytes: MORE_BYTES });
 });

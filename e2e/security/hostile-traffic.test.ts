@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { Random } from '@cloche/testkit/fuzz';
-import { eventually } from '../support/eventually.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
+import { assertGivenBack, heldBy } from '../support/hostile/held.ts';
 import type { TrafficScript } from '../support/hostile/hostile-traffic.ts';
-import { heldBy, lastingSandbox } from '../support/hostile/standing.ts';
+import { lastingSandbox } from '../support/hostile/standing.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import { asUser, attempts } from './support/attackers.ts';
@@ -119,7 +119,5 @@ it('hostile connections of a sandbox do not end the gateway, nor keep a neighbou
     assert.equal(bytes, String(2 ** 20), because);
   }
   t.diagnostic(`${seed + SCRIPTS - FIRST_SEED} connections from seed ${FIRST_SEED}`);
-  await eventually(() => heldBy(pid).descriptors <= before.descriptors + MORE_DESCRIPTORS);
-  const grown = heldBy(pid).bytes - before.bytes;
-  assert.ok(grown < MORE_BYTES, `${grown} bytes more`);
+  await assertGivenBack(pid, before, { descriptors: MORE_DESCRIPTORS, bytes: MORE_BYTES });
 });

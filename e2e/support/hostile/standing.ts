@@ -1,7 +1,5 @@
-import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Api, readEvents } from '../api.ts';
-import { residentBytes } from '../process.ts';
 
 /** Lines of one run of the neighbour, and the pause between two. */
 const LINES = 20;
@@ -17,16 +15,6 @@ export async function lastingSandbox(api: Api, seconds: number, body: Record<str
   const { status } = await api.post(`/v1/sandboxes/${id}/ttl`, { ttlMs: (seconds + SPARE_SECONDS) * 1000 });
   if (status !== 200) throw new Error(`extend: ${status}`);
   return id;
-}
-
-export interface Held {
-  readonly descriptors: number;
-  readonly bytes: number;
-}
-
-/** Returns what a process holds now. */
-export function heldBy(pid: number): Held {
-  return { descriptors: readdirSync(`/proc/${pid}/fd`).length, bytes: residentBytes(pid) };
 }
 
 /** The service that other clients got during an attack. */
