@@ -148,7 +148,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'kernel-js': [['messages.ts', 'source-position.ts'], ['compile', 'main'], ['worker'], ['build']],
   egress: [
-    ['socket-options.ts', 'shares', 'decisions', 'dns'],
+    ['socket-options.ts', 'until-written.ts', 'shares', 'decisions', 'dns'],
     ['reset-connection.ts', 'policy'],
     ['authority', 'upstream'],
     ['secrets'],

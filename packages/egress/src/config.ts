@@ -6,6 +6,7 @@ import { readSettings } from '@cloche/settings';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
+import { untilWritten } from './until-written.ts';
 
 /** The file that hostd writes before it starts egress. */
 const NetworkFile = Type.Object({
@@ -27,13 +28,15 @@ export interface EgressConfig {
   logLevel: string;
 }
 
-/** Reads the settings and hostd's file, once. Throws for a missing or invalid value. */
-export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
+/** Reads the settings, and hostd's file once it is written. Throws for a missing or invalid value. */
+export async function readConfig(env: NodeJS.ProcessEnv): Promise<EgressConfig> {
   const { values, problems } = readSettings('egress', env, {});
   const { CLOCHE_RUN_DIR: runDir, CLOCHE_DNS_UPSTREAM: upstream } = values;
   if (problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   if (runDir === undefined) throw new Error('configuration: CLOCHE_RUN_DIR is missing');
   const networkFile = join(runPaths(runDir).egressDir, 'network.json');
+  // The unit of egress starts beside that of hostd.
+  await untilWritten(networkFile);
   return Object.freeze({
     network: Value.Parse(NetworkFile, JSON.parse(readFileSync(networkFile, 'utf8'))),
     dnsUpstream: upstream ? parseUpstream(upstream) : hostsOwnResolver(),

@@ -9,7 +9,7 @@ import { affordableFraction, descriptorLimit, egressShares, lookupShares } from 
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
-const { network, dnsUpstream, logLevel, paths, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
+const { network, dnsUpstream, logLevel, paths, extraCaFile, ranges, idleTidyingMs } = await readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 /** Fraction of each total in `MOST` that the process's descriptor limit suffices for. */

@@ -1,3 +1,4 @@
 export * from './cache-use.ts';
 export * from './disk-reserve.ts';
+export * from './host-files.mjs';
 export * from './paths.ts';

@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { HostdError } from '../base/hostd-error.ts';
 import { withFileLock } from '../kernel/file-lock.ts';
 import { errorCode } from '../kernel/libc.ts';
+import { findLink } from '../kernel/netlink.ts';
 import { isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { gatewayLinkName, SLOT_COUNT } from './address-plan.ts';
 
@@ -114,9 +115,7 @@ export class Slots {
     const claim = this.#read(slot);
     if (claim === undefined) return false;
     // The gateway outlives its hostd: running sandboxes have its address in their resolv.conf.
-    if (claim.purpose === GATEWAY_PURPOSE && existsSync(`/sys/class/net/${gatewayLinkName(claim.installationId)}`)) {
-      return true;
-    }
+    if (claim.purpose === GATEWAY_PURPOSE && findLink(gatewayLinkName(claim.installationId))) return true;
     return isProcessAlive(claim.holder);
   }
 

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
@@ -57,7 +57,10 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
   const living = datagramsOfLiving(records);
   const network = await SandboxNetwork.open({ installationId, ranges, slots, living });
   const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
-  writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
+  const networkFile = join(run.egressDir, 'network.json');
+  // Egress may wait for it, and must not read a part of it.
+  writeFileSync(`${networkFile}.new`, JSON.stringify(forEgress), { mode: 0o644 });
+  renameSync(`${networkFile}.new`, networkFile);
   const trust = new TrustBundles(hostdDir);
   const cgroups = new Cgroups(installationId);
   const hierarchies = findHierarchies();

@@ -11,37 +11,32 @@ import {
   linkName,
   linkPrefix,
   SANDBOX_PREFIX_LENGTH,
-  SLOT_COUNT,
 } from '../addressing/address-plan.ts';
 import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
 import { errorCode } from '../kernel/libc.ts';
-import { identifyProcess } from '../kernel/process-identity.ts';
-import { DatagramGate } from './datagram-gate.ts';
-import { addDockerUserRules, type LinkPrefixes, removeDockerUserRules } from './docker-user-chain.ts';
-import { MAX_TRACKED_ENTRIES } from './flow-limits.ts';
-import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import {
   addAddress,
   addDefaultRoute,
   createVeth,
   deleteLink,
+  findLink,
   Netlink,
   type NetlinkRequest,
   raiseLink,
-} from './netlink.ts';
+} from '../kernel/netlink.ts';
+import { identifyProcess } from '../kernel/process-identity.ts';
+import { DatagramGate } from './datagram-gate.ts';
+import { addDockerUserRules, type LinkPrefixes, removeDockerUserRules } from './docker-user-chain.ts';
+import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import { guardTableName, nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
+import { prepareKernel } from './prepare-kernel.ts';
 import { deleteFlows } from './tracked-flows.ts';
 import { disableUdpSegmentation } from './udp-segmentation.ts';
 
 const execute = promisify(execFile);
 
 const LOOPBACK_INDEX = 1;
-const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
-const MAX_NEIGHBOURS = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
-const MAX_TRACKED = '/proc/sys/net/netfilter/nf_conntrack_max';
-/** Entries for 128 sandboxes that each hold their maximum, at about 400 bytes an entry. */
-const TRACKED_ENTRIES = 128 * MAX_TRACKED_ENTRIES;
 
 export interface SandboxNetworkOptions {
   installationId: string;
@@ -123,11 +118,7 @@ export class SandboxNetwork {
     await nft(nftRuleset(this.#rules));
     await addDockerUserRules(this.#links);
     makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
-    // Documented in docs/operations: other forwarded traffic is up to the host's own firewall.
-    if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
-    // Every sandbox is a neighbour: by default a host knows 1024, and beyond that its own connections fail as well.
-    raise(MAX_NEIGHBOURS, SLOT_COUNT);
-    raise(MAX_TRACKED, TRACKED_ENTRIES);
+    prepareKernel();
   }
 
   /** Gives the sandbox whose first process is `pid` a link to the host, which forwards its traffic. */
@@ -225,17 +216,9 @@ function forward(link: string, isOn: boolean): void {
   writeFileSync(`/proc/sys/net/ipv4/conf/${link}/forwarding`, isOn ? '1' : '0');
 }
 
-function raise(file: string, atLeast: number): void {
-  if (Number(readFileSync(file, 'utf8')) < atLeast) writeFileSync(file, String(atLeast));
-}
-
 /** Returns whether the link has received no packet; false where the link no longer exists. */
 function hasNoTraffic(link: string): boolean {
-  try {
-    return readFileSync(`/sys/class/net/${link}/statistics/rx_packets`, 'utf8').trim() === '0';
-  } catch {
-    return false;
-  }
+  return findLink(link)?.receivedPackets === 0;
 }
 
 /**
@@ -245,7 +228,7 @@ function hasNoTraffic(link: string): boolean {
 function makeGateway(installationId: string, mtu: number, address: string): void {
   const name = gatewayLinkName(installationId);
   using host = new Netlink();
-  if (!existsSync(`/sys/class/net/${name}`)) {
+  if (!findLink(name)) {
     host.apply(createVeth({ name, mtu, peer: { name: gatewayPeerName(installationId) } }));
   }
   const link = host.linkIndex(name);
@@ -281,7 +264,7 @@ function uplinkMtu(): number {
   const routes = readFileSync('/proc/net/route', 'utf8').split('\n').slice(1);
   const uplink = routes.map((line) => line.split('\t')).find(([, destination]) => destination === '00000000')?.[0];
   if (uplink === undefined) return STANDARD;
-  return Math.min(STANDARD, Number(readFileSync(`/sys/class/net/${uplink}/mtu`, 'utf8')));
+  return Math.min(STANDARD, findLink(uplink)?.mtu ?? STANDARD);
 }
 
 function nft(commands: string): Promise<void> {

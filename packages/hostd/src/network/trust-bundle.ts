@@ -10,7 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { CA_BUNDLE_PATH, TRUST_FILE } from '../storage/root-file-system.ts';
+import { CERTIFICATE_BUNDLES, firstPresent } from '@cloche/layout';
+import { TRUST_FILE } from '../storage/root-file-system.ts';
 
 /**
  * The authorities that sandboxes trust: those of the host, and for gated sandboxes also egress's. World-readable
@@ -23,7 +24,7 @@ export class TrustBundles {
   #certificate: string | undefined;
 
   /** @param dir parent of the folder for the copies */
-  constructor(dir: string, hostBundle: string = CA_BUNDLE_PATH) {
+  constructor(dir: string, hostBundle = firstPresent(CERTIFICATE_BUNDLES)) {
     const folder = join(dir, 'trust');
     rmSync(folder, { recursive: true, force: true });
     this.plainDir = join(folder, 'plain');

@@ -28,8 +28,8 @@ import {
 } from '../kernel/mounts.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
 
-/** Path of the CA bundle on Debian and its derivatives. */
-export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
+/** Path of the CA bundle in templates, which are Debian's and its derivatives'. */
+const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
 
 /** Name of the CA bundle in the folders that hold it on the host. */
 export const TRUST_FILE = 'ca-certificates.crt';

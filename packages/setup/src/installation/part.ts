@@ -1,5 +1,6 @@
 import { BackOff, pause, reportFailure } from '@cloche/node-support';
 import { SetupError } from '../progress.ts';
+import { untilIdle } from './idle-process.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { ProcessName } from './parts.ts';
 import type { RotatingLog } from './rotating-log.ts';
@@ -14,6 +15,7 @@ export type PartOptions = {
   log: RotatingLog;
   /** Resolves when the part answers. */
   ready: (signal: AbortSignal) => Promise<void>;
+  /** Time without an answer after which a process that does not compute counts as failed. */
   readyTimeoutMs: number;
   /** Time between SIGTERM and SIGKILL. */
   stopGraceMs: number;
@@ -75,16 +77,18 @@ export class Part {
   async #untilReady(process: PartProcess): Promise<void> {
     const { name, ready, readyTimeoutMs, stopGraceMs, log } = this.#options;
     const waiting = new AbortController();
-    const timeout = setTimeout(() => waiting.abort(), readyTimeoutMs);
+    const begun = performance.now();
+    const idle = untilIdle(process.pid, readyTimeoutMs, waiting.signal).then(() => waiting.abort());
+    idle.catch(reportFailure);
     const died = process.ended.then((how) => Promise.reject(this.#failure(`${name} ${how} before it was ready.`)));
     try {
       await Promise.race([ready(waiting.signal), died]);
     } catch (error) {
       await process.stop(stopGraceMs);
       if (error instanceof SetupError) throw error;
-      throw this.#failure(`${name} was not ready after ${readyTimeoutMs / 1000} s (log: ${log.file}).`);
+      const seconds = Math.round((performance.now() - begun) / 1000);
+      throw this.#failure(`${name} was not ready after ${seconds} s, and computes no more (log: ${log.file}).`);
     } finally {
-      clearTimeout(timeout);
       waiting.abort();
       died.catch(() => {});
     }

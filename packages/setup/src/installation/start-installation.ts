@@ -37,7 +37,7 @@ export type InstallationOptions = {
   prepared?: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   /** Whether to restart a part that dies. Default true. */
   supervise?: boolean;
-  /** Longest time until a part answers. Default 30 s. */
+  /** Time without an answer after which a part that does not compute counts as failed. Default 30 s. */
   readyTimeoutMs?: number;
   /** Shows a line to the operator, for example that a part died. */
   report?: (line: string) => void;

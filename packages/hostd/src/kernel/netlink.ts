@@ -3,7 +3,7 @@
  * measured on a busy machine, a link takes 0.7 ms instead of 9 with the program `ip`.
  */
 import { closeSync, openSync } from 'node:fs';
-import { bindLibc, checked, SyscallError } from '../kernel/libc.ts';
+import { bindLibc, checked, errorCode, SyscallError } from './libc.ts';
 
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
 const sendCall = bindLibc('long send(int fd, void *message, size_t length, int flags)');
@@ -31,6 +31,9 @@ const IFF_UP = 1;
 const IFLA_MTU = 4;
 const IFLA_IFNAME = 3;
 const IFLA_LINKINFO = 18;
+const IFLA_STATS64 = 23;
+/** Bytes of the headers before the attributes of a link: of netlink and of `ifinfomsg`. */
+const LINK_HEADERS_BYTES = 32;
 const IFLA_NET_NS_FD = 28;
 const INFO_KIND = 1;
 const INFO_DATA = 2;
@@ -97,6 +100,59 @@ export function addDefaultRoute(index: number, gateway: string): NetlinkRequest 
   return { type: RTM_NEWROUTE, flags: CREATE_EXCLUSIVELY, body, subject: `add route by ${gateway}` };
 }
 
+/** A link of the network namespace. Bytes and packets are as its own end counts them, with all headers. */
+export interface Link {
+  readonly index: number;
+  readonly mtu: number;
+  readonly receivedPackets: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+}
+
+/**
+ * Returns a link of the network namespace of this process, or undefined where there is none of that name. Not by
+ * `/sys/class/net`, which shows the namespace in which `/sys` was mounted.
+ */
+export function findLink(name: string): Link | undefined {
+  using netlink = new Netlink();
+  try {
+    return linkOf(netlink.ask(findByName(name)));
+  } catch (error) {
+    if (errorCode(error) === 'ENODEV') return undefined;
+    throw error;
+  }
+}
+
+function findByName(name: string): NetlinkRequest {
+  const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
+  return { type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` };
+}
+
+function linkOf(answer: Buffer): Link {
+  const values = attributesOf(answer.subarray(LINK_HEADERS_BYTES));
+  const statistics = values.get(IFLA_STATS64);
+  // `rtnl_link_stats64`: packets received and sent, bytes received and sent.
+  const count = (place: number) => Number(statistics?.readBigUInt64LE(8 * place) ?? 0);
+  return {
+    index: answer.readInt32LE(20),
+    mtu: values.get(IFLA_MTU)?.readUInt32LE() ?? 0,
+    receivedPackets: count(0),
+    receivedBytes: count(2),
+    sentBytes: count(3),
+  };
+}
+
+function attributesOf(bytes: Buffer): Map<number, Buffer> {
+  const found = new Map<number, Buffer>();
+  for (let at = 0; at + 4 <= bytes.length; ) {
+    const length = bytes.readUInt16LE(at);
+    if (length < 4) break;
+    found.set(bytes.readUInt16LE(at + 2) & ~NESTED, bytes.subarray(at + 4, at + length));
+    at += (length + 3) & ~3;
+  }
+  return found;
+}
+
 /** A netlink socket of one network namespace. */
 export class Netlink implements Disposable {
   readonly #socket: number;
@@ -117,8 +173,7 @@ export class Netlink implements Disposable {
 
   /** Returns the index of the link with that name. */
   linkIndex(name: string): number {
-    const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
-    return this.ask({ type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` }).readInt32LE(20);
+    return this.ask(findByName(name)).readInt32LE(20);
   }
 
   [Symbol.dispose](): void {

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { untilIdle } from './idle-process.ts';
+
+const WINDOW_MS = 1_000;
+
+/** Returns whether a process counted as idle within six windows. */
+async function isIdle(program: string): Promise<boolean> {
+  const child = spawn(process.execPath, ['-e', program]);
+  const stop = new AbortController();
+  try {
+    const idle = untilIdle(child.pid, WINDOW_MS, stop.signal).then(() => !stop.signal.aborted);
+    return await Promise.race([idle, delay(6 * WINDOW_MS, false)]);
+  } finally {
+    stop.abort();
+    child.kill('SIGKILL');
+  }
+}
+
+describe('a process', () => {
+  it('that computes is not idle, however long it takes', async () => assert.equal(await isIdle('for (;;);'), false));
+  it('that waits is idle', async () => assert.equal(await isIdle('setInterval(() => undefined, 500)'), true));
+  it('that has ended is idle', async () => assert.equal(await isIdle(''), true));
+});
