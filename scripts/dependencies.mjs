@@ -1,29 +1,53 @@
-// Runs in the machine's own Node, before anything is installed: installs the dependencies, including Node 26.
+// Runs in the machine's own Node, before anything is installed, so it uses nothing that Node 12 does not parse. The
+// machine's Node only fetches the Node and npm that Cloche brings; these install the rest.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+// Node 12 cannot import single functions that it does not have.
+import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { remedyFor } from '../packages/host-checks/starter/download-failure.mjs';
+import { refusals } from '../packages/host-checks/starter/machine.mjs';
+import { findManager, installNow, isPresent, NODE_LIBRARY } from '../packages/host-checks/starter/system-packages.mjs';
 
-export const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
-const node = join(root, 'node_modules', 'node', 'bin', 'node');
-/** Written after an installation, by the script `postinstall`. */
+const node = join(root, 'node_modules', '.bin', 'node');
+const npm = join(root, 'node_modules', '.bin', 'npm');
+/** Written after an installation. */
 const bundle = join(root, 'packages', 'typebox', 'build', 'index.js');
+/** Where Node and npm are unpacked to install the dependencies. */
+const starter = join(root, '.starter');
+const STARTERS = ['npm', `node-linux-${process.arch}`];
+const CLEAR_LINE = '\r\u001b[2K';
+const WAIT = 'once, which takes a minute or two';
+const GIB = 1024 ** 3;
+/** Bytes of all dependencies, and of Node and npm beside them. */
+const DEPENDENCY_BYTES = GIB;
+/** Bytes of the templates, the guest folder and what building them takes. */
+const CACHE_BYTES = 4 * GIB;
 
 /**
- * Installs missing dependencies, or exits with instructions.
+ * Refuses a machine that cannot run Cloche, and installs missing dependencies. Exits with instructions if that fails.
  *
  * @param command the command that the user typed, for the instructions
  */
 export function ensureDependencies(command, { needsRoot = true } = {}) {
-  if (process.platform !== 'linux') stop('Cloche runs on Linux.', 'Use a Linux machine, or a virtual one.');
-  if (needsRoot && process.getuid() !== 0) stop('Cloche has to be started as root.', `Run \`sudo ${command}\`.`);
   const lockDigest = createHash('sha256')
-    .update(readFileSync(join(root, 'package-lock.json')))
+    .update(fs.readFileSync(join(root, 'package-lock.json')))
     .digest('hex');
-  if (!dependenciesAreCurrent(lockDigest)) step('npm packages', () => installDependencies(lockDigest));
-  if (!nodeRuns()) step('libatomic1', installNodeLibrary);
+  const isCurrent = dependenciesAreCurrent(lockDigest);
+  const cacheDir = process.env.CLOCHE_CACHE_DIR || '/var/cache/cloche';
+  const isPrepared = fs.existsSync(join(cacheDir, 'templates'));
+  const room = [];
+  if (!isCurrent) room.push({ folder: root, bytes: DEPENDENCY_BYTES });
+  if (needsRoot && !isPrepared) room.push({ folder: cacheDir, bytes: CACHE_BYTES });
+  const found = refusals({ command, needsRoot, room, downloads: !isCurrent || !isPrepared });
+  if (found.length > 0) {
+    stop(found.map(({ problem, remedy }) => `${problem}\n${remedy}`).join('\n'));
+  }
+  if (!isPresent(NODE_LIBRARY)) step('library of Node', installNodeLibrary);
+  if (!isCurrent) step('npm packages', () => installDependencies(lockDigest));
 }
 
 /** Runs a file of the checkout in the installed Node, and exits with its status. */
@@ -32,53 +56,88 @@ export function handOver(file, args) {
   const command = ['--pdeathsig', 'TERM', node, join(root, file), ...args];
   const main = spawn('setpriv', command, { stdio: 'inherit', cwd: root });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => main.kill(signal));
-  main.on('exit', (status) => process.exit(status ?? 1));
+  main.on('exit', (status) => process.exit(status === null ? 1 : status));
 }
 
 function dependenciesAreCurrent(lockDigest) {
-  const installed = [node, bundle, stampFile].every((file) => existsSync(file));
-  return installed && readFileSync(stampFile, 'utf8') === lockDigest;
+  const installed = [node, npm, bundle, stampFile].every((file) => fs.existsSync(file));
+  return installed && fs.readFileSync(stampFile, 'utf8') === lockDigest;
 }
 
+/**
+ * Installs all dependencies by the Node and npm that the lock file pins, whatever the machine's are: an older npm leaves
+ * out packages whose engines do not match its own Node. No package runs a script.
+ */
 function installDependencies(lockDigest) {
-  const installed = run('npm', ['ci', '--no-audit', '--no-fund']);
-  if (installed.ok) writeFileSync(stampFile, lockDigest);
-  return installed;
+  fs.rmSync(starter, { recursive: true, force: true });
+  try {
+    fetchStarters();
+    const own = join(starter, `node-linux-${process.arch}`, 'bin', 'node');
+    // The machine's npm may have a configuration of its own, such as a registry.
+    const settings = run('npm', ['config', 'get', 'globalconfig']).trim();
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--globalconfig', settings];
+    run(own, [join(starter, 'npm', 'bin', 'npm-cli.js'), 'ci', ...options]);
+    run(node, [join(root, 'packages', 'typebox', 'build.mjs')]);
+    fs.writeFileSync(stampFile, lockDigest);
+  } finally {
+    fs.rmSync(starter, { recursive: true, force: true });
+  }
 }
 
-function nodeRuns() {
-  return run(node, ['--version']).ok;
+/** Fetches Node and npm, and unpacks them into folders of their names. */
+function fetchStarters() {
+  const { packages } = JSON.parse(fs.readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  fs.mkdirSync(starter);
+  for (const name of STARTERS) {
+    const { version, integrity } = packages[`node_modules/${name}`];
+    const folder = join(starter, name);
+    fs.mkdirSync(folder);
+    run('npm', ['pack', '--silent', `${name}@${version}`], folder);
+    const [archive] = fs.readdirSync(folder);
+    const digest = createHash('sha512')
+      .update(fs.readFileSync(join(folder, archive)))
+      .digest('base64');
+    if (`sha512-${digest}` !== integrity) throw new Error(`${name}@${version} is not what package-lock.json names.`);
+    run('tar', ['--extract', '--file', archive, '--strip-components', '1', '--no-same-owner'], folder);
+    fs.rmSync(join(folder, archive));
+  }
 }
 
-/** Installs a library that official builds of Node need and a minimal Debian lacks. */
+/** Installs a library that official builds of Node need and a minimal distribution lacks. */
 function installNodeLibrary() {
-  const install = () => run('apt-get', ['install', '--yes', '--no-install-recommends', 'libatomic1']);
-  const first = install();
-  return first.ok || !run('apt-get', ['update']).ok ? first : install();
+  const manager = findManager();
+  if (!manager) throw new Error(`${NODE_LIBRARY.library} is missing, and no program to install packages was found.`);
+  installNow(manager, [NODE_LIBRARY.packages[manager]]);
 }
 
-function run(file, args) {
-  const { status, stdout, stderr, error } = spawnSync(file, args, { cwd: root, encoding: 'utf8' });
-  return { ok: status === 0, output: error ? error.message : `${stdout}${stderr}` };
+/** Runs a command to its end and returns its output. Throws an error with all that it printed if it fails. */
+function run(file, args, cwd = root) {
+  const { status, stdout, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8', maxBuffer: 64 * 1024 ** 2 });
+  if (error) throw error;
+  if (status !== 0) throw new Error(`${stdout}${stderr}`.trim() || `\`${file} ${args.join(' ')}\` failed.`);
+  return stdout;
 }
 
 function step(title, work) {
   const startedAt = Date.now();
-  const { ok, output } = work();
-  console.log(`${ok ? '✔' : '✖'} ${title}  ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
-  if (ok) return;
-  console.error(
-    output
-      .trimEnd()
-      .split('\n')
-      .slice(-30)
-      .map((line) => `  │ ${line}`)
-      .join('\n'),
+  const isTerminal = process.stdout.isTTY;
+  if (isTerminal) process.stdout.write(`… ${title}, ${WAIT}`);
+  let failure;
+  try {
+    work();
+  } catch (error) {
+    failure = `${error.stdout || ''}${error.stderr || ''}` || error.message;
+  }
+  console.log(
+    `${isTerminal ? CLEAR_LINE : ''}${failure ? '✖' : '✔'} ${title}  ${((Date.now() - startedAt) / 1000).toFixed(1)} s`,
   );
-  stop(`${title} could not be installed.`, 'See that this machine reaches its package registries, then start again.');
+  if (!failure) return;
+  const lines = failure.trimEnd().split('\n').slice(-30);
+  console.error(lines.map((line) => `  │ ${line}`).join('\n'));
+  stop(`${title} could not be installed.\n${remedyFor(failure)}`);
 }
 
-function stop(problem, remedy) {
-  console.error(`${problem}\n${remedy}`);
+function stop(text) {
+  console.error(text);
   process.exit(1);
 }

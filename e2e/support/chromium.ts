@@ -4,7 +4,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { installAptPackages } from '@cloche/setup';
+import { installPackages } from '@cloche/setup';
 import { type Browser, chromium } from 'playwright-core';
 import { relay } from './relay.ts';
 
@@ -27,7 +27,7 @@ export async function launchChromium(url: string, hosts: Readonly<Record<string,
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    if (!existsSync(PROGRAM)) await installAptPackages(['chromium'], join(folder, 'apt.log'));
+    if (!existsSync(PROGRAM)) await installPackages(['chromium'], join(folder, 'apt.log'));
     const path = join(folder, 'socket');
     await once(server.listen(path), 'listening');
     const launcher = join(folder, 'chromium');

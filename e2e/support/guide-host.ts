@@ -9,7 +9,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { type Installation, installAptPackages, type ProcessName, startInstallation } from '@cloche/setup';
+import { type Installation, installPackages, type ProcessName, startInstallation } from '@cloche/setup';
 import { compileCache } from '@cloche/testkit/compile-cache';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
@@ -28,7 +28,7 @@ export async function openGuideHost(): Promise<GuideHost> {
   // The users of the services must be able to traverse the folder to reach their own.
   chmodSync(folder, 0o711);
   for (const [name, program] of Object.entries(PROGRAMS))
-    if (!existsSync(program)) await installAptPackages([name], join(folder, 'apt.log'));
+    if (!existsSync(program)) await installPackages([name], join(folder, 'apt.log'));
   const host = new GuideHost(folder, await testPostgres());
   try {
     await host.open();

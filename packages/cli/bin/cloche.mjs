@@ -16,11 +16,11 @@ if (process.features.typescript) {
 /** The Node that the workspace brings, in the nearest `node_modules` above that has one. */
 function findNode() {
   for (let folder = dirname(fileURLToPath(import.meta.url)); folder !== dirname(folder); folder = dirname(folder)) {
-    const candidate = join(folder, 'node_modules', 'node', 'bin', 'node');
+    const candidate = join(folder, 'node_modules', '.bin', 'node');
     if (existsSync(candidate)) return candidate;
   }
   process.stderr.write(
-    `cloche: Node ${process.version} is too old; run \`npm install\` in the checkout, which brings one.\n`,
+    `cloche: Node ${process.version} is too old; run \`npm start\` in the checkout, which brings one.\n`,
   );
   process.exit(1);
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { type CgroupMount, cgroupMounts } from './cgroup-layout.ts';
+import { type CgroupMount, cgroupMounts } from '../starter/cgroup-layout.mjs';
 import { type Finding, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);

@@ -29,22 +29,22 @@ export type ExaminedPaths = {
 /** Checks everything that Cloche needs of a host, without changing anything. `cloche doctor` prints the result. */
 export async function examineHost(paths: ExaminedPaths): Promise<Finding[]> {
   const [base, tools, resources] = await Promise.all([
-    examineBase(),
+    examineBase(paths.cacheDir),
     checkTools(toolsOf(paths.cacheDir)),
     examineResources(paths),
   ]);
   return [...base, ...tools, ...resources];
 }
 
-/** Checks requirements that no installation can add: the kernel and this process's rights. */
-export async function examineBase(): Promise<Finding[]> {
+/** Checks requirements that no installation can add: the kernel, its file systems and this process's rights. */
+export async function examineBase(cacheDir: string): Promise<Finding[]> {
   return Promise.all([
     checkRoot(),
     checkKernel(),
     checkUserNamespaces(),
     checkCgroups(),
     checkOverlay(),
-    checkIdmappedMounts(),
+    checkIdmappedMounts(cacheDir),
     checkLoopDevices(),
   ]);
 }

@@ -1,14 +1,20 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { access, readFile } from 'node:fs/promises';
 import { release } from 'node:os';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
+import { findV2Mount, NEEDED_CONTROLLERS, readCgroupLayout } from '../starter/cgroup-layout.mjs';
+import { isNewKernel, OLDEST_KERNEL } from '../starter/kernel.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
 
-/** First version with overlays over idmapped layers. */
-const OLDEST_KERNEL = [5, 19] as const;
+/** Longest time of a try, on a machine with other work. */
+const TRY_MS = 30_000;
+const TRY_IDMAPPED_MOUNT = fileURLToPath(new URL('try-idmapped-mount.pl', import.meta.url));
+
 const NEWER_KERNEL = `Use a host with Linux ${OLDEST_KERNEL.join('.')} or newer.`;
 
 export function checkRoot(uid = process.getuid?.()): Finding {
@@ -18,14 +24,37 @@ export function checkRoot(uid = process.getuid?.()): Finding {
 }
 
 export function checkKernel(version = release()): Finding {
-  return isAtLeast(version, OLDEST_KERNEL) ? ok('kernel', version) : missing('kernel', version, NEWER_KERNEL);
+  return isNewKernel(version) ? ok('kernel', version) : missing('kernel', version, NEWER_KERNEL);
 }
 
-/** Checks for idmapped mounts, which shift the owners of a template's files for each sandbox. */
-export function checkIdmappedMounts(version = release()): Finding {
-  return isAtLeast(version, OLDEST_KERNEL)
-    ? ok('idmapped mounts', 'with overlays')
-    : missing('idmapped mounts', `Linux ${version} has none with overlays`, NEWER_KERNEL);
+/**
+ * Tries an idmapped mount, which shifts the owners of a template's files for each sandbox. Not every file system has
+ * them: overlayfs, the root of most containers, and NFS do not.
+ *
+ * @param cacheDir folder of the templates, which need not exist yet
+ */
+export async function checkIdmappedMounts(cacheDir: string): Promise<Finding> {
+  const name = 'idmapped mounts';
+  const folder = nearestFolder(cacheDir);
+  try {
+    await run('perl', [TRY_IDMAPPED_MOUNT, folder], { timeout: TRY_MS });
+    return ok(name, `on ${await fileSystemOf(folder)}, of ${cacheDir}`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      return missing(name, 'not tried: perl is not installed', '');
+    const { stderr = '' } = error as { stderr?: string };
+    const found = `none on ${await fileSystemOf(folder)}, of ${cacheDir} (${stderr.trim()})`;
+    return missing(name, found, 'Set CLOCHE_CACHE_DIR to a folder on ext4, xfs or btrfs, in a container to a volume.');
+  }
+}
+
+function nearestFolder(folder: string): string {
+  return existsSync(folder) ? folder : nearestFolder(dirname(folder));
+}
+
+async function fileSystemOf(folder: string): Promise<string> {
+  const { stdout } = await run('findmnt', ['--noheadings', '--output', 'FSTYPE', '--target', folder]);
+  return stdout.trim();
 }
 
 export async function checkUserNamespaces(): Promise<Finding> {
@@ -53,8 +82,7 @@ export async function checkCgroups(): Promise<Finding> {
   const mountInfo = await readText('/proc/self/mountinfo');
   const v2Mount = findV2Mount(mountInfo);
   const layout = readCgroupLayout(mountInfo, v2Mount ? await readText(`${v2Mount}/cgroup.controllers`) : '');
-  const needed = ['memory', 'cpu', 'pids'];
-  const lacking = needed.filter((name) => layout.controllers[name] === undefined);
+  const lacking = NEEDED_CONTROLLERS.filter((name) => layout.controllers[name] === undefined);
   if (lacking.length > 0) {
     return missing(
       'cgroups',
@@ -65,7 +93,10 @@ export async function checkCgroups(): Promise<Finding> {
   const first = mountOptionsOf(mountInfo);
   if (first === 'ro')
     return missing('cgroups', 'mounted read-only', 'Give this container writable cgroups, or run on the host itself.');
-  return ok('cgroups', `${layout.kind}: ${needed.map((name) => `${name} ${layout.controllers[name]}`).join(', ')}`);
+  return ok(
+    'cgroups',
+    `${layout.kind}: ${NEEDED_CONTROLLERS.map((name) => `${name} ${layout.controllers[name]}`).join(', ')}`,
+  );
 }
 
 /**
@@ -103,11 +134,6 @@ export async function checkLoopDevices(): Promise<Finding> {
 
 async function hasFileSystem(name: string): Promise<boolean> {
   return (await readText('/proc/filesystems')).split('\n').some((line) => line.split('\t')[1] === name);
-}
-
-function isAtLeast(version: string, [major, minor]: readonly [number, number]): boolean {
-  const [ownMajor = 0, ownMinor = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
-  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
 }
 
 async function readText(file: string): Promise<string> {

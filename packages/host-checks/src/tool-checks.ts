@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { cachePaths } from '@cloche/layout';
+import { cachePaths, firstPresent, INIT_PROGRAMS } from '@cloche/layout';
+import { installHint } from '../starter/system-packages.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
@@ -9,6 +10,7 @@ const run = promisify(execFile);
 type Tool = {
   name: string;
   command: readonly [file: string, ...args: string[]];
+  /** Debian's package. */
   aptPackage?: string;
   /** Setting that needs this tool; Cloche itself needs a tool without this field. */
   optional?: string;
@@ -20,7 +22,7 @@ const TOOLS: readonly Tool[] = [
   { name: 'runsc', command: ['runsc', '--version'], optional: 'CLOCHE_OCI_RUNTIME=runsc (gVisor)' },
   { name: 'nftables', command: ['nft', 'list', 'tables'], aptPackage: 'nftables' },
   { name: 'iproute2', command: ['ip', '-Version'], aptPackage: 'iproute2' },
-  { name: 'tini', command: ['tini', '--version'], aptPackage: 'tini' },
+  { name: 'tini', command: [firstPresent(INIT_PROGRAMS), '--version'], aptPackage: 'tini' },
   { name: 'mmdebstrap', command: ['mmdebstrap', '--version'], aptPackage: 'mmdebstrap' },
   { name: 'mke2fs', command: ['mke2fs', '-V'], aptPackage: 'e2fsprogs' },
   { name: 'unshare', command: ['unshare', '--version'], aptPackage: 'util-linux' },
@@ -61,7 +63,7 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
         `Find out why \`${command.join(' ')}\` fails on this host.`,
       );
     return {
-      ...missing(name, 'not installed', `Run \`apt-get install ${aptPackage}\`; npm start does.`),
+      ...missing(name, 'not installed', `Run \`${installHint(aptPackage)}\`; npm start does.`),
       installable: true,
     };
   }

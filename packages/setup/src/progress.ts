@@ -13,6 +13,9 @@ export class SetupError extends Error {
   }
 }
 
+/** A sentence with the fix, or what makes it of the failure. */
+export type Remedy = string | ((error: unknown) => string);
+
 /** Shows progress to people: a line for each step with its duration. Steps may run concurrently. */
 export interface Progress {
   /**
@@ -20,7 +23,7 @@ export interface Progress {
    *
    * @throws {SetupError} when the work fails, after showing the failure; `remedy` is a sentence with the fix.
    */
-  step<Result>(title: string, remedy: string, work: (note: (text: string) => void) => Promise<Result>): Promise<Result>;
+  step<Result>(title: string, remedy: Remedy, work: (note: (text: string) => void) => Promise<Result>): Promise<Result>;
   line(text: string): void;
 }
 
@@ -100,10 +103,11 @@ function seconds(elapsedMs: number): string {
   return `${(elapsedMs / 1000).toFixed(1)} s`;
 }
 
-function toSetupError(title: string, remedy: string, error: unknown): SetupError {
+function toSetupError(title: string, remedy: Remedy, error: unknown): SetupError {
   if (error instanceof SetupError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new SetupError(`${title}: ${message}`, remedy, { cause: error });
+  const fix = typeof remedy === 'string' ? remedy : remedy(error);
+  return new SetupError(`${title}: ${message}`, fix, { cause: error });
 }
 
 /** Returns the text to print for a failure: the cause, the end of the log, the fix. */

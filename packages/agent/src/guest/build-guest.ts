@@ -13,11 +13,11 @@ import {
 } from 'node:fs';
 import { cp, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
-import { cachePaths } from '@cloche/layout';
+import { cachePaths, firstPresent, INIT_PROGRAMS } from '@cloche/layout';
 import { buildSync } from 'esbuild';
 import { LOADER } from '../config.ts';
 import { AGENT_PROGRAM } from './agent-program.ts';
@@ -42,7 +42,6 @@ export const SOURCES = [
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
 const PYTHON = '/usr/bin/python3';
-const TINI = '/usr/bin/tini-static';
 
 export interface Guest {
   /** `<cacheDir>/guest/<digest>` */
@@ -53,7 +52,7 @@ export interface Guest {
 /**
  * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, and libraries for them. Idempotent:
  * the folder is named after the digest of its inputs. It appears complete or not at all, even if several processes
- * build it at once. Throws if `tini-static` is not installed.
+ * build it at once. Throws if the host has no static tini.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
   const { guestDir: parent } = cachePaths(cacheDir);
@@ -78,7 +77,7 @@ function digestInputs(): string {
   const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
   // Programs are identified by size and time, because reading 150 MB would take long.
-  const programs = [nodeProgram(), TINI, PYTHON, ...librarySources(nodeProgram())];
+  const programs = [nodeProgram(), firstPresent(INIT_PROGRAMS), PYTHON, ...librarySources(nodeProgram())];
   for (const program of programs) hash.update(`${program}\0${fingerprint(program)}\0`);
   return hash.digest('hex').slice(0, 32);
 }
@@ -96,15 +95,15 @@ function fingerprint(program: string): string {
   return stat === undefined ? 'absent' : `${stat.size} ${stat.mtimeMs}`;
 }
 
-/** Returns the path of the Node program itself, which the npm package `node` contains. */
+/** Returns the path of the Node program, which is the only content of an npm package for each architecture. */
 function nodeProgram(): string {
-  return realpathSync(join(dirname(require.resolve('node/package.json')), 'bin/node'));
+  return realpathSync(require.resolve(`node-linux-${process.arch}/bin/node`));
 }
 
 async function assemble(folder: string): Promise<void> {
   mkdirSync(join(folder, 'bin'));
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
-  copyFileSync(TINI, join(folder, 'bin/tini'));
+  copyFileSync(firstPresent(INIT_PROGRAMS), join(folder, 'bin/tini'));
   copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
   copyLibraries(folder, nodeProgram());
   mkdirSync(join(folder, 'kernel-js'));

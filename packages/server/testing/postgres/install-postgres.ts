@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { installAptPackages } from '@cloche/setup';
+import { installPackages } from '@cloche/setup';
 
 const PACKAGE = 'postgresql-15';
 /** Folder of the server's programs. */
@@ -18,7 +18,7 @@ export async function installPostgres(): Promise<void> {
   try {
     await mkdir(dirname(NO_MAIN_CLUSTER), { recursive: true });
     await writeFile(NO_MAIN_CLUSTER, 'create_main_cluster = false\n');
-    await installAptPackages([PACKAGE], join(folder, 'apt.log'));
+    await installPackages([PACKAGE], join(folder, 'apt.log'));
   } finally {
     await rm(NO_MAIN_CLUSTER, { force: true });
     await rm(folder, { recursive: true });

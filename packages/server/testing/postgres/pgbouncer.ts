@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { installAptPackages, withoutOwnService } from '@cloche/setup';
+import { installPackages, withoutOwnService } from '@cloche/setup';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client } from 'pg';
 import { OWNER, unprivileged, urlOf } from './postgres-server.ts';
@@ -23,7 +23,7 @@ export async function installPgBouncer(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'cloche-install-pgbouncer-'));
   try {
     await withoutOwnService(PACKAGE);
-    await installAptPackages([PACKAGE], join(folder, 'apt.log'));
+    await installPackages([PACKAGE], join(folder, 'apt.log'));
   } finally {
     await rm(folder, { recursive: true });
   }

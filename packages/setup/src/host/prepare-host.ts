@@ -8,18 +8,20 @@ import {
   limitCrashHandlers,
   REQUIRED_TOOLS,
   raiseSysctls,
+  remedyFor,
   removeUnused,
   speedUpCgroupMoves,
 } from '@cloche/host-checks';
 import { cachePaths, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { type Progress, SetupError, silentProgress } from '../progress.ts';
+import { CommandFailedError } from '../run-logged.ts';
 import { settleAll } from '../settle-all.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
-import { APT_PACKAGES, installAptPackages, missingAptPackages, withoutOwnService } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
+import { installMissing, missingPackages } from './system-packages.ts';
 
 /** Folder of the recipes that are part of Cloche. */
 export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
@@ -43,10 +45,8 @@ export type PrepareOptions = {
   balancer?: boolean;
 };
 
-/** Debian's package of HAProxy. */
-export const BALANCER_PACKAGE = 'haproxy';
-
-const ONLINE = 'Check that this machine can reach its package registries, then start again.';
+/** Of a step whose failure says by itself what is wrong. */
+const MEND = 'The lines above say what failed. Mend it, then start again.';
 
 /**
  * Installs and builds what this host lacks; takes a fraction of a second when nothing is missing. Safe to interrupt and
@@ -62,24 +62,20 @@ export async function prepareHost({
   balancer = false,
 }: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
-  await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
+  await progress.step('host', 'Run `npx cloche doctor` for the whole table.', () => requireBase(cacheDir));
   await progress.step('kernel settings', 'Run `npx cloche doctor` for the whole table.', async (note) =>
     note([...(await raiseSysctls()), ...(await limitCrashHandlers()), ...(await speedUpCgroupMoves())].join(', ')),
   );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
-    await progress.step('apt packages', ONLINE, async (note) => {
-      const missing = await missingAptPackages([...APT_PACKAGES, ...(balancer ? [BALANCER_PACKAGE] : [])]);
-      if (missing.includes(BALANCER_PACKAGE)) await withoutOwnService(BALANCER_PACKAGE);
-      if (missing.length > 0) {
-        note(missing.join(', '));
-        await installAptPackages(missing, logFile);
-      }
+    await progress.step('system packages', remedyOf, async (note) => {
+      const missing = missingPackages(balancer);
+      if (missing.length > 0) note((await installMissing(missing, logFile)).join(', '));
       refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
-    return progress.step('service accounts', 'Make /etc/passwd writable.', () => ensureServiceAccounts(logFile));
+    return progress.step('service accounts', MEND, () => ensureServiceAccounts(logFile));
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
-  const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
+  const guestDir = await progress.step('guest files', remedyOf, () => prepareGuest(cacheDir));
   const recipes = await readRecipes(RECIPES_FOLDER);
   const templates = await settleAll(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
   const removed = retentionMs === undefined ? [] : await removeUnused({ cacheDir, retentionMs });
@@ -87,8 +83,14 @@ export async function prepareHost({
   return { accounts, guestDir, templates };
 }
 
-async function requireBase(): Promise<void> {
-  refuseMissing(await examineBase(), 'Cloche cannot isolate sandboxes on this host:');
+async function requireBase(cacheDir: string): Promise<void> {
+  refuseMissing(await examineBase(cacheDir), 'Cloche cannot isolate sandboxes on this host:');
+}
+
+/** Returns the fix of a failure by what the failed command printed. */
+function remedyOf(error: unknown): string {
+  const output = error instanceof CommandFailedError ? error.lastLines.join('\n') : String(error);
+  return remedyFor(output);
 }
 
 /** Throws if a requirement is missing: Cloche never continues with less isolation. */
@@ -125,7 +127,8 @@ async function prepareGuest(cacheDir: string): Promise<string> {
 
 async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progress): Promise<TemplateVersion> {
   const title = `template ${recipe.slug}`;
-  return progress.step(title, `${ONLINE} The build leaves nothing behind.`, async (note) => {
+  const remedy = (error: unknown) => `${remedyOf(error)} The build leaves nothing behind.`;
+  return progress.step(title, remedy, async (note) => {
     if (!(await findTemplate(recipe, cacheDir))) note('built once, which takes a minute or two');
     const version = await using(cacheDir, async () => {
       const found = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });

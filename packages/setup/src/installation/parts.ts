@@ -63,7 +63,7 @@ function privileged(program: string): [string, string[]] {
 const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev "$2"; cd "$2"; shift 2; exec "$@"`;
 
 function unprivileged(account: ServiceAccount, { codeDir }: InstallationPaths, program: string): [string, string[]] {
-  const node = join(codeDir, 'node_modules', 'node', 'bin', 'node');
+  const node = join(codeDir, 'node_modules', '.bin', 'node');
   const namespaces = ['--mount', '--propagation', 'private'];
   const command = withoutPrivileges(account, [node, program]);
   return ['unshare', [...namespaces, '--', 'sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command]];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseDownloadOptions, parseIndexTargets, plainSources } from './apt-configuration.ts';
+import { parseDownloadOptions, plainSources, sourcesOf } from './apt-configuration.ts';
 
 describe('the apt configuration of the machine', () => {
   it('gives the release, its updates and its security fixes, and leaves other vendors out', () => {
@@ -11,10 +11,28 @@ describe('the apt configuration of the machine', () => {
       'http://vendor.example/apt/\tvendor-bookworm\tmain\t/usr/share/keyrings/vendor.gpg',
       '',
     ].join('\n');
-    assert.deepEqual(parseIndexTargets(targets, 'bookworm'), [
+    assert.deepEqual(sourcesOf(targets, 'bookworm'), [
       'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian/ bookworm main',
       'deb http://mirror.example/security/ bookworm-security main',
     ]);
+  });
+
+  it('gives the mirrors of another release of Debian, and nothing of another distribution', () => {
+    const key = '/usr/share/keyrings/debian-archive-keyring.pgp';
+    const targets = [
+      `http://mirror.example/debian/\ttrixie\tmain\t${key}\tDebian\tDebian`,
+      `http://mirror.example/debian/\ttrixie\tnon-free-firmware\t${key}\tDebian\tDebian`,
+      `http://mirror.example/debian/\ttrixie-updates\tmain\t${key}\tDebian\tDebian`,
+      'http://mirror.example/security/\ttrixie-security\tmain\t$(SIGNED_BY)\tDebian\tDebian-Security',
+      'http://vendor.example/apt/\tstable\tmain\t/usr/share/keyrings/vendor.gpg\tVendor\tVendor',
+    ].join('\n');
+    assert.deepEqual(sourcesOf(targets, 'bookworm'), [
+      `deb [signed-by=${key}] http://mirror.example/debian/ bookworm main`,
+      `deb [signed-by=${key}] http://mirror.example/debian/ bookworm-updates main`,
+      'deb http://mirror.example/security/ bookworm-security main',
+    ]);
+    const ubuntu = 'http://mirror.example/ubuntu/\tnoble\tmain\t$(SIGNED_BY)\tUbuntu\tUbuntu';
+    assert.deepEqual(sourcesOf(ubuntu, 'bookworm'), []);
   });
 
   it('keeps proxies and certificates, and nothing that is not about downloads', () => {

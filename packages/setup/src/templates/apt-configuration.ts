@@ -11,40 +11,59 @@ export type AptConfiguration = {
   options: string[];
 };
 
-/**
- * Reads the configuration of apt.
- * @throws Error when no source of this machine has the release.
- */
+/** Reads the configuration of apt. Without a source of Debian the sources are empty, and the builder uses Debian's own. */
 export async function readAptConfiguration(release: string): Promise<AptConfiguration> {
   const [targets, dump] = await Promise.all([
     run('apt-get', [
       'indextargets',
       '--format',
-      '$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)',
+      '$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)\t$(ORIGIN)\t$(LABEL)',
       'Created-By: Packages',
     ]),
     run('apt-config', ['dump']),
   ]);
-  const sources = parseIndexTargets(targets.stdout, release);
-  if (sources.length === 0) {
-    throw new Error(`No apt source of this machine has Debian ${release}: add one to /etc/apt/sources.list.d.`);
-  }
-  return { sources, options: parseDownloadOptions(dump.stdout) };
+  return { sources: sourcesOf(targets.stdout, release), options: parseDownloadOptions(dump.stdout) };
 }
 
-/** Returns the sources of the release, its updates and its security fixes; sources of other vendors are left out. */
-export function parseIndexTargets(targets: string, release: string): string[] {
-  const lines = targets
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => line.split('\t'))
-    .filter(([, suite = '']) => [release, `${release}-updates`, `${release}-security`].includes(suite))
-    .map(([uri, suite, component, signedBy = '']) => {
-      // apt prints the name of a field that a source does not have.
-      const option = signedBy.startsWith('/') ? `[signed-by=${signedBy}] ` : '';
-      return `deb ${option}${uri} ${suite} ${component}`;
-    });
-  return [...new Set(lines)];
+/** A list of packages that this machine knows. apt prints the name of a field that a source does not have. */
+interface Target {
+  readonly uri: string;
+  readonly suite: string;
+  readonly component: string;
+  readonly signedBy: string;
+  readonly origin: string;
+  readonly label: string;
+}
+
+/**
+ * Returns the sources of the release, its updates and its security fixes; sources of other vendors are left out. Where
+ * this machine has another release of Debian, returns the same of its mirrors.
+ *
+ * @param targets lines of `apt-get indextargets`
+ */
+export function sourcesOf(targets: string, release: string): string[] {
+  const known = targets.split('\n').filter(Boolean).map(targetOf);
+  const own = known.filter(({ suite }) => [release, `${release}-updates`, `${release}-security`].includes(suite));
+  const found = own.length > 0 ? own : known.flatMap((target) => inRelease(target, release));
+  return [...new Set(found.map(lineOf))];
+}
+
+function targetOf(line: string): Target {
+  const [uri = '', suite = '', component = '', signedBy = '', origin = '', label = ''] = line.split('\t');
+  return { uri, suite, component, signedBy, origin, label };
+}
+
+/** Returns the targets of a release at a mirror that has another release of Debian. */
+function inRelease(target: Target, release: string): Target[] {
+  if (target.origin !== 'Debian' || target.component !== 'main') return [];
+  if (target.label === 'Debian-Security') return [{ ...target, suite: `${release}-security` }];
+  if (target.label !== 'Debian') return [];
+  return [release, `${release}-updates`].map((suite) => ({ ...target, suite }));
+}
+
+function lineOf({ uri, suite, component, signedBy }: Target): string {
+  const option = signedBy.startsWith('/') ? `[signed-by=${signedBy}] ` : '';
+  return `deb ${option}${uri} ${suite} ${component}`;
 }
 
 /** Returns the lines of `apt-config dump` about downloads. */

@@ -2,7 +2,7 @@
 #   perl enter-root.pl ROOT ID FIRST_ID FILES SETTINGS COMMAND...
 # Expects mount and process namespaces of its own. ID is a user and group of the file system. The files keep their
 # owners on the disk; while the command runs, they are shifted by FIRST_ID. FILES of this machine, separated by colons,
-# are visible at their paths, read-only. SETTINGS is a folder that becomes the home folder of root, or empty.
+# are visible read-only, at their paths or at the one after `>`. SETTINGS is a folder that becomes the home folder of root, or empty.
 use strict;
 use warnings;
 use POSIX ();
@@ -73,10 +73,12 @@ for my $device ('null', 'zero', 'full', 'random', 'urandom') {
 }
 symlink('/proc/self/fd', "$root/dev/fd");
 mkdir("$root/dev/shm") && chmod(01777, "$root/dev/shm");
-for my $file (split(/:/, $files)) {
-    next unless -s $file && -f "$root$file";
-    run('mount', '--bind', $file, "$root$file");
-    run('mount', '-o', 'remount,bind,ro,nosuid,nodev', "$root$file");
+for my $place (split(/:/, $files)) {
+    my ($file, $inside) = split(/>/, $place);
+    $inside //= $file;
+    next unless -s $file && -f "$root$inside";
+    run('mount', '--bind', $file, "$root$inside");
+    run('mount', '-o', 'remount,bind,ro,nosuid,nodev', "$root$inside");
 }
 if ($settings ne '') {
     run('cp', '-r', '--no-preserve=ownership', "$settings/.", "$root/root");

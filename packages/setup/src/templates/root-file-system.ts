@@ -1,4 +1,4 @@
-import { chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { chown, lstat, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import { settleAll } from '../settle-all.ts';
@@ -47,19 +47,17 @@ async function bootstrap(root: string, recipe: Recipe, options: LoggedCommand): 
   ];
   // mmdebstrap checks packages against Debian's keys, so they are trusted like those of this machine's own apt.
   await runLogged(...isolatedCommand(command), options);
-  await forgetMachine(root, apt.sources);
+  await forgetMachine(root);
 }
 
 /** Removes this machine's download configuration, which mmdebstrap leaves: proxies, options and credentials. */
-async function forgetMachine(root: string, sources: readonly string[]): Promise<void> {
+async function forgetMachine(root: string): Promise<void> {
   const apt = join(root, 'etc', 'apt');
   await rm(join(apt, 'apt.conf.d', '99mmdebstrap'), { force: true });
-  await writeFile(
-    join(apt, 'sources.list'),
-    plainSources(sources)
-      .map((line) => `${line}\n`)
-      .join(''),
-  );
+  const list = join(apt, 'sources.list');
+  const used = (await readFile(list, 'utf8')).split('\n').filter((line) => line.startsWith('deb '));
+  const lines = plainSources(used).map((line) => `${line}\n`);
+  await writeFile(list, lines.join(''));
 }
 
 async function addAccount(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {

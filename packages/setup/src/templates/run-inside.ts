@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { CERTIFICATE_BUNDLES, firstPresent } from '@cloche/layout';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import { isolatedCommand } from './isolated-command.ts';
 import type { Recipe } from './recipe.ts';
@@ -32,7 +33,9 @@ export async function runInside(
   { as, settings = '', network, ...options }: InsideOptions,
 ): Promise<void> {
   const [id, home] = as === 'root' ? [0, '/root'] : [USER_ID, '/home/user'];
-  const files = [CA_BUNDLE, ...(network ? ['/etc/resolv.conf'] : [])].join(':');
+  const files = [`${firstPresent(CERTIFICATE_BUNDLES)}>${CA_BUNDLE}`, ...(network ? ['/etc/resolv.conf'] : [])].join(
+    ':',
+  );
   const shell = ['/bin/sh', '-euc', `cd ${home}; ${command}`];
   const enter = ['perl', ENTER_ROOT, root, `${id}`, `${FIRST_BUILD_ID}`, files, settings, ...shell];
   const env = { ...network, ...templateEnvironment(recipe), HOME: home };
