@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { watch } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
+import { dirname } from 'node:path';
 
 /** Resolves when a file exists. Its folder must exist, and the file must appear whole, by a rename. */
 export async function untilWritten(file: string): Promise<void> {
