@@ -33,7 +33,9 @@ for (const release of ['bookworm', 'trixie'] satisfies Release[]) {
   describe(`a fresh Debian ${release}`, () => {
     let land: UserLand;
     before(async () => {
-      land = await UserLand.open(release, ['npm'], { [CACHE]: '/var/cache/cloche' });
+      // What npm has downloaded before is downloaded once for all user lands.
+      const { stdout: npmCache } = await execa('npm', ['config', 'get', 'cache']);
+      land = await UserLand.open(release, ['npm'], { [CACHE]: '/var/cache/cloche', [npmCache]: '/root/.npm' });
       // As \`git clone\` leaves it: without dependencies.
       await execa('bash', ['-euo', 'pipefail', '-c', COPY, 'copy', land.path(CHECKOUT)]);
     });

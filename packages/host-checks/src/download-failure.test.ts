@@ -46,6 +46,7 @@ describe('the fix of a step that failed', () => {
   it('blames the network only for what failed by it', () => {
     for (const output of [
       'mmdebstrap: E: chroot failed',
+      'Error: a file is missing\n    at packages/hostd/src/network/sandbox-network.ts:1',
       '+ perl enter-root.pl /etc/ssl/certs/ca-certificates.crt\nmount_setattr: Invalid argument',
     ]) {
       assert.match(remedyFor(output), /^The lines above/, output);

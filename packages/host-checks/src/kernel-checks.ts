@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findV2Mount, NEEDED_CONTROLLERS, readCgroupLayout } from '../starter/cgroup-layout.mjs';
 import { isNewKernel, OLDEST_KERNEL } from '../starter/kernel.mjs';
+import { installHint } from '../starter/system-packages.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
@@ -40,8 +41,10 @@ export async function checkIdmappedMounts(cacheDir: string): Promise<Finding> {
     await run('perl', [TRY_IDMAPPED_MOUNT, folder], { timeout: TRY_MS });
     return ok(name, `on ${await fileSystemOf(folder)}, of ${cacheDir}`);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      return missing(name, 'not tried: perl is not installed', '');
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+      const remedy = `Run \`${installHint('perl-base')}\`; npm start does.`;
+      return { ...missing(name, 'not tried: perl is not installed', remedy), installable: true };
+    }
     const { stderr = '' } = error as { stderr?: string };
     const found = `none on ${await fileSystemOf(folder)}, of ${cacheDir} (${stderr.trim()})`;
     return missing(name, found, 'Set CLOCHE_CACHE_DIR to a folder on ext4, xfs or btrfs, in a container to a volume.');
@@ -53,8 +56,11 @@ function nearestFolder(folder: string): string {
 }
 
 async function fileSystemOf(folder: string): Promise<string> {
-  const { stdout } = await run('findmnt', ['--noheadings', '--output', 'FSTYPE', '--target', folder]);
-  return stdout.trim();
+  const list = run('findmnt', ['--noheadings', '--output', 'FSTYPE', '--target', folder]);
+  return list.then(
+    ({ stdout }) => stdout.trim(),
+    () => 'an unknown file system',
+  );
 }
 
 export async function checkUserNamespaces(): Promise<Finding> {

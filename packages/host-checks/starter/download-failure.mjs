@@ -21,7 +21,7 @@ export function remedyFor(output) {
     return `This machine cannot resolve${where}: mend its DNS, or set a proxy or mirror for npm (\`npm config set registry\`), apt and pip.`;
   }
   if (
-    /ETIMEDOUT|ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|Could not connect|Connection timed out|fetch failed|network/i.test(
+    /ETIMEDOUT|ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|Could not connect|Connection timed out|fetch failed|npm (error|ERR!) network/i.test(
       output,
     )
   ) {

@@ -126,7 +126,7 @@ function refuseNetwork() {
   if (isConnected) return undefined;
   return {
     problem: 'This machine has no network, and packages have to be downloaded.',
-    remedy: 'Connect it, or install the package of Cloche with an archive of its templates: docs/installing.md.',
+    remedy: 'Connect it, then start again.',
   };
 }
 

@@ -69,7 +69,11 @@ export async function prepareHost({
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('system packages', remedyOf, async (note) => {
       const missing = missingPackages(balancer);
-      if (missing.length > 0) note((await installMissing(missing, logFile)).join(', '));
+      if (missing.length > 0) {
+        note((await installMissing(missing, logFile)).join(', '));
+        // What could not be tried before.
+        await requireBase(cacheDir);
+      }
       refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
     return progress.step('service accounts', MEND, () => ensureServiceAccounts(logFile));
@@ -84,7 +88,8 @@ export async function prepareHost({
 }
 
 async function requireBase(cacheDir: string): Promise<void> {
-  refuseMissing(await examineBase(cacheDir), 'Cloche cannot isolate sandboxes on this host:');
+  const findings = (await examineBase(cacheDir)).filter(({ installable }) => !installable);
+  refuseMissing(findings, 'Cloche cannot isolate sandboxes on this host:');
 }
 
 /** Returns the fix of a failure by what the failed command printed. */

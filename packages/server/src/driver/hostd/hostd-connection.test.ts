@@ -84,6 +84,14 @@ describe('a driver', () => {
     assert.equal((await hostd.driver.launch('sbx_1', 1, SPEC, never)).instance.sandboxId, 'sbx_1');
   });
 
+  it('says so when hostd does not answer in time', async () => {
+    await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION });
+    const late = AbortSignal.timeout(1);
+    await once(late, 'abort');
+    const awaited = { name: 'LaunchError', kind: 'unreachable', message: 'hostd did not answer in time' };
+    await assert.rejects(hostd.driver.launch('sbx_1', 1, SPEC, late), awaited);
+  });
+
   for (const difference of [1, -2]) {
     it(`asks nothing of a hostd whose version differs by ${difference}`, async () => {
       await using hostd = await openPeer({ protocolVersion: HOSTD_PROTOCOL_VERSION + difference });

@@ -134,8 +134,7 @@ export class HostdConnection {
     } catch (error) {
       // An abort by the caller is passed on. A time limit of this driver means that hostd does not respond.
       if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
-      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
-      throw new LaunchError('unreachable', what, { cause: error });
+      throw new LaunchError('unreachable', whatFailed(error, signal), { cause: error });
     }
     if (response.statusCode < 300) return response;
     const { error } = await readAnswer(response, errorBody);
@@ -143,6 +142,11 @@ export class HostdConnection {
     if (capture) throw new CaptureError(capture, error.message);
     throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
   }
+}
+
+function whatFailed(error: unknown, { aborted }: AbortSignal): string {
+  if (aborted) return 'hostd did not answer in time';
+  return isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
 }
 
 /** Returns the path without its second and third segments, which are ids. */
