@@ -69,7 +69,9 @@ export function execInside(service: TestService, sandboxId: string, command: rea
 export async function agentPid(service: TestService, sandboxId: string): Promise<number> {
   const find = `
 for pid in filter(str.isdigit, __import__("os").listdir("/proc")):
-    if open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1] == "1" and "agent" in open(f"/proc/{pid}/cmdline").read(): print(pid)`;
+    try: stat, command = [open(f"/proc/{pid}/{name}").read() for name in ("stat", "cmdline")]
+    except OSError: continue  # It has ended meanwhile.
+    if stat.rpartition(")")[2].split()[1] == "1" and "agent" in command: print(pid)`;
   return Number(await asRoot(service, sandboxId, find));
 }
 
