@@ -1,6 +1,6 @@
 /**
- * The path of somebody who follows the README on a fresh Debian, with the Node of its own packages. Templates come from
- * the cache of this machine, since building them takes minutes; what builds them is compared at the end.
+ * Follows the README on a fresh Debian, with the Node of Debian's packages. Templates come from the cache of this machine,
+ * because building them takes minutes.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ for (const release of ['bookworm', 'trixie'] satisfies Release[]) {
       // What npm has downloaded before is downloaded once for all user lands.
       const { stdout: npmCache } = await execa('npm', ['config', 'get', 'cache']);
       land = await UserLand.open(release, ['npm'], { [CACHE]: '/var/cache/cloche', [npmCache]: '/root/.npm' });
-      // As \`git clone\` leaves it: without dependencies.
+      // As `git clone` leaves it: without dependencies.
       await execa('bash', ['-euo', 'pipefail', '-c', COPY, 'copy', land.path(CHECKOUT)]);
     });
     after(() => land?.[Symbol.asyncDispose]());

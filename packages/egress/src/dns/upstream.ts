@@ -31,8 +31,8 @@ export function firstNameserver(resolvConf: string): Upstream | undefined {
 }
 
 /**
- * Sends a query by UDP, and repeats it while no answer comes, because a datagram can get lost. Uses a new port, so that an attacker
- * cannot guess where to send a forged answer.
+ * Sends a query by UDP, and repeats it while no answer comes, because a datagram can get lost. Uses a new port, so that
+ * an attacker cannot guess where to send a forged answer.
  */
 export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });

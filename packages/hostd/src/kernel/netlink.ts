@@ -110,8 +110,8 @@ export interface Link {
 }
 
 /**
- * Returns a link of the network namespace of this process, or undefined where there is none of that name. Not by
- * `/sys/class/net`, which shows the namespace in which `/sys` was mounted.
+ * Returns the link with that name in the network namespace of this process; undefined if there is none. Asks the kernel
+ * by netlink, because `/sys/class/net` shows the links of the namespace in which `/sys` was mounted.
  */
 export function findLink(name: string): Link | undefined {
   using netlink = new Netlink();

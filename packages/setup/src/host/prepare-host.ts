@@ -45,7 +45,7 @@ export type PrepareOptions = {
   balancer?: boolean;
 };
 
-/** Of a step whose failure says by itself what is wrong. */
+/** Remedy for a step whose error message already names the cause. */
 const MEND = 'The lines above say what failed. Mend it, then start again.';
 
 /**
