@@ -45,9 +45,6 @@ export type PrepareOptions = {
   balancer?: boolean;
 };
 
-/** Remedy for a step whose error message already names the cause. */
-const MEND = 'The lines above say what failed. Mend it, then start again.';
-
 /**
  * Installs and builds what this host lacks; takes a fraction of a second when nothing is missing. Safe to interrupt and
  * to repeat.
@@ -76,7 +73,7 @@ export async function prepareHost({
       }
       refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
-    return progress.step('service accounts', MEND, () => ensureServiceAccounts(logFile));
+    return progress.step('service accounts', remedyOf, () => ensureServiceAccounts(logFile));
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
   const guestDir = await progress.step('guest files', remedyOf, () => prepareGuest(cacheDir));
