@@ -25,7 +25,13 @@ after(() => world?.[Symbol.asyncDispose]());
 
 function egressLog(...args: string[]) {
   const { runDir: CLOCHE_RUN_DIR, dataDir: CLOCHE_DATA_DIR } = world.service;
-  const env = { PATH: process.env.PATH, HOME: '/nonexistent', CLOCHE_RUN_DIR, CLOCHE_DATA_DIR };
+  const env = {
+    PATH: process.env.PATH,
+    HOME: '/nonexistent',
+    XDG_CACHE_HOME: '/dev/null',
+    CLOCHE_RUN_DIR,
+    CLOCHE_DATA_DIR,
+  };
   return execa(process.execPath, [CLOCHE, 'admin', 'egress-log', ...args], { env, extendEnv: false, reject: false });
 }
 

@@ -6,9 +6,12 @@ import { type BuiltPackage, completePackage, emptyFolder } from './package-folde
 const SOURCE = 'packages/cli';
 const PROGRAM = `#!/usr/bin/env node
 import * as module from 'node:module';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 
-// Node 22.8 and newer keep the compiled code for the next start.
-module.enableCompileCache?.();
+// Node 22.8 and newer keep the compiled code for the next start. Node's default is a folder that every user of the
+// machine can write before this one does.
+module.enableCompileCache?.(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'cloche'));
 await import('../dist/main.js');
 `;
 

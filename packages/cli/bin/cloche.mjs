@@ -3,11 +3,13 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import * as module from 'node:module';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 if (process.features.typescript) {
-  module.enableCompileCache?.();
+  // Node's default is a folder that every user of the machine can write before this one does.
+  module.enableCompileCache?.(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'cloche'));
   await import('../src/main.ts');
 } else {
   runWith(findNode(), [fileURLToPath(import.meta.url), ...process.argv.slice(2)]);

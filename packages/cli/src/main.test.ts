@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -44,6 +44,14 @@ describe('cloche', () => {
       assert.deepEqual([exitCode, stdout, error.code], [2, '', 'usage']);
       assert.match(error.message, message);
     }
+  });
+
+  it('keeps compiled code in a folder of its user, and none where others could write it', async () => {
+    const env = { HOME: home, TMPDIR: join(home, 'tmp'), XDG_CACHE_HOME: '', NODE_COMPILE_CACHE: '' };
+    await mkdir(env.TMPDIR);
+    assert.equal((await runCloche(['--version'], { env })).exitCode, 0);
+    assert.deepEqual(await readdir(env.TMPDIR), []);
+    assert.equal((await readdir(join(home, '.cache', 'cloche'))).length, 1);
   });
 
   it('shows examples in its help', async () => {

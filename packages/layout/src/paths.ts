@@ -62,6 +62,8 @@ export function cachePaths(cacheDir: string) {
     guestDir: join(cacheDir, 'guest'),
     /** Has an empty file for each template version and guest folder; its modification time is the last use. */
     usedDir: join(cacheDir, 'used'),
+    /** `compiled/<checkout>/<part>/`: compiled code of the parts, which Node reads; only root writes it. */
+    compiledDir: join(cacheDir, 'compiled'),
     /** An S3 server for tests, if it was built. */
     versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),
     /** gVisor's runtime, if it was built. */

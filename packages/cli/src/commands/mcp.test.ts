@@ -25,6 +25,7 @@ before(async () => {
   const env = {
     PATH: process.env.PATH ?? '',
     HOME: '/nonexistent',
+    XDG_CACHE_HOME: '/dev/null',
     CLOCHE_URL: server.url,
     CLOCHE_API_KEY: 'clk_test',
   };

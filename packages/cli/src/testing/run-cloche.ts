@@ -25,7 +25,7 @@ export interface Outcome {
 export function startCloche(args: readonly string[], { env = {}, nodeArgs = [] }: Invocation = {}) {
   return spawn(process.execPath, [...nodeArgs, BIN, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, HOME: '/nonexistent', ...compileCache(), ...env },
+    env: { PATH: process.env.PATH, HOME: '/nonexistent', XDG_CACHE_HOME: '/dev/null', ...compileCache(), ...env },
   });
 }
 

@@ -6,7 +6,7 @@ import type { PreparedHost } from '../host/prepare-host.ts';
 import { serverNames, writeBalancerConfig } from './balancer-config.ts';
 import type { InstallationPaths } from './installation-paths.ts';
 import { Part, type PartOptions } from './part.ts';
-import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';
+import { environmentFor, overridesFor, type PartPlaces, type ServedAt } from './part-environment.ts';
 import type { PartCommand } from './part-process.ts';
 import { balancerCommand, commandFor, type ProcessName, type Programs, partOf } from './parts.ts';
 import { PartsGroup } from './parts-group.ts';
@@ -18,7 +18,7 @@ const STOP_GRACE_MS = 20_000;
 
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
-  paths: InstallationPaths & { cacheDir: string };
+  paths: InstallationPaths & PartPlaces;
   servedAt: ServedAt;
   /** Number of servers. Several have a load balancer. */
   servers: number;

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { type EffectiveSetting, isGivenTo, OPERATOR_SETTINGS, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import type { InstallationPaths } from './installation-paths.ts';
@@ -12,11 +13,18 @@ const OF_THE_SERVER = /^(AWS|OTEL)_\w+$/;
 
 export type ServedAt = { host: string; port: number };
 
+/** Folders that the parts learn from their environment. */
+export type PartPlaces = Pick<InstallationPaths, 'dataDir' | 'runDir'> & {
+  cacheDir: string;
+  /** Result of `ensureCompiledCode`. */
+  compiledDir?: string | undefined;
+};
+
 /** Returns the complete environment of one part. */
 export function environmentFor(
   part: PartName,
   host: Pick<PreparedHost, 'accounts' | 'guestDir'>,
-  places: InstallationPaths & { cacheDir: string },
+  places: PartPlaces,
   servedAt: ServedAt,
   settings: readonly EffectiveSetting[],
 ): Record<string, string> {
@@ -30,6 +38,7 @@ export function environmentFor(
     CLOCHE_DATA_DIR: places.dataDir,
     CLOCHE_RUN_DIR: places.runDir,
     CLOCHE_CACHE_DIR: places.cacheDir,
+    ...(places.compiledDir !== undefined && { NODE_COMPILE_CACHE: join(places.compiledDir, part) }),
     ...(part === 'hostd' && {
       CLOCHE_SERVICE_UID: `${host.accounts.server.uid}`,
       CLOCHE_SERVICE_GID: `${host.accounts.server.gid}`,

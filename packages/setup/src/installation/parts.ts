@@ -45,9 +45,13 @@ export function commandFor(
   places: InstallationPaths,
   programs: Programs,
 ): [file: string, args: string[]] {
-  return part === 'hostd'
-    ? privileged(join(CHECKOUT, programs.hostd))
-    : unprivileged(host.accounts[part], places, join(places.codeDir, programs[part]));
+  const program = join(codeFolderOf(part, places.codeDir), programs[part]);
+  return part === 'hostd' ? privileged(program) : unprivileged(host.accounts[part], places, program);
+}
+
+/** Returns the folder where a part finds the checkout. */
+export function codeFolderOf(part: PartName, codeDir: string): string {
+  return part === 'hostd' ? CHECKOUT : codeDir;
 }
 
 /** Returns the command of hostd, whose private mount namespace hides its mounts and ends with it. */
@@ -64,9 +68,15 @@ const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev
 
 function unprivileged(account: ServiceAccount, { codeDir }: InstallationPaths, program: string): [string, string[]] {
   const node = join(codeDir, 'node_modules', '.bin', 'node');
-  const namespaces = ['--mount', '--propagation', 'private'];
-  const command = withoutPrivileges(account, [node, program]);
-  return ['unshare', [...namespaces, '--', 'sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command]];
+  const [file = '', ...args] = codeAt(codeDir, withoutPrivileges(account, [node, program]));
+  return [file, args];
+}
+
+/** Returns a command that runs where the checkout is mounted at `codeDir`, in a mount namespace of its own. */
+export function codeAt(codeDir: string, command: readonly string[]): string[] {
+  if (codeDir === CHECKOUT) return [...command];
+  const shown = ['sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command];
+  return ['unshare', '--mount', '--propagation', 'private', '--', ...shown];
 }
 
 function withoutPrivileges(account: ServiceAccount, command: readonly string[]): string[] {

@@ -6,6 +6,7 @@ import { Value } from 'typebox/value';
 import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
+import { ensureCompiledCode } from './compiled-code.ts';
 import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPaths, preparePaths } from './installation-paths.ts';
@@ -87,9 +88,12 @@ export async function startInstallation(options: InstallationOptions): Promise<I
   const places = await preparePaths(resolve(options.dataDir), runDir, prepared.accounts);
   const lock = await lockData(places);
   const servedAt = { host, port: options.port || (await findFreePort(host)) };
+  // Tests bring a cache of their own, and other programs have none.
+  const isOwnCode = options.env?.NODE_COMPILE_CACHE === undefined && options.programs === undefined;
+  const compiledDir = isOwnCode ? await ensureCompiledCode(cacheDir, places.codeDir, prepared.accounts) : undefined;
   const parts = new InstallationParts({
     prepared,
-    paths: { ...places, cacheDir },
+    paths: { ...places, cacheDir, compiledDir },
     servedAt,
     servers,
     settings,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -21,15 +21,22 @@ const unitPlaces = {
   runDir: join(folder, 'run'),
   environments: join(folder, 'units'),
 };
-const given = { CLOCHE_CONFIG_FILE: '/dev/null', CLOCHE_DATA_DIR: unitPlaces.dataDir, CLOCHE_PORT: '4711' };
+const given = {
+  CLOCHE_CONFIG_FILE: '/dev/null',
+  CLOCHE_DATA_DIR: unitPlaces.dataDir,
+  CLOCHE_PORT: '4711',
+  CLOCHE_CACHE_DIR: join(folder, 'cache'),
+};
 
 describe('the environment files of the systemd units', () => {
   it('give each process what `npm start` would, and are readable only by root', { skip: needsRoot }, async () => {
     const settings = effectiveSettings({ ...given, CLOCHE_BOOTSTRAP_API_KEY: 'twenty characters or more' });
     await writeUnitEnvironments(prepared, settings, unitPlaces);
+    const cacheDir = join(folder, 'cache');
+    const [compiledDir = ''] = globSync(join(cacheDir, 'compiled/*'));
     for (const part of PART_NAMES) {
       const file = join(unitPlaces.environments, `${part}.env`);
-      const places = { ...unitPlaces, installationId: 'x', logsDir: '', codeDir: '', cacheDir: '/var/cache/cloche' };
+      const places = { ...unitPlaces, cacheDir, compiledDir };
       const expected = environmentFor(part, prepared, places, { host: '127.0.0.1', port: 4711 }, settings);
       assert.deepEqual({ ...parseEnv(readFileSync(file, 'utf8')) }, expected);
       assert.equal(statSync(file).mode & 0o777, 0o600);

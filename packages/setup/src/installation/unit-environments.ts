@@ -4,9 +4,10 @@ import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { SetupError } from '../progress.ts';
 import { writeBalancerConfig } from './balancer-config.ts';
+import { ensureCompiledCode } from './compiled-code.ts';
 import { preparePaths } from './installation-paths.ts';
 import { environmentFor } from './part-environment.ts';
-import { PART_NAMES } from './parts.ts';
+import { CHECKOUT, PART_NAMES } from './parts.ts';
 
 /** Folders of the units in deploy/systemd, which name no others. */
 export const UNIT_PATHS = {
@@ -29,7 +30,11 @@ export async function writeUnitEnvironments(
   const own = settingsFor('setup', settings);
   requireFolder('CLOCHE_DATA_DIR', own.CLOCHE_DATA_DIR, dataDir);
   requireFolder('CLOCHE_RUN_DIR', own.CLOCHE_RUN_DIR ?? runDir, runDir);
-  const places = { ...(await preparePaths(dataDir, runDir, prepared.accounts)), cacheDir: own.CLOCHE_CACHE_DIR ?? '' };
+  const cacheDir = own.CLOCHE_CACHE_DIR ?? '';
+  const { runDir: runFolder } = await preparePaths(dataDir, runDir, prepared.accounts);
+  // The units run the parts where the checkout is.
+  const compiledDir = await ensureCompiledCode(cacheDir, CHECKOUT, prepared.accounts);
+  const places = { dataDir, runDir: runFolder, cacheDir, compiledDir };
   const servedAt = { host: own.CLOCHE_HOST ?? '', port: Number(own.CLOCHE_PORT) };
   await mkdir(environments, { recursive: true, mode: 0o700 });
   // The files may contain a key.
