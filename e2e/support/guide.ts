@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { compileCache } from '@cloche/testkit/compile-cache';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
@@ -123,6 +124,8 @@ async function runSteps(
       CLOCHE_URL: url,
       CLOCHE_API_KEY: apiKey,
       CLOCHE_RUN_DIR: runDir,
+      // Each guide has a home of its own, and `cloche` starts often.
+      ...compileCache(),
       ...env,
     },
     stdio: 'ignore',
