@@ -34,7 +34,8 @@ export class UserLand {
     shared: Readonly<Record<string, string>> = {},
   ): Promise<UserLand> {
     const lower = await installed(release, packages);
-    const folder = mkdtempSync(join(CACHE, 'machines', 'running-'));
+    await removeAbandoned();
+    const folder = mkdtempSync(join(CACHE, 'machines', `running-${process.pid}-`));
     for (const name of ['upper', 'work', 'root', 'data']) mkdirSync(join(folder, name));
     const layers = `lowerdir=${lower},upperdir=${join(folder, 'upper')},workdir=${join(folder, 'work')}`;
     await execa('mount', ['-t', 'overlay', 'overlay', '-o', layers, join(folder, 'root')]);
@@ -69,9 +70,22 @@ export class UserLand {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await execa('umount', ['--recursive', '--lazy', this.path('')]);
-    rmSync(this.#folder, { recursive: true });
+    await remove(this.#folder);
   }
+}
+
+/** Removes user lands whose test was killed. */
+async function removeAbandoned(): Promise<void> {
+  for (const folder of globSync(join(CACHE, 'machines', 'running-*'))) {
+    const owner = /^running-(\d+)-/.exec(basename(folder))?.[1];
+    if (owner !== undefined && !existsSync(`/proc/${owner}`)) await remove(folder);
+  }
+}
+
+async function remove(folder: string): Promise<void> {
+  await execa('umount', ['--recursive', '--lazy', join(folder, 'root')], { reject: false });
+  // What is still mounted below is not the user land's.
+  await execa('rm', ['--recursive', '--force', '--one-file-system', folder]);
 }
 
 /** Returns the folder of a user land, which is installed once. */
