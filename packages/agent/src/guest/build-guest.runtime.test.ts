@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -29,6 +38,19 @@ test('the guest folder is built once, whole and readable, however many ask for i
   for (const entry of readdirSync(guestDir, { recursive: true, withFileTypes: true })) {
     if (entry.isDirectory()) assert.equal(statSync(join(entry.parentPath, entry.name)).mode & 0o777, 0o755);
   }
+});
+
+test('the folder has one name on every machine with the same programs', { skip }, async () => {
+  const elsewhere = mkdtempSync(join(cacheDir, 'elsewhere-'));
+  // As in another checkout: other paths, other times of change.
+  const own = join(import.meta.dirname, '../../../..');
+  execFileSync('cp', ['--recursive', join(own, 'package.json'), join(own, 'package-lock.json'), elsewhere]);
+  execFileSync('cp', ['--recursive', join(own, 'packages'), elsewhere]);
+  symlinkSync(join(own, 'node_modules'), join(elsewhere, 'node_modules'));
+  const program = `import { buildGuest } from ${JSON.stringify(join(elsewhere, 'packages/agent/src/guest/build-guest.ts'))};
+    console.log((await buildGuest({ cacheDir: ${JSON.stringify(cacheDir)} })).digest)`;
+  const printed = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
+  assert.equal(printed.trim(), (await buildGuest({ cacheDir })).digest);
 });
 
 test('the agent carries no schemas, which every sandbox would pay for', { skip }, async () => {

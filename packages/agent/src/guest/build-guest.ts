@@ -76,9 +76,11 @@ function digestInputs(): string {
   const hash = createHash('sha256');
   const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
-  // Programs are identified by size and time, because reading 150 MB would take long.
-  const programs = [nodeProgram(), firstPresent(INIT_PROGRAMS), PYTHON, ...librarySources(nodeProgram())];
-  for (const program of programs) hash.update(`${program}\0${fingerprint(program)}\0`);
+  // Without paths and times, so that hosts with the same programs can exchange the folder. The lock file fixes Node.
+  hash.update(`${statSync(nodeProgram()).size}\0`);
+  for (const program of [firstPresent(INIT_PROGRAMS), PYTHON, ...librarySources(nodeProgram())]) {
+    hash.update(`${basename(program)}\0`).update(existsSync(program) ? contentDigest(program) : 'absent');
+  }
   return hash.digest('hex').slice(0, 32);
 }
 
@@ -90,9 +92,8 @@ function sourceFiles(folder: string): string[] {
     .sort();
 }
 
-function fingerprint(program: string): string {
-  const stat = statSync(program, { throwIfNoEntry: false });
-  return stat === undefined ? 'absent' : `${stat.size} ${stat.mtimeMs}`;
+function contentDigest(program: string): Buffer {
+  return createHash('sha256').update(readFileSync(program)).digest();
 }
 
 /** Returns the path of the Node program, which is the only content of an npm package for each architecture. */

@@ -15,6 +15,8 @@ export interface ArchiveEntry {
   /** Numbers of the owner and its group, in formats that have them. */
   readonly uid?: number;
   readonly gid?: number;
+  /** Extended attributes, by their full names, in formats that have them. */
+  readonly xattrs?: ReadonlyMap<string, string> | undefined;
   /** Position of the content in a tar. */
   readonly contentOffset?: number;
   /** Content of a file. Read it before the next entry. */

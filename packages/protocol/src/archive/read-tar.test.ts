@@ -64,6 +64,24 @@ describe('a tar', () => {
     }
   });
 
+  it('has the extended attributes of an entry, and none for the next one', async () => {
+    const xattrs = new Map([
+      ['user.note', 'n'.repeat(90)],
+      ['security.capability', '\u0001\u0000\u00ff\n=2'],
+    ]);
+    const header = { flag: '0', mode: 0o644, size: 0, mtime: 1, linkName: '' };
+    const bytes = Buffer.concat([
+      writeTarHeader({ ...header, name: LONG, xattrs }),
+      writeTarHeader({ ...header, name: 'next' }),
+    ]);
+    const read: [string, unknown][] = [];
+    for await (const entry of readTar(chunksOf(bytes, 300))) read.push([entry.name, entry.xattrs]);
+    assert.deepEqual(read, [
+      [LONG, xattrs],
+      ['next', undefined],
+    ]);
+  });
+
   it('yields the entries before one that is refused', async () => {
     const bytes = Buffer.concat([entryOf('fine', Buffer.from('x')), entryOf('device', Buffer.alloc(0), '3')]);
     const names: string[] = [];

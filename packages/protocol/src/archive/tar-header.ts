@@ -3,6 +3,8 @@
  * an archive, as on the disk, are bytes.
  */
 
+import { paxRecord, TAR_XATTR } from './tar-records.ts';
+
 export const TAR_BLOCK_BYTES = 512;
 
 export interface TarHeader {
@@ -20,6 +22,8 @@ export interface TarHeader {
   /** Numbers of the owner and its group. */
   readonly uid?: number;
   readonly gid?: number;
+  /** Extended attributes, only written; `readTar` reads them. */
+  readonly xattrs?: ReadonlyMap<string, string> | undefined;
 }
 
 /** A block that is not a valid tar header. */
@@ -45,10 +49,11 @@ export function readTarHeader(block: Buffer): TarHeader | undefined {
   };
 }
 
-/** Returns a header. Names that do not fit are in GNU records before it. */
+/** Returns a header. Names that do not fit are in GNU records before it, extended attributes in a pax record. */
 export function writeTarHeader(header: TarHeader): Buffer {
-  const { name, linkName } = header;
+  const { name, linkName, xattrs } = header;
   const parts: Buffer[] = [];
+  if (xattrs !== undefined && xattrs.size > 0) parts.push(...xattrRecord(xattrs));
   if (linkName.length > 100) parts.push(...longRecord('K', linkName));
   if (name.length > 100) parts.push(...longRecord('L', name));
   parts.push(block(header));
@@ -63,6 +68,12 @@ function longRecord(flag: string, value: string): Buffer[] {
   const size = value.length + 1;
   const header = { name: '././@LongLink', flag, mode: 0o644, size, mtime: 0, linkName: '' };
   return [block(header), Buffer.from(value, 'latin1'), Buffer.alloc(1 + tarPadding(size))];
+}
+
+function xattrRecord(xattrs: ReadonlyMap<string, string>): Buffer[] {
+  const text = [...xattrs].map(([name, value]) => paxRecord(TAR_XATTR + name, value)).join('');
+  const header = { name: '././@PaxHeader', flag: 'x', mode: 0o644, size: text.length, mtime: 0, linkName: '' };
+  return [block(header), Buffer.from(text, 'latin1'), Buffer.alloc(tarPadding(text.length))];
 }
 
 function block({ name, flag, mode, size, mtime, linkName, uid = 0, gid = 0 }: TarHeader): Buffer {

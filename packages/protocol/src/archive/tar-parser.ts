@@ -76,6 +76,7 @@ export class TarParser {
     const bytes = this.#bytes;
     const described = this.#override === NO_OVERRIDE ? header : { ...header, ...this.#override };
     const { name, linkName, mtime, size, uid = 0, gid = 0 } = described;
+    const { xattrs } = this.#override;
     if (this.#override.isSparse || header.flag === 'S') {
       throw refusedEntry(name, 'is a sparse file; create the archive without --sparse');
     }
@@ -108,6 +109,7 @@ export class TarParser {
       sizeBytes: length,
       uid,
       gid,
+      xattrs,
       contentOffset,
       content,
       bytes: small,

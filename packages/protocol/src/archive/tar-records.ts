@@ -9,7 +9,11 @@ export interface TarOverride {
   uid?: number;
   gid?: number;
   isSparse?: boolean;
+  xattrs?: Map<string, string>;
 }
+
+/** Prefix of records with extended attributes, which GNU tar, star and libarchive write. */
+export const TAR_XATTR = 'SCHILY.xattr.';
 
 /** Parses pax records: lines such as `12 path=name\n` that start with their own length. */
 export function readPax(record: string): TarOverride {
@@ -28,12 +32,25 @@ export function readPax(record: string): TarOverride {
     else if (key === 'mtime') override.mtime = Number(value) || 0;
     else if (key === 'uid') override.uid = Number(value);
     else if (key === 'gid') override.gid = Number(value);
-    else if (key.startsWith('GNU.sparse.')) override.isSparse = true;
+    else if (key.startsWith(TAR_XATTR)) {
+      override.xattrs ??= new Map();
+      override.xattrs.set(key.slice(TAR_XATTR.length), value);
+    } else if (key.startsWith('GNU.sparse.')) override.isSparse = true;
     at += Number(digits);
   }
   const { size = 0 } = override;
   if (!Number.isSafeInteger(size) || size < 0) throw invalidArchive('it has an invalid size in a pax header');
   return override;
+}
+
+/** Returns a pax record, the opposite of `readPax`. */
+export function paxRecord(key: string, value: string): string {
+  const rest = ` ${key}=${value}\n`;
+  const digits = (length: number) => `${length}`.length;
+  // The length counts its own digits.
+  let length = rest.length + digits(rest.length);
+  length = rest.length + digits(length);
+  return `${length}${rest}`;
 }
 
 /** Returns the text before the first NUL. */
