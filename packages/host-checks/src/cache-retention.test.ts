@@ -97,8 +97,8 @@ describe('removing unused cache entries', () => {
     assert.deepEqual(removed.sort(), guests.sort());
   });
 
-  it('removes leftovers of interrupted builds and removals, and keeps those under way', async () => {
-    for (const folder of ['guest/.building-x', 'building/removed-x', 'building/small']) {
+  it('removes leftovers of interrupted builds, imports and removals, and keeps those under way', async () => {
+    for (const folder of ['guest/.building-x', 'building/removed-x', 'building/importing-x', 'building/small']) {
       mkdirSync(join(cacheDir, folder), { recursive: true });
     }
     await remove();
@@ -106,7 +106,7 @@ describe('removing unused cache entries', () => {
     await removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => Date.now() + 2 * DAY });
     assert.deepEqual(
       [soon, readdirSync(cacheDir, { recursive: true }).sort()],
-      [5, ['building', 'building/small', 'guest']],
+      [6, ['building', 'building/small', 'guest']],
     );
   });
 

@@ -132,13 +132,13 @@ async function remove(path: string, cacheDir: string, isUnused: () => Promise<bo
   return unused;
 }
 
-/** Removes the remains of interrupted builds and removals. */
+/** Removes the remains of interrupted builds, imports and removals. */
 async function removeLeftovers(cacheDir: string, before: number): Promise<void> {
   const { guestDir } = cachePaths(cacheDir);
   const remains = [
     ...(await names(guestDir)).filter((name) => name.startsWith('.building-')).map((name) => join(guestDir, name)),
     ...(await names(join(cacheDir, 'building')))
-      .filter((name) => name.startsWith('removed-'))
+      .filter((name) => name.startsWith('removed-') || name.startsWith('importing-'))
       .map((name) => join(cacheDir, 'building', name)),
   ];
   for (const path of remains) {

@@ -16,6 +16,7 @@ import {
 } from './kernel-checks.ts';
 import { checkDisk, checkMemory, checkNode, checkOldVersions, checkPort } from './resource-checks.ts';
 import { checkSysctls } from './sysctls.ts';
+import { checkTemplateAges } from './template-age-check.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
 
 export type ExaminedPaths = {
@@ -28,12 +29,13 @@ export type ExaminedPaths = {
 
 /** Checks everything that Cloche needs of a host, without changing anything. `cloche doctor` prints the result. */
 export async function examineHost(paths: ExaminedPaths): Promise<Finding[]> {
-  const [base, tools, resources] = await Promise.all([
+  const [base, tools, resources, templates] = await Promise.all([
     examineBase(paths.cacheDir),
     checkTools(toolsOf(paths.cacheDir)),
     examineResources(paths),
+    checkTemplateAges(paths.cacheDir),
   ]);
-  return [...base, ...tools, ...resources];
+  return [...base, ...tools, ...resources, ...templates];
 }
 
 /** Checks requirements that no installation can add: the kernel, its file systems and this process's rights. */

@@ -12,4 +12,5 @@ export * from './kernel-checks.ts';
 export * from './mounted-guests.ts';
 export * from './resource-checks.ts';
 export * from './sysctls.ts';
+export * from './template-age-check.ts';
 export * from './tool-checks.ts';

@@ -56,7 +56,7 @@ export const VERSITYGW_VERSION = 'v1.8.0';
  */
 export function cachePaths(cacheDir: string) {
   return {
-    /** `templates/<slug>/<digest>/{manifest.json,rootfs/}` */
+    /** `templates/<slug>/<digest>/{manifest.json,recipe-digest,rootfs/}`, and perhaps `checked-at` */
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels, mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
@@ -70,6 +70,9 @@ export function cachePaths(cacheDir: string) {
     runsc: join(cacheDir, 'gvisor', GVISOR_VERSION, 'runsc'),
   };
 }
+
+/** File in a template version's folder: when a build last gave the same packages, as an ISO date. */
+export const CHECKED_AT = 'checked-at';
 
 /** Mount point of the guest folder in a sandbox. */
 export const GUEST_PATH = '/opt/cloche';

@@ -228,14 +228,17 @@ export const TemplateVersionManifest = Type.Object({
   description: Sentence,
   /** Version for people: the build date as `YYYY.MM.DD-` and the first 8 digits of the digest. */
   version: Word,
-  /** SHA-256 of the recipe and of the list of installed packages. */
+  /** SHA-256 of the recipe and of the list of installed packages, and with `packagesAt` of both times. */
   digest: Word,
   languages: Type.Array(Word, { maxItems: 16 }),
   /** Versions of the installed packages by manager and name: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
   packages: mapOf(mapOf(Word, 20_000), 16),
   /** Environment variables of every process in a sandbox of this version. */
   env: Type.Optional(Environment),
+  /** Sandboxes get the version of their template with the newest of these times. */
   builtAt: Word,
+  /** When the packages were installed, if the version repeats an earlier one. */
+  packagesAt: Type.Optional(Word),
 });
 export type TemplateVersionManifest = Static<typeof TemplateVersionManifest>;
 export const TemplateVersionList = Type.Object({

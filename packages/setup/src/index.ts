@@ -7,5 +7,6 @@ export { type PartName, PROGRAMS, type ProcessName, type Programs } from './inst
 export { type Installation, type InstallationOptions, startInstallation } from './installation/start-installation.ts';
 export { createProgress, describeFailure, type Progress, SetupError, silentProgress } from './progress.ts';
 export { type AptConfiguration, readAptConfiguration } from './templates/apt-configuration.ts';
-export { ensureTemplate, findTemplate, type TemplateVersion } from './templates/build-template.ts';
+export { ensureTemplate } from './templates/build-template.ts';
+export { findTemplate, type TemplateVersion } from './templates/cached-versions.ts';
 export { type Recipe, readRecipes, recipeDigest } from './templates/recipe.ts';

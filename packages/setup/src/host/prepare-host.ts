@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Finding } from '@cloche/host-checks';
 import {
   checkTools,
@@ -17,14 +16,12 @@ import { withLock } from '../build-lock.ts';
 import { type Progress, SetupError, silentProgress } from '../progress.ts';
 import { CommandFailedError } from '../run-logged.ts';
 import { settleAll } from '../settle-all.ts';
-import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
-import { type Recipe, readRecipes } from '../templates/recipe.ts';
+import { ensureTemplate } from '../templates/build-template.ts';
+import { findTemplate, type TemplateVersion, versionFolder } from '../templates/cached-versions.ts';
+import { RECIPES_FOLDER, type Recipe, readRecipes } from '../templates/recipe.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
 import { installMissing, missingPackages } from './system-packages.ts';
-
-/** Folder of the recipes that are part of Cloche. */
-export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
 
 export type PreparedHost = {
   accounts: ServiceAccounts;
@@ -90,7 +87,7 @@ async function requireBase(cacheDir: string): Promise<void> {
 }
 
 /** Returns the fix of a failure by what the failed command printed. */
-function remedyOf(error: unknown): string {
+export function remedyOf(error: unknown): string {
   const output = error instanceof CommandFailedError ? error.lastLines.join('\n') : String(error);
   return remedyFor(output);
 }
@@ -134,8 +131,7 @@ async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progr
     if (!(await findTemplate(recipe, cacheDir))) note('built once, which takes a minute or two');
     const version = await using(cacheDir, async () => {
       const found = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
-      const path = join(cachePaths(cacheDir).templatesDir, found.slug, found.digest);
-      return { result: found, path, use: templateUse(found.digest) };
+      return { result: found, path: versionFolder(found, cacheDir), use: templateUse(found.digest) };
     });
     note(version.version);
     return version;

@@ -1,36 +1,29 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type BuildOptions, ensureTemplate, findTemplate } from './build-template.ts';
+import { makeSmallRoot, SMALL_RECIPE as RECIPE } from '../testing/small-template.ts';
+import { type BuildOptions, ensureTemplate, refreshTemplate, republishTemplate } from './build-template.ts';
+import { findTemplate, listVersions } from './cached-versions.ts';
 import type { Recipe } from './recipe.ts';
-
-const RECIPE: Recipe = {
-  slug: 'small',
-  description: 'A small one',
-  languages: ['javascript'],
-  from: 'debian:bookworm',
-  packages: { apt: [], pip: [], npm: [] },
-  env: { A: '1' },
-  setup: [],
-  locks: {},
-};
 
 describe('ensureTemplate', () => {
   let cacheDir: string;
   let builds: number;
+  let toolVersion: string;
   beforeEach(async () => {
     cacheDir = await mkdtemp(join(tmpdir(), 'cloche-templates-'));
     builds = 0;
+    toolVersion = '1.0';
   });
   afterEach(() => rm(cacheDir, { recursive: true }));
 
   const makeRoot: BuildOptions['makeRoot'] = async (root) => {
     builds++;
-    await makeSmallRoot(root);
+    await makeSmallRoot(root, toolVersion);
   };
   const ensure = (recipe: Recipe = RECIPE, options: Partial<BuildOptions> = {}) =>
     ensureTemplate(recipe, { cacheDir, makeRoot, ...options });
@@ -102,11 +95,63 @@ describe('ensureTemplate', () => {
   });
 });
 
-/** Makes only the files that the list of packages is read from. */
-async function makeSmallRoot(root: string): Promise<void> {
-  const admin = join(root, 'var/lib/dpkg');
-  await mkdir(join(admin, 'info'), { recursive: true });
-  await mkdir(join(admin, 'updates'));
-  const fields = ['Package: tool', 'Status: install ok installed', 'Architecture: all', 'Version: 1.0'];
-  await writeFile(join(admin, 'status'), `${fields.join('\n')}\nMaintainer: nobody\nDescription: a tool\n`);
-}
+describe('a template that is built anew', () => {
+  let cacheDir: string;
+  let toolVersion: string;
+  let day: number;
+  beforeEach(async () => {
+    cacheDir = await mkdtemp(join(tmpdir(), 'cloche-templates-'));
+    toolVersion = '1.0';
+    day = 1;
+  });
+  afterEach(() => rm(cacheDir, { recursive: true }));
+
+  const options = (): BuildOptions => ({
+    cacheDir,
+    makeRoot: (root) => makeSmallRoot(root, toolVersion),
+    now: () => new Date(Date.UTC(2026, 0, day)),
+  });
+  const folderOf = ({ digest }: { digest: string }) => join(cacheDir, 'templates', 'small', digest);
+
+  it('has a new version with the packages of today, which is then the newest one; the old one stays', async () => {
+    const first = await ensureTemplate(RECIPE, options());
+    [toolVersion, day] = ['1.1', 2];
+    const { version, isNew } = await refreshTemplate(RECIPE, options());
+    assert.deepEqual([isNew, version.packages.apt], [true, { tool: '1.1' }]);
+    assert.deepEqual(await findTemplate(RECIPE, cacheDir), version);
+    assert.deepEqual(await ensureTemplate(RECIPE, options()), version, 'also after a restart');
+    assert.deepEqual(await readdir(join(folderOf(first), 'rootfs')), ['var']);
+  });
+
+  it('keeps its version where no package has changed, and notes when that was seen', async () => {
+    const first = await ensureTemplate(RECIPE, options());
+    day = 5;
+    assert.deepEqual(await refreshTemplate(RECIPE, options()), { version: first, isNew: false });
+    assert.equal(await readFile(join(folderOf(first), 'checked-at'), 'utf8'), '2026-01-05T00:00:00.000Z');
+    assert.deepEqual(await readdir(join(cacheDir, 'building')), ['small.lock']);
+  });
+
+  it('goes back to an earlier version as its newest one, of the same files and the age of its packages', async () => {
+    const first = await ensureTemplate(RECIPE, options());
+    [toolVersion, day] = ['1.1', 2];
+    const { version: second } = await refreshTemplate(RECIPE, options());
+    day = 3;
+    const back = await republishTemplate(RECIPE, first, options());
+    assert.deepEqual(await findTemplate(RECIPE, cacheDir), back);
+    assert.deepEqual(
+      [back.packages, back.builtAt, back.packagesAt],
+      [first.packages, '2026-01-03T00:00:00.000Z', first.builtAt],
+    );
+    assert.deepEqual(
+      (await listVersions(RECIPE, cacheDir)).map(({ id }) => id),
+      [back.id, second.id, first.id],
+    );
+    const inode = async (version: { digest: string }) =>
+      (await stat(join(folderOf(version), 'rootfs/var/lib/dpkg/status'))).ino;
+    assert.equal(await inode(back), await inode(first));
+    day = 4;
+    const again = await refreshTemplate(RECIPE, options());
+    assert.deepEqual([again.isNew, again.version.packages.apt], [true, { tool: '1.1' }], 'and forward again');
+    assert.notEqual(again.version.id, second.id);
+  });
+});

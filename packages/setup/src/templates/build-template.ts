@@ -1,19 +1,25 @@
-import { createHash } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cachePaths } from '@cloche/layout';
-import { TemplateVersionManifest } from '@cloche/protocol';
-import type { Static } from 'typebox';
-import { Value } from 'typebox/value';
+import { CHECKED_AT } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { runLogged } from '../run-logged.ts';
-import { type InstalledPackages, listInstalledPackages } from './installed-packages.ts';
+import {
+  describeVersion,
+  findTemplate,
+  publishVersion,
+  removeFolder,
+  syncFolder,
+  type TemplateVersion,
+  templateLock,
+  VERSION_FILES,
+  versionFolder,
+  writeDescription,
+} from './cached-versions.ts';
+import { listInstalledPackages } from './installed-packages.ts';
 import { nodeVersionOf } from './npm-packages.ts';
-import { canonicalJson, type Recipe, recipeDigest } from './recipe.ts';
+import { canonicalJson, type Recipe } from './recipe.ts';
 import { makeRootFileSystem } from './root-file-system.ts';
-import { templateEnvironment } from './template-environment.ts';
-
-export type TemplateVersion = Static<typeof TemplateVersionManifest>;
 
 export type BuildOptions = {
   cacheDir: string;
@@ -31,82 +37,101 @@ export type BuildOptions = {
  * @throws {CommandFailedError} when a step of the build fails.
  */
 export async function ensureTemplate(recipe: Recipe, options: BuildOptions): Promise<TemplateVersion> {
-  const built = await findTemplate(recipe, options.cacheDir);
+  const { cacheDir, onWait } = options;
+  const built = await findTemplate(recipe, cacheDir);
   if (built) return built;
-  const lockFile = join(options.cacheDir, 'building', `${recipe.slug}.lock`);
   return withLock(
-    lockFile,
-    async () => (await findTemplate(recipe, options.cacheDir)) ?? build(recipe, options),
-    options.onWait,
+    templateLock(recipe.slug, cacheDir),
+    async () => (await findTemplate(recipe, cacheDir)) ?? (await build(recipe, options)).version,
+    onWait,
   );
 }
 
-/** Finds the newest version built on this host from exactly this recipe. */
-export async function findTemplate(recipe: Recipe, cacheDir: string): Promise<TemplateVersion | undefined> {
-  const folder = join(cachePaths(cacheDir).templatesDir, recipe.slug);
-  const wanted = recipeDigest(recipe);
-  const found: TemplateVersion[] = [];
-  for (const entry of await readdir(folder).catch(() => [])) {
-    const digest = await readFile(join(folder, entry, 'recipe-digest'), 'utf8').catch(() => undefined);
-    if (digest !== wanted) continue;
-    found.push(
-      Value.Parse(TemplateVersionManifest, JSON.parse(await readFile(join(folder, entry, 'manifest.json'), 'utf8'))),
-    );
-  }
-  return found.sort((a, b) => (a.builtAt < b.builtAt ? 1 : -1))[0];
+/**
+ * Builds a recipe with the packages that Debian has now, as the template's newest version. Sandboxes keep their version.
+ * Where no package has changed, nothing is published, and the time of this check is noted instead.
+ *
+ * @throws {CommandFailedError} when a step of the build fails.
+ */
+export async function refreshTemplate(
+  recipe: Recipe,
+  options: BuildOptions,
+): Promise<{ version: TemplateVersion; isNew: boolean }> {
+  return withLock(templateLock(recipe.slug, options.cacheDir), () => build(recipe, options), options.onWait);
 }
 
-/** Builds a version. The caller holds the lock, so content of the build folder is left from an interrupted build. */
-async function build(recipe: Recipe, options: BuildOptions): Promise<TemplateVersion> {
-  const building = join(options.cacheDir, 'building', recipe.slug);
-  const logFile = join(options.cacheDir, 'building', `${recipe.slug}.log`);
-  await remove(building);
+/**
+ * Publishes an earlier version of a template again, as its newest one, because the newest version is what sandboxes get.
+ * Its files are hard links to those of the earlier version.
+ */
+export async function republishTemplate(
+  recipe: Recipe,
+  earlier: TemplateVersion,
+  options: BuildOptions,
+): Promise<TemplateVersion> {
+  const { cacheDir, onWait, now } = options;
+  return withLock(
+    templateLock(recipe.slug, cacheDir),
+    () =>
+      inBuildFolder(recipe.slug, cacheDir, async (folder, logFile) => {
+        const root = join(versionFolder(earlier, cacheDir), VERSION_FILES.root);
+        await runLogged('cp', ['--archive', '--link', '--one-file-system', root, join(folder, VERSION_FILES.root)], {
+          logFile,
+        });
+        const { packages, packagesAt = earlier.builtAt } = earlier;
+        const version = describeVersion(recipe, { packages, builtAt: timestamp(now), packagesAt });
+        await writeDescription(folder, version, recipe);
+        await syncFolder(folder, logFile);
+        await publishVersion(folder, version, cacheDir);
+        return version;
+      }),
+    onWait,
+  );
+}
+
+/** Builds a version. The caller holds the lock. */
+async function build(
+  recipe: Recipe,
+  { cacheDir, makeRoot = makeRootFileSystem, now }: BuildOptions,
+): Promise<{ version: TemplateVersion; isNew: boolean }> {
+  return inBuildFolder(recipe.slug, cacheDir, async (folder, logFile) => {
+    const root = join(folder, VERSION_FILES.root);
+    await makeRoot(root, recipe, { logFile });
+    const packages = await listInstalledPackages(root, nodeVersionOf(recipe.packages));
+    const version = describeVersion(recipe, { packages, builtAt: timestamp(now) });
+    const newest = await findTemplate(recipe, cacheDir);
+    if (newest && canonicalJson(newest.packages) === canonicalJson(packages)) {
+      await writeFile(join(versionFolder(newest, cacheDir), CHECKED_AT), version.builtAt);
+      return { version: newest, isNew: false };
+    }
+    // An earlier version had these packages, and is not the newest any more.
+    const published = existsSync(versionFolder(version, cacheDir))
+      ? describeVersion(recipe, { packages, builtAt: version.builtAt, packagesAt: version.builtAt })
+      : version;
+    await writeDescription(folder, published, recipe);
+    await syncFolder(folder, logFile);
+    await publishVersion(folder, published, cacheDir);
+    return { version: published, isNew: true };
+  });
+}
+
+/** Runs `work` with an empty folder for a version. What an interrupted build left in it is removed before. */
+async function inBuildFolder<Result>(
+  slug: string,
+  cacheDir: string,
+  work: (folder: string, logFile: string) => Promise<Result>,
+): Promise<Result> {
+  const building = join(cacheDir, 'building', slug);
+  const logFile = `${building}.log`;
+  await removeFolder(building);
   await rm(logFile, { force: true });
-  await mkdir(building, { recursive: true });
-
-  const version = join(building, 'version');
-  const root = join(version, 'rootfs');
-  await mkdir(version);
-  await (options.makeRoot ?? makeRootFileSystem)(root, recipe, { logFile });
-
-  const builtAt = (options.now?.() ?? new Date()).toISOString();
-  const manifest = describe(recipe, await listInstalledPackages(root, nodeVersionOf(recipe.packages)), builtAt);
-  await writeFile(join(version, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-  await writeFile(join(version, 'recipe-digest'), recipeDigest(recipe));
-  // Sync first: after a power cut, the published name could otherwise exist without its files.
-  await runLogged('sync', ['--file-system', version], { logFile });
-  await publish(version, manifest, options.cacheDir);
-  await remove(building);
-  return manifest;
-}
-
-function describe(recipe: Recipe, packages: InstalledPackages, builtAt: string): TemplateVersion {
-  const content = canonicalJson({ recipe: recipeDigest(recipe), packages });
-  const digest = createHash('sha256').update(content).digest('hex');
-  return {
-    id: `tplv_${digest.slice(0, 20)}`,
-    slug: recipe.slug,
-    description: recipe.description,
-    version: `${builtAt.slice(0, 10).replaceAll('-', '.')}-${digest.slice(0, 8)}`,
-    digest,
-    languages: recipe.languages,
-    packages,
-    env: templateEnvironment(recipe),
-    builtAt,
-  };
-}
-
-async function publish(version: string, manifest: TemplateVersion, cacheDir: string): Promise<void> {
-  const { templatesDir } = cachePaths(cacheDir);
-  const folder = join(templatesDir, manifest.slug);
+  const folder = join(building, 'version');
   await mkdir(folder, { recursive: true });
-  // SECURITY: a template contains set-user-id programs; other users of this host must not be able to list them.
-  await chmod(templatesDir, 0o711);
-  await chmod(folder, 0o711);
-  await rename(version, join(folder, manifest.digest));
+  const result = await work(folder, logFile);
+  await removeFolder(building);
+  return result;
 }
 
-/** Deletes a folder without crossing file systems: a mount below it must not be emptied. */
-async function remove(folder: string): Promise<void> {
-  await runLogged('rm', ['--recursive', '--force', '--one-file-system', folder], { logFile: '/dev/null' });
+function timestamp(now: BuildOptions['now'] = () => new Date()): string {
+  return now().toISOString();
 }

@@ -5,10 +5,9 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { cachePaths } from '@cloche/layout';
-import { RECIPES_FOLDER } from '../host/prepare-host.ts';
 import { parseDownloadOptions } from './apt-configuration.ts';
 import { ensureTemplate } from './build-template.ts';
-import { readRecipes } from './recipe.ts';
+import { RECIPES_FOLDER, readRecipes } from './recipe.ts';
 
 const cacheDir = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
 /** Folders with configuration; the other files come from packages. */

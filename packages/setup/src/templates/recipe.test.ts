@@ -3,9 +3,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { RECIPES_FOLDER } from '../host/prepare-host.ts';
 import { npmProject } from './npm-packages.ts';
-import { LOCK_FILES, type Recipe, readRecipe, readRecipes, recipeDigest } from './recipe.ts';
+import { LOCK_FILES, RECIPES_FOLDER, type Recipe, readRecipe, readRecipes, recipeDigest } from './recipe.ts';
 
 const RECIPE: Recipe = {
   slug: 'small',

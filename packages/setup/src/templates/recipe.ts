@@ -1,8 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
+
+/** Folder of the recipes that are part of Cloche. */
+export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
 
 /** Incremented when the builder's output for the same recipe changes, so that templates are rebuilt. */
 const BUILDER_REVISION = 5;
