@@ -161,6 +161,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   setup: [
     [OTHER_FILES],
     ['templates'],
+    ['template-archive'],
     ['host'],
     ['installation'],
     ['first-key.ts'],

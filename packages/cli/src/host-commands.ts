@@ -1,15 +1,21 @@
 import type { Command } from 'commander';
 import { CliError } from './cli-error.ts';
+import type { Session } from './session.ts';
 
 /** Package with the commands for the host of a service. It is not part of this one, which is a client alone. */
 const PACKAGE = '@cloche/setup/commands';
 
 /** Commands of the package, with what the help says of them where it is not installed. */
 const SUMMARIES = {
-  admin: 'Operate an installation',
-  migrate: 'Migrate the database of an installation',
-  doctor: 'Check whether a machine can run Cloche',
-  start: 'Prepare a machine and serve',
+  admin: { admin: 'Operate an installation' },
+  migrate: { migrate: 'Migrate the database of an installation' },
+  doctor: { doctor: 'Check whether a machine can run Cloche' },
+  start: { start: 'Prepare a machine and serve' },
+  template: {
+    export: 'Write curated templates for a machine without registries',
+    refresh: 'Build curated templates anew',
+    revert: 'Make an earlier version of a curated template the newest one again',
+  },
 } as const;
 type HostCommandName = keyof typeof SUMMARIES;
 
@@ -26,6 +32,7 @@ interface HostSetting {
 interface HostCommands {
   readonly hostCommands: Readonly<Record<HostCommandName, () => Promise<(program: Command) => void>>>;
   readonly hostSettings: (env: NodeJS.ProcessEnv) => HostSetting[];
+  readonly importTemplateArchive: (session: Session, file: string) => Promise<void>;
 }
 
 /** Returns the package with commands for the host; undefined where it is not installed beside this one. */
@@ -39,21 +46,29 @@ export async function findHostCommands(): Promise<HostCommands | undefined> {
   return import(url);
 }
 
-/** Loads a command for the host, or one in its place that says where to run it. */
-export async function loadHostCommand(name: HostCommandName): Promise<(program: Command) => void> {
+/** Loads commands for the host, or others in their place that say where to run them. */
+export async function loadHostCommand(name: HostCommandName): Promise<(parent: Command) => void> {
   const found = await findHostCommands();
-  return found ? found.hostCommands[name]() : (program) => addMissingCommand(program, name);
+  if (found) return found.hostCommands[name]();
+  return (parent) => {
+    for (const [own, summary] of Object.entries(SUMMARIES[name])) addMissingCommand(parent, own, summary);
+  };
 }
 
-function addMissingCommand(program: Command, name: HostCommandName): void {
-  const command = program
+/** Returns the failure of a command that needs the host of a service. */
+export function elsewhere(command: string): CliError {
+  const reason = `\`${command}\` is for the machine that runs the service, and @cloche/setup is not installed here`;
+  return new CliError(`${reason}; run \`npx ${command}\` in the checkout of Cloche on that machine.`);
+}
+
+function addMissingCommand(parent: Command, name: string, summary: string): void {
+  const command = parent
     .command(name)
-    .description(`${SUMMARIES[name]}; run it in the checkout of Cloche on its machine`)
+    .description(`${summary}; run it in the checkout of Cloche on its machine`)
     .argument('[arguments...]')
     .helpOption(false)
     .allowUnknownOption();
   command.action(() => {
-    const reason = `\`cloche ${name}\` is for the machine that runs the service, and @cloche/setup is not installed here`;
-    throw new CliError(`${reason}; run \`npx cloche ${name}\` in the checkout of Cloche on that machine.`);
+    throw elsewhere(parent.parent ? `cloche ${parent.name()} ${name}` : `cloche ${name}`);
   });
 }

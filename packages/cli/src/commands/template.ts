@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { loadHostCommand } from '../host-commands.ts';
 import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
@@ -7,8 +8,17 @@ import { addTemplateBuildCommand } from './template-build.ts';
 import { addTemplateImportCommand } from './template-import.ts';
 import { addTemplateLogCommands } from './template-log.ts';
 
-export function addTemplateCommands(program: Command): void {
-  const template = group(program, 'template', 'Templates: what sandboxes start with');
+/** Loads the commands for templates, with those for the curated templates of this machine. */
+export async function templateCommands(): Promise<(program: Command) => void> {
+  const addCurated = await loadHostCommand('template');
+  return (program) => {
+    const template = group(program, 'template', 'Templates: what sandboxes start with');
+    addTemplateCommands(template);
+    addCurated(template);
+  };
+}
+
+function addTemplateCommands(template: Command): void {
   addTemplateBuildCommand(template);
   addTemplateImportCommand(template);
 

@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { pipeline } from 'node:stream/promises';
+import { createZstdCompress } from 'node:zlib';
+
+export interface PackedFolder {
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  /** Bytes of the tar before it was compressed. */
+  readonly plainBytes: number;
+}
+
+/**
+ * Attributes that a template can have. Others belong to this host, such as labels of SELinux, or would change how an
+ * overlay shows the files.
+ */
+const XATTRS = ['security.capability', 'user.*'];
+
+/**
+ * Passes the tar of entries of a folder, compressed with zstd, to `write`: with numbers of owners, modes, times of files in seconds,
+ * links and attributes. The same files always give the same bytes.
+ */
+export async function packFolder(
+  folder: string,
+  entries: readonly string[],
+  write: (chunk: Buffer) => Promise<void>,
+  { signal, onBytes = () => undefined }: { signal?: AbortSignal; onBytes?: (plainBytes: number) => void } = {},
+): Promise<PackedFolder> {
+  const tar = spawn('tar', [...tarOptions(folder), '--', ...entries], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, LC_ALL: 'C' },
+  });
+  let said = '';
+  tar.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-1000);
+  });
+  tar.on('error', (error) => tar.stdout.destroy(error));
+  const closed = once(tar, 'close');
+  closed.catch(() => undefined);
+  const hash = createHash('sha256');
+  let [plainBytes, sizeBytes] = [0, 0];
+  try {
+    await pipeline(
+      tar.stdout,
+      async function* (chunks: AsyncIterable<Buffer>) {
+        for await (const chunk of chunks) {
+          plainBytes += chunk.length;
+          onBytes(plainBytes);
+          yield chunk;
+        }
+      },
+      createZstdCompress(),
+      async (chunks: AsyncIterable<Buffer>) => {
+        for await (const chunk of chunks) {
+          sizeBytes += chunk.length;
+          hash.update(chunk);
+          await write(chunk);
+        }
+      },
+      signal ? { signal } : {},
+    );
+  } catch (error) {
+    tar.kill('SIGKILL');
+    throw error;
+  }
+  const [code] = (await closed) as [number | null];
+  if (code !== 0) throw new Error(`tar of ${folder} failed: ${said.trim()}`);
+  return { sizeBytes, plainBytes, sha256: hash.digest('hex') };
+}
+
+function tarOptions(folder: string): string[] {
+  return [
+    '--create',
+    '--file=-',
+    `--directory=${folder}`,
+    '--format=posix',
+    // Fractions of seconds would be a record of their own for each file.
+    '--pax-option=delete=atime,delete=ctime,delete=mtime',
+    '--numeric-owner',
+    '--sort=name',
+    '--one-file-system',
+    '--no-acls',
+    '--no-selinux',
+    '--xattrs',
+    ...XATTRS.map((name) => `--xattrs-include=${name}`),
+  ];
+}
