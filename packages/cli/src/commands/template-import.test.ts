@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -13,6 +13,7 @@ import {
   sampleSandbox,
   startScriptedServer,
 } from '@cloche/sdk/testing';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { tarOf, writeLayout, writeSaved } from '../../../image-archive/src/testing/make-image.ts';
 import { runInProcess } from '../testing/run-in-process.ts';
 
@@ -96,6 +97,60 @@ describe('cloche template import', () => {
     writeFileSync(archive, 'no tar at all');
     assert.match((await run(service.url)).stderr, /is not a complete tar/);
     assert.deepEqual(service.requests, []);
+  });
+});
+
+describe('cloche template import of curated templates', () => {
+  const run = (...args: string[]) =>
+    runInProcess(['template', 'import', ...args, archive], { env: { CLOCHE_CACHE_DIR: join(folder, 'cache') } });
+
+  it('is told from that of an image by the first entry, and refuses what is no archive of an export', {
+    skip: needsRoot,
+  }, async () => {
+    writeFileSync(archive, tarOf([{ name: 'cloche-templates.json', content: '{"format":9}' }]));
+    const { exitCode, stdout, stderr } = await run();
+    assert.deepEqual([exitCode, stdout], [1, '']);
+    assert.match(stderr, /^error: .*import.*\.tar cannot be imported: it has format 9, .*; nothing was imported\.\n$/);
+    assert.deepEqual(readdirSync(join(folder, 'cache/building')), []);
+  });
+
+  it('takes no options of images, and an image takes a slug', async () => {
+    writeFileSync(archive, tarOf([{ name: 'cloche-templates.json', content: '{}' }]));
+    const named = await run('--slug', 'own');
+    assert.equal(named.exitCode, 2);
+    assert.match(named.stderr, /has curated templates with names of their own; leave out --slug\./);
+    writeSaved(archive, image);
+    const unnamed = await run();
+    assert.equal(unnamed.exitCode, 2);
+    assert.match(unnamed.stderr, /has no name; give one with --slug\./);
+  });
+});
+
+describe('cloche template export, refresh and revert', () => {
+  const run = (...args: string[]) =>
+    runInProcess(['template', ...args], { env: { CLOCHE_CACHE_DIR: join(folder, 'cache') } });
+
+  it('refuse a template that the release does not have, and say which it has', { skip: needsRoot }, async () => {
+    for (const args of [
+      ['export', archive, 'nodejs'],
+      ['refresh', 'nodejs'],
+      ['revert', 'nodejs'],
+    ]) {
+      const { exitCode, stderr } = await run(...args);
+      assert.deepEqual(
+        [exitCode, stderr],
+        [2, 'error: There is no curated template "nodejs"; this release has node, python-node.\n'],
+      );
+    }
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
+  it('name the versions that can be gone back to', { skip: needsRoot }, async () => {
+    const { exitCode, stderr } = await run('revert', 'node', 'tplv_1');
+    assert.deepEqual(
+      [exitCode, stderr],
+      [1, 'error: This machine has no such earlier version of node; earlier versions of its recipe: none.\n'],
+    );
   });
 });
 

@@ -15,7 +15,7 @@ import {
 import { CommandFailedError } from '../run-logged.ts';
 import { exportTemplates, megabytes } from '../template-archive/export-templates.ts';
 import { importTemplates } from '../template-archive/import-templates.ts';
-import { refreshTemplate, republishTemplate } from '../templates/build-template.ts';
+import { ensureTemplate, refreshTemplate, republishTemplate } from '../templates/build-template.ts';
 import { findTemplate, listVersions, type TemplateVersion } from '../templates/cached-versions.ts';
 import { RECIPES_FOLDER, type Recipe, readRecipes, recipeDigest } from '../templates/recipe.ts';
 
@@ -24,11 +24,17 @@ interface Work {
   readonly progress: Progress;
 }
 
-/** Writes an archive with the newest versions of curated templates, all of them by default, and with guest files. */
+/**
+ * Writes an archive with the newest versions of curated templates, all of them by default, and with guest files. Builds
+ * what this machine lacks.
+ */
 export async function exportArchive(session: Session, file: string, slugs: readonly string[]): Promise<void> {
   await asRoot(session, async ({ cacheDir, progress }) => {
     const templates: TemplateVersion[] = [];
-    for (const recipe of await recipesOf(slugs)) templates.push(await builtVersion(recipe, cacheDir));
+    for (const recipe of await recipesOf(slugs)) {
+      const built = await findTemplate(recipe, cacheDir);
+      templates.push(built ?? (await build(recipe, cacheDir, progress)));
+    }
     const { buildGuest } = await import('@cloche/agent/build-guest');
     const { guestDir } = await buildGuest({ cacheDir });
     const remedy = 'The file was not changed; look for free space where it is written.';
@@ -40,6 +46,13 @@ export async function exportArchive(session: Session, file: string, slugs: reado
     const exported = templates.map(({ slug, id, version }) => ({ slug, id, version }));
     await session.show({ file, sizeBytes, templates: exported, guestFiles: basename(guestDir), parts }, () => file);
     await session.note(`${megabytes(sizeBytes)}; import it with \`cloche template import ${basename(file)}\``);
+  });
+}
+
+function build(recipe: Recipe, cacheDir: string, progress: Progress): Promise<TemplateVersion> {
+  return progress.step(`build of template ${recipe.slug}`, remedyOf, async (note) => {
+    note('built once, which takes a minute or two');
+    return ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
   });
 }
 
@@ -150,12 +163,4 @@ async function recipesOf(slugs: readonly string[]): Promise<Recipe[]> {
       `There is no curated template ${JSON.stringify(unknown)}; this release has ${known.join(', ')}.`,
     );
   return slugs.length === 0 ? recipes : recipes.filter(({ slug }) => slugs.includes(slug));
-}
-
-async function builtVersion(recipe: Recipe, cacheDir: string): Promise<TemplateVersion> {
-  const version = await findTemplate(recipe, cacheDir);
-  if (version) return version;
-  throw new CliError(
-    `${recipe.slug} is not built in ${cacheDir}; start Cloche once, or run \`npx cloche template refresh ${recipe.slug}\`.`,
-  );
 }

@@ -2,6 +2,7 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
+import { SetupError } from '../progress.ts';
 import { type TemplateVersion, VERSION_FILES, versionFolder } from '../templates/cached-versions.ts';
 import { type ArchivePart, LIST_BYTES, LIST_NAME, writeList } from './archive-list.ts';
 import { packFolder } from './pack-folder.ts';
@@ -19,13 +20,18 @@ export interface ExportOptions {
 /**
  * Writes an archive with template versions and guest files, from which `importTemplates` fills the cache of a machine
  * without registries. Replaces `file`, which is complete or not changed. The same contents always give the same bytes.
+ *
+ * @throws {SetupError} when the file cannot be written
  */
 export async function exportTemplates(
   file: string,
   { cacheDir, templates, guestDir, signal, step = (_title, work) => work(() => undefined) }: ExportOptions,
 ): Promise<ArchivePart[]> {
   const partial = `${file}.partial-${process.pid}`;
-  const handle = await open(partial, 'w');
+  const handle = await open(partial, 'w').catch((error: NodeJS.ErrnoException) => {
+    const remedy = 'Give a path in a folder that exists and has space.';
+    throw new SetupError(`${file} cannot be written: ${error.code ?? error.message}.`, remedy, { cause: error });
+  });
   try {
     const parts: ArchivePart[] = [];
     let at = TAR_BLOCK_BYTES + LIST_BYTES;
