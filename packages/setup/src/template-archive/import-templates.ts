@@ -60,8 +60,11 @@ export async function importTemplates(file: string, options: ImportOptions): Pro
   const staging = await mkdtemp(join(building, 'importing-'));
   try {
     const staged = await unpackAll(file, staging, options);
-    await syncFolder(staging, join(building, 'import.log'));
-    for (const part of staged) if (!part.wasThere) await publish(part, cacheDir);
+    await (options.step ?? withoutStep)('publication', async (note) => {
+      await syncFolder(staging, join(building, 'import.log'));
+      const onWait = () => note('another process is building this template');
+      for (const part of staged) if (!part.wasThere) await publish(part, cacheDir, onWait);
+    });
     return staged.map(({ folder: _folder, ...imported }) => imported);
   } catch (error) {
     throw explainRefusal(file, error);
@@ -70,8 +73,10 @@ export async function importTemplates(file: string, options: ImportOptions): Pro
   }
 }
 
+const withoutStep: NonNullable<ImportOptions['step']> = (_title, work) => work(() => undefined);
+
 async function unpackAll(file: string, staging: string, options: ImportOptions): Promise<StagedPart[]> {
-  const { cacheDir, signal = new AbortController().signal, step = (_title, work) => work(() => undefined) } = options;
+  const { cacheDir, signal = new AbortController().signal, step = withoutStep } = options;
   const staged: StagedPart[] = [];
   let parts: ArchivePart[] | undefined;
   for await (const entry of readTar(createReadStream(file, { highWaterMark: 256 * 1024, signal }))) {
@@ -154,12 +159,13 @@ function problemOf(version: TemplateVersion, recipe: string, part: TemplatePart,
   return undefined;
 }
 
-async function publish({ part, version, folder }: StagedPart, cacheDir: string): Promise<void> {
+async function publish({ part, version, folder }: StagedPart, cacheDir: string, onWait: () => void): Promise<void> {
   if (version === undefined) return publishGuest(folder, publishedFolder(part, cacheDir), cacheDir);
-  await withLock(templateLock(version.slug, cacheDir), async () => {
+  const publishFirst = async () => {
     // Another import may have been faster.
     if (!existsSync(publishedFolder(part, cacheDir))) await publishVersion(folder, version, cacheDir);
-  });
+  };
+  await withLock(templateLock(version.slug, cacheDir), publishFirst, onWait);
 }
 
 async function publishGuest(folder: string, published: string, cacheDir: string): Promise<void> {
