@@ -1,12 +1,11 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { access, readFile } from 'node:fs/promises';
 import { release } from 'node:os';
-import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findV2Mount, NEEDED_CONTROLLERS, readCgroupLayout } from '../starter/cgroup-layout.mjs';
 import { isNewKernel, OLDEST_KERNEL } from '../starter/kernel.mjs';
+import { nearestFolder } from '../starter/nearest-folder.mjs';
 import { installHint } from '../starter/system-packages.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
@@ -49,10 +48,6 @@ export async function checkIdmappedMounts(cacheDir: string): Promise<Finding> {
     const found = `none on ${await fileSystemOf(folder)}, of ${cacheDir} (${stderr.trim()})`;
     return missing(name, found, 'Set CLOCHE_CACHE_DIR to a folder on ext4, xfs or btrfs, in a container to a volume.');
   }
-}
-
-function nearestFolder(folder: string): string {
-  return existsSync(folder) ? folder : nearestFolder(dirname(folder));
 }
 
 async function fileSystemOf(folder: string): Promise<string> {

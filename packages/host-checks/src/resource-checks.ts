@@ -1,8 +1,7 @@
-import type { StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { totalmem } from 'node:os';
-import { dirname } from 'node:path';
+import { nearestFolder } from '../starter/nearest-folder.mjs';
 import { findUnneeded, listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
@@ -13,7 +12,7 @@ const DISK_RECOMMENDED = 16 * GIB;
 const MEMORY_RECOMMENDED = 2 * GIB;
 
 export async function checkDisk(name: string, folder: string): Promise<Finding> {
-  const { bavail, bsize } = await statfsOfNearest(folder);
+  const { bavail, bsize } = await statfs(nearestFolder(folder));
   const free = bavail * bsize;
   const found = `${gib(free)} free for ${folder}`;
   if (free < DISK_NEEDED) return missing(name, found, `Free at least ${gib(DISK_NEEDED)}, or choose another folder.`);
@@ -61,13 +60,6 @@ export function checkNode(version = process.versions.node): Finding {
   return major >= 24
     ? ok('node', version)
     : missing('node', version, 'Use `npm start` or `npx cloche`, which bring their own Node.');
-}
-
-async function statfsOfNearest(folder: string): Promise<StatsFs> {
-  return statfs(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT' || folder === '/') throw error;
-    return statfsOfNearest(dirname(folder));
-  });
 }
 
 function gib(bytes: number): string {

@@ -4,9 +4,9 @@
  */
 import fs from 'node:fs';
 import { release } from 'node:os';
-import { dirname } from 'node:path';
 import { findV2Mount, NEEDED_CONTROLLERS, readCgroupLayout } from './cgroup-layout.mjs';
 import { isNewKernel, OLDEST_KERNEL } from './kernel.mjs';
+import { nearestFolder } from './nearest-folder.mjs';
 import { findManager, isPresent, SYSTEM_PACKAGES } from './system-packages.mjs';
 
 /** Oldest Node that can fetch the Node that Cloche brings: that of Debian 12 and Ubuntu 24.04. */
@@ -104,8 +104,7 @@ function refuseRoom({ folder, bytes }) {
 function freeBytes(folder) {
   // Not in Node before 18.15.
   if (!fs.statfsSync) return undefined;
-  if (!fs.existsSync(folder)) return freeBytes(dirname(folder));
-  const { bavail, bsize } = fs.statfsSync(folder);
+  const { bavail, bsize } = fs.statfsSync(nearestFolder(folder));
   return bavail * bsize;
 }
 
