@@ -133,7 +133,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['capture'],
     ['http'],
     ['host'],
-    ['main.ts'],
+    ['examine-network.ts', 'main.ts'],
   ],
   agent: [
     ['base', 'config.ts'],

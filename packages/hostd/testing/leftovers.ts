@@ -9,7 +9,7 @@ import { SHARED_NAMESPACE } from '../src/oci/runsc.ts';
 export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRuntime }: HostdConfig): string[] {
   const folder = dirname(runDir);
   return [
-    ...names('/sys/class/net', (name) => /^c[le]/.test(name) && name.slice(2).startsWith(installationId), 'link'),
+    ...names('/sys/class/net', (name) => isInstanceLink(name, installationId), 'link'),
     ...readdirSync('/sys/fs/cgroup').flatMap((controller) =>
       names(join('/sys/fs/cgroup', controller), (name) => name === `cloche-${installationId}`, `cgroup ${controller}`),
     ),
@@ -39,7 +39,13 @@ export function hostLeftovers(config: HostdConfig): string[] {
 
 function isInstanceSlot(slot: string, installationId: string): boolean {
   const claim = readText(`/run/cloche/slots/${slot}`);
-  return claim.includes(installationId) && !claim.includes('"gateway"');
+  return claim.includes(installationId) && !/"(gateway|probe-\w+)"/.test(claim);
+}
+
+/** Returns whether a link is that of an instance, and not one by which hostd measures firewalls at the moment. */
+function isInstanceLink(name: string, installationId: string): boolean {
+  if (!/^c[le]/.test(name) || !name.slice(2).startsWith(installationId)) return false;
+  return !readText(`/run/cloche/slots/${name.slice(2 + installationId.length)}`).includes('"probe-');
 }
 
 /** Returns whether a process runs in a sandbox of the installation, by its control groups. */

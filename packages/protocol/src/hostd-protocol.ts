@@ -4,6 +4,7 @@
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `HostdHealth` |
+ * | `POST /warnings` | → `HostWarningList`, after hostd has sent packets through the host's firewalls once more |
  * | `GET /metrics` | → metrics of this host in Prometheus' text format: the pool's, and egress's own while it answers |
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: all live instances of this installation |
@@ -30,6 +31,7 @@
 import { type Static, Type } from 'typebox';
 import { Amount, Count, Environment, MAX_LISTED, mapOf, Ordinal, Path, Sentence, Word } from './bounded.ts';
 import { VersionId } from './captured-versions.ts';
+import { HostWarningList } from './host-warnings.ts';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
 
@@ -262,6 +264,8 @@ export const HostdHealth = Type.Object({
     hits: Count,
     misses: Count,
   }),
+  /** What hostd measured last. Absent from a hostd that does not measure. */
+  warnings: Type.Optional(HostWarningList.properties.warnings),
 });
 
 /**

@@ -19,6 +19,7 @@ export * from './egress-protocol.ts';
 export * from './file-uri.ts';
 export * from './gvisor-memory.ts';
 export * from './header-fields.ts';
+export * from './host-warnings.ts';
 export * from './hostd-protocol.ts';
 export * from './json-bytes.ts';
 export * from './kernel-constants.ts';

@@ -50,3 +50,8 @@ export function gatewayLinkName(installationId: string): string {
 export function gatewayPeerName(installationId: string): string {
   return `cp${installationId}`;
 }
+
+/** Returns the name of the link to the namespace that answers a probe. */
+export function probeTargetLinkName(installationId: string): string {
+  return `ct${installationId}`;
+}

@@ -17,14 +17,19 @@ const Holder = Type.Object({
 
 const SlotClaim = Type.Object({
   installationId: Type.String(),
-  /** The instance key that the slot is for, or `gateway`. */
+  /** The instance key that the slot is for, or one of the purposes below. */
   purpose: Type.String(),
   /** The process that holds the slot while it lives: first the launching hostd, then the instance's first process. */
   holder: Holder,
 });
 type SlotClaim = Static<typeof SlotClaim>;
 
+/** Folder of slots that all installations of the host share. */
+export const SLOTS_DIR = '/run/cloche/slots';
+
 export const GATEWAY_PURPOSE = 'gateway';
+/** Purposes of the slots whose addresses hostd has in namespaces of its own, to measure the host's firewalls. */
+export const PROBE_PURPOSES = { open: 'probe-open', gated: 'probe-gated', target: 'probe-target' } as const;
 const NEXT_FILE = '.next';
 
 /**

@@ -10,6 +10,7 @@ import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { MeasuredInstances } from '../instances/measured-instances.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { Measurements } from '../metering/measurements.ts';
+import { NetworkWatch } from '../network/network-watch.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
 import { PoolPlaces } from '../pool/pool-places.ts';
@@ -43,6 +44,7 @@ export interface HostdParts {
   captures: Captures;
   removal: VersionRemoval;
   cacheUse: CacheUse;
+  networkWatch: NetworkWatch;
   /** Notes the demand that is expected without a request. */
   seedDemand: () => Promise<void>;
 }
@@ -88,6 +90,7 @@ export function composeHostd(host: Host, options: HostdOptions): HostdParts {
     captures,
     removal,
     cacheUse,
+    networkWatch: new NetworkWatch({ network: host.network, log }),
     seedDemand: seed,
   };
 }

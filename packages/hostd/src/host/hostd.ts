@@ -46,12 +46,14 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       work.end();
       instances.abortLaunches();
       captures.abort();
+      parts.networkWatch.abort();
       // Kernels are closed together with the requests: a fork into a sandbox that has just ended would keep its request
       // open for five seconds, and so delay the next hostd.
       await Promise.all([app.close(), host.kernels.close()]);
       tidying.stop();
       scheduler.close();
       await Promise.all([work.over, lockWatch.close(), measurements.close()]);
+      await parts.networkWatch.close();
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       host.runtime.close();
@@ -62,7 +64,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
 }
 
 function openApp(host: Host, parts: HostdParts, config: HostdConfig, log: Logger): ReturnType<typeof createApp> {
-  const { maker, pool } = parts;
+  const { maker, pool, networkWatch } = parts;
   const { installationId, ociRuntime } = config;
   const protocols = { protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion: AGENT_PROTOCOL_VERSION };
   const identity = { ...protocols, installationId, ociRuntime };
@@ -70,7 +72,8 @@ function openApp(host: Host, parts: HostdParts, config: HostdConfig, log: Logger
     ...parts,
     noteLanguage: (language) => maker.noteLanguage(language),
     noteBusyClaim: () => pool.noteBusyClaim(),
-    health: () => ({ status: 'ready', ...identity, pool: pool.state() }),
+    health: () => ({ status: 'ready', ...identity, pool: pool.state(), warnings: networkWatch.warnings }),
+    measureNetwork: (signal) => networkWatch.measure(signal),
     metrics: async () => poolMetrics(pool.state()) + (await host.egress.metrics()),
     log,
   });

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, writeFileSync }
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
-import { Slots } from '../addressing/slots.ts';
+import { SLOTS_DIR, Slots } from '../addressing/slots.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { Cgroups, hideHybridHierarchy } from '../cgroups/cgroups.ts';
 import { GroupUsage, WHOLE_GROUP } from '../cgroups/group-usage.ts';
@@ -28,9 +28,6 @@ import type { RemovalDeps } from '../teardown/remove-instance.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
 import type { HostdConfig } from './config.ts';
-
-/** Folder of slots that all installations of the host share. */
-const SLOTS_DIR = '/run/cloche/slots';
 
 /** The parts that hostd's classes are composed of on this host. Each installation has one set. */
 export type Host = LauncherDeps &

@@ -2,13 +2,14 @@ import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import type { Logger } from 'pino';
-import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { HostdOptions, HostdParts } from './compose-hostd.ts';
 import type { Host } from './open-host.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
 /** Time that a layer stays mounted after its last launch, because another one is likely. */
 const LAYER_IDLE_MS = 10 * 60_000;
+/** Least time between two measurements of the host's firewalls. */
+const MEASURE_INTERVAL_MS = 60_000;
 /** An hour: often enough that each cache entry in use is recorded once a day. */
 const NOTE_INTERVAL_MS = 3_600_000;
 
@@ -21,19 +22,32 @@ export interface RepeatedWork {
 
 /** Notes the uses of cache entries, and resolves. Repeats that and the sweep from then on. */
 export async function repeatWork(host: Host, parts: HostdParts, { config, log }: HostdOptions): Promise<RepeatedWork> {
-  const { instances, pool, seedDemand } = parts;
+  const { instances, pool, seedDemand, networkWatch } = parts;
   const ending = new AbortController();
   const note = () => noteUses(host, parts, config);
   await note();
   const noted = repeatedly(ending.signal, log, note, NOTE_INTERVAL_MS);
   const swept = repeatedly(ending.signal, log, async () => {
-    await repairNetwork(host.network, log);
+    await networkWatch.restoreRules();
     host.layers.closeIdle(LAYER_IDLE_MS);
     await instances.sweep();
     await seedDemand();
     await pool.refresh();
   });
-  return { end: () => ending.abort(), over: Promise.all([swept, noted]) };
+  const measured = measureNetwork(host, parts, ending.signal, log);
+  return { end: () => ending.abort(), over: Promise.all([swept, noted, measured]) };
+}
+
+/** Measures the host's firewalls once egress answers, and again after changes. */
+async function measureNetwork(
+  { egress }: Host,
+  { networkWatch }: HostdParts,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  await egress.whenReady(signal);
+  if (!signal.aborted) await networkWatch.measure(signal);
+  await repeatedly(signal, log, () => networkWatch.measureIfChanged(signal), MEASURE_INTERVAL_MS);
 }
 
 /** Records what the host still needs of its caches, and removes captured versions and layers that nothing uses. */
@@ -60,13 +74,5 @@ async function repeatedly(
   while (!signal.aborted) {
     await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {});
     if (!signal.aborted) await act().catch((err) => log.error({ operation: 'sweep', outcome: 'failed', err }));
-  }
-}
-
-async function repairNetwork(network: SandboxNetwork, log: Logger): Promise<void> {
-  try {
-    if (await network.repair()) log.warn({ operation: 'repair', outcome: 'the rules were gone and are back' });
-  } catch (err) {
-    log.error({ operation: 'repair', outcome: 'failed', err });
   }
 }

@@ -1,12 +1,13 @@
 import type { RequestListener } from 'node:http';
 import { parsePlainJson } from '@cloche/node-support';
-import { type HostdErrorBody, HostdHealth, StartedLanguage } from '@cloche/protocol';
+import { type HostdErrorBody, HostdHealth, type HostWarning, HostWarningList, StartedLanguage } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { type Static, Type } from 'typebox';
 import { HostdError } from '../base/hostd-error.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
+import { closedEarly } from './instance-params.ts';
 import { addInstanceRoutes, addMeasurementRoutes, type InstanceRoutesDeps } from './instance-routes.ts';
 import { openServer, SERVER_BOUNDS, type ServerBounds } from './open-server.ts';
 import { timeTracedRequests } from './traced-requests.ts';
@@ -36,6 +37,8 @@ export interface AppDeps extends InstanceRoutesDeps, VersionRoutesDeps {
   measured: MeasuredInstances;
   noteLanguage: (language: StartedLanguage) => void;
   health: () => Static<typeof HostdHealth>;
+  /** Measures what keeps sandboxes from the network. */
+  measureNetwork: (signal: AbortSignal) => Promise<HostWarning[]>;
   /** Returns the metrics in Prometheus' text format. */
   metrics: () => Promise<string>;
   log: Logger;
@@ -77,8 +80,12 @@ export function createApp(deps: AppDeps): FastifyInstance {
 }
 
 /** Adds the routes that concern the host as a whole. */
-function addHostRoutes(app: FastifyInstance, { health, metrics, noteLanguage }: AppDeps): void {
+function addHostRoutes(app: FastifyInstance, { health, metrics, noteLanguage, measureNetwork }: AppDeps): void {
   app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health());
+
+  app.post('/warnings', { schema: { response: { 200: HostWarningList } } }, async (_request, reply) => ({
+    warnings: await measureNetwork(closedEarly(reply)),
+  }));
 
   app.get('/metrics', async (_request, reply) => reply.type('text/plain; charset=utf-8').send(await metrics()));
 

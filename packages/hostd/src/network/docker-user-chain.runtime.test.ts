@@ -8,7 +8,7 @@ const skip = hasIptables ? false : 'there is no iptables here, and so no Docker'
 /** Runs a script in its own network namespace, which stands for a host with Docker. */
 function onHost(script: string): string {
   const { href } = new URL('./docker-user-chain.ts', import.meta.url);
-  const module = `import { admitThroughDocker, withdrawFromDocker } from ${JSON.stringify(href)};
+  const module = `import { addDockerUserRules, removeDockerUserRules } from ${JSON.stringify(href)};
     import { execFileSync } from 'node:child_process';
     const LINKS = { open: 'clx', gated: 'cex' };
     const run = (line) => execFileSync('sh', ['-euc', line], { encoding: 'utf8', stdio: 'pipe' });`;
@@ -21,8 +21,8 @@ const DOCKER = 'iptables -N DOCKER-USER; iptables -A FORWARD -j DOCKER-USER; ipt
 test("the traffic of sandboxes is accepted in Docker's firewall, and the rules can be removed", { skip }, () => {
   const shown = onHost(`run(${JSON.stringify(`mount --make-rprivate / || true; ${DOCKER}`)});
     const list = () => run('iptables -S DOCKER-USER | grep c[le]x || true');
-    await admitThroughDocker(LINKS); await admitThroughDocker(LINKS); console.log(list());
-    await withdrawFromDocker(LINKS); await withdrawFromDocker(LINKS); console.log('after:' + list());`);
+    await addDockerUserRules(LINKS); await addDockerUserRules(LINKS); console.log(list());
+    await removeDockerUserRules(LINKS); await removeDockerUserRules(LINKS); console.log('after:' + list());`);
   const rules = shown.split('\n').filter(Boolean);
   assert.equal(rules.pop(), 'after:');
   assert.equal(rules.length, 6);
@@ -40,5 +40,5 @@ test("the traffic of sandboxes is accepted in Docker's firewall, and the rules c
 });
 
 test('a host without Docker is not changed', { skip }, () => {
-  assert.equal(onHost(`await admitThroughDocker(LINKS); console.log(run('nft list tables'));`), '');
+  assert.equal(onHost(`await addDockerUserRules(LINKS); console.log(run('nft list tables'));`), '');
 });

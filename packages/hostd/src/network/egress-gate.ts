@@ -1,4 +1,4 @@
-import { BackOff, Deadline, KeyedQueue, onAbort } from '@cloche/node-support';
+import { BackOff, Deadline, KeyedQueue, onAbort, orAbort } from '@cloche/node-support';
 import { EGRESS_PROTOCOL_VERSION, type GatedSandbox, type LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { HostdError } from '../base/hostd-error.ts';
@@ -91,6 +91,11 @@ export class EgressGate {
         'the egress gateway does not respond, and only the gateway can enforce',
       );
     }
+  }
+
+  /** Resolves when egress answers and has all registrations, however long that takes, or when `signal` aborts. */
+  async whenReady(signal: AbortSignal): Promise<void> {
+    await orAbort(this.#ready.promise, signal).catch(() => undefined);
   }
 
   /** Resolves when the policy is in force. Throws when it is not, and then drops the registration. */

@@ -8,6 +8,7 @@ const OPTIONS = {
   dnsPort: 10_053,
   ranges: { allowCidrs: [], denyCidrs: [] },
   datagramSandboxes: [],
+  probe: { open: '198.18.0.6', gated: '198.18.0.10', target: '198.18.0.14' },
 };
 
 test('replaces the rules of an earlier run in one transaction', () => {
@@ -59,16 +60,33 @@ test("redirects DNS look-ups to the relay's port, and admits nothing else", () =
   assert.match(rules, /chain to_host \{[^}]*ct status dnat udp dport 10053 accept[^}]*reject/);
 });
 
+/** Returns whether a rule is only for an address that hostd has, and no sandbox. */
+const isOfProbe = (line: string) => /ip [sd]addr 198\.18\.0\.(6|10) /.test(line);
+
+test('lets only the probe of a class reach its two targets, and lets nothing of it leave the host', () => {
+  const probing = nftRuleset(OPTIONS).split('\n').filter(isOfProbe);
+  const passing = (link: string, address: string) => [
+    `    iifname "${link}abcd1234*" ip saddr ${address} ip daddr { 192.0.2.1, 198.18.0.14 } accept`,
+    `    oifname "${link}abcd1234*" ip saddr 198.18.0.14 ip daddr ${address} ct state established accept`,
+  ];
+  assert.deepEqual(probing, [...passing('cl', '198.18.0.6'), ...passing('ce', '198.18.0.10')]);
+  const guard = nftGuardRuleset(OPTIONS, 1);
+  for (const address of ['198.18.0.6', '198.18.0.10']) {
+    assert.match(guard, new RegExp(`ip saddr ${address} ip daddr 192.0.2.1 counter name \\w+ drop`));
+  }
+});
+
 test('forwards nothing of a gated sandbox, and admits it at egress only', () => {
   const rules = nftRuleset(OPTIONS);
   const gated = rules.split('\n').filter((line) => line.includes('"ceabcd1234*"'));
-  for (const rule of gated.filter((line) => line.includes('accept'))) {
+  for (const rule of gated.filter((line) => line.includes('accept') && !isOfProbe(line))) {
     assert.match(
       rule,
       /iifname "ceabcd1234\*" ip daddr 198\.18\.0\.1 ct status dnat (tcp|udp) dport 100(54|80) accept/,
     );
   }
-  assert.match(rules, /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" goto from_gated\n/);
+  const others = rules.split('\n').filter((line) => !isOfProbe(line));
+  assert.match(others.join('\n'), /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" goto from_gated\n/);
   assert.match(rules, /chain from_gated \{\n\s+ip saddr != @datagram_senders goto refused\n/);
   assert.match(rules, /set datagram_senders \{ type ipv4_addr; {2}\}/);
 });
@@ -89,6 +107,7 @@ test('refuses the same in the guard table, which redirects nothing', () => {
   const refusing = (rules: string) =>
     rules.split('\n').filter((line) => /\b(drop|reject|jump|accept)\b|^ {2}set /.test(line) && !/type nat/.test(line));
   const guard = nftGuardRuleset(OPTIONS, 1);
-  assert.deepEqual(refusing(guard), refusing(nftRuleset(OPTIONS)));
+  const withoutTrap = guard.slice(0, guard.indexOf('counter probe_arrivals'));
+  assert.deepEqual(refusing(withoutTrap), refusing(nftRuleset(OPTIONS)));
   assert.doesNotMatch(guard, /type nat|masquerade|dnat ip to/);
 });

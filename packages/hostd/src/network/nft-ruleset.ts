@@ -2,6 +2,7 @@ import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protoc
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramChains, datagramSets } from './datagram-rules.ts';
 import { flowLimitRules } from './flow-limits.ts';
+import { type ProbeAddresses, probePassage, probeTrap } from './probe-rules.ts';
 
 export interface RulesetOptions {
   installationId: string;
@@ -10,6 +11,7 @@ export interface RulesetOptions {
   ranges: OperatorRanges;
   /** The gated sandboxes whose datagrams are forwarded. */
   datagramSandboxes: readonly DatagramSandbox[];
+  probe: ProbeAddresses;
 }
 
 export function tableName(installationId: string): string {
@@ -48,6 +50,18 @@ export function nftGuardRuleset(options: RulesetOptions, pid: number): string {
   return `table inet ${guardTableName(options.installationId, pid)} {
   flags owner
 ${filters(options)}
+${probeTrap(options.probe)}
+}
+`;
+}
+
+/** Returns all rules in one table that ends with its owner, for a probe on a host where hostd does not run. */
+export function nftPassingRuleset(options: RulesetOptions, pid: number): string {
+  return `table inet ${guardTableName(options.installationId, pid)} {
+  flags owner
+${redirects(options)}
+${filters(options)}
+${probeTrap(options.probe)}
 }
 `;
 }
@@ -72,7 +86,8 @@ function redirects({ installationId, gatewayAddress, dnsPort }: RulesetOptions):
 }
 
 /** Returns the chains that refuse traffic. */
-function filters({ installationId, gatewayAddress, dnsPort, ranges, datagramSandboxes }: RulesetOptions): string {
+function filters(options: RulesetOptions): string {
+  const { installationId, gatewayAddress, dnsPort, ranges, datagramSandboxes, probe } = options;
   const { fromSandbox, toSandbox, fromGated, toGated } = linksOf(installationId);
   return `
   set closed { type ipv4_addr; flags interval; auto-merge; ${elements(CLOSED_RANGES)} }
@@ -103,6 +118,7 @@ ${flowLimitRules([fromSandbox, fromGated])}
 
   chain through_host {
     type filter hook forward priority filter; policy accept;
+    ${probePassage(probe, { open: { from: fromSandbox, to: toSandbox }, gated: { from: fromGated, to: toGated } })}
     ${fromGated} goto from_gated
     ${fromSandbox} ip daddr ${SANDBOX_CIDR} jump refused
     ${fromSandbox} ip daddr @closed_by_operator jump refused

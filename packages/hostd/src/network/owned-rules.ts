@@ -25,6 +25,7 @@ export class OwnedRules implements Disposable {
       if (fd > STDERR) fcntlCall(fd, F_SETFD, FD_CLOEXEC);
     }
     checked(this.#library.bufferErrors(context), 'nft_ctx_buffer_error');
+    checked(this.#library.bufferOutput(context), 'nft_ctx_buffer_output');
   }
 
   /**
@@ -34,6 +35,17 @@ export class OwnedRules implements Disposable {
   apply(commands: string): void {
     if (this.#library.run(this.#context, commands) === 0) return;
     throw new Error(`nft refused the rules: ${this.#library.takeErrors(this.#context).trim()}`);
+  }
+
+  /**
+   * Returns what a command such as `list counter` prints.
+   * @throws Error with nft's message.
+   */
+  read(command: string): string {
+    // Empties the buffer.
+    this.#library.takeOutput(this.#context);
+    this.apply(command);
+    return this.#library.takeOutput(this.#context);
   }
 
   [Symbol.dispose](): void {
@@ -46,7 +58,9 @@ function bindLibrary() {
   return {
     create: library.func('void *nft_ctx_new(uint32_t flags)'),
     bufferErrors: library.func('int nft_ctx_buffer_error(void *context)'),
+    bufferOutput: library.func('int nft_ctx_buffer_output(void *context)'),
     run: library.func('int nft_run_cmd_from_buffer(void *context, const char *commands)'),
+    takeOutput: library.func('const char *nft_ctx_get_output_buffer(void *context)'),
     takeErrors: library.func('const char *nft_ctx_get_error_buffer(void *context)'),
     free: library.func('void nft_ctx_free(void *context)'),
   };

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { OperatorRanges } from '@cloche/protocol';
 import {
@@ -10,33 +10,23 @@ import {
   gatewayPeerName,
   linkName,
   linkPrefix,
-  SANDBOX_PREFIX_LENGTH,
 } from '../addressing/address-plan.ts';
-import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
-import { errorCode } from '../kernel/libc.ts';
-import {
-  addAddress,
-  addDefaultRoute,
-  createVeth,
-  deleteLink,
-  findLink,
-  Netlink,
-  type NetlinkRequest,
-  raiseLink,
-} from '../kernel/netlink.ts';
-import { identifyProcess } from '../kernel/process-identity.ts';
+import { GATEWAY_PURPOSE, PROBE_PURPOSES, type Slots } from '../addressing/slots.ts';
+import { addAddress, createVeth, findLink, Netlink, raiseLink } from '../kernel/netlink.ts';
+import { identifyProcess, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { DatagramGate } from './datagram-gate.ts';
 import { addDockerUserRules, type LinkPrefixes, removeDockerUserRules } from './docker-user-chain.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
+import { NetworkProbe, type ProbeSlots, probeAddresses } from './network-probe.ts';
 import { guardTableName, nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
 import { prepareKernel } from './prepare-kernel.ts';
+import { countArrivals, type ProbedClass } from './probe-rules.ts';
+import { connectSandbox, forward, raiseLoopback, removeLink, unlessCode } from './sandbox-link.ts';
 import { deleteFlows } from './tracked-flows.ts';
 import { disableUdpSegmentation } from './udp-segmentation.ts';
 
 const execute = promisify(execFile);
-
-const LOOPBACK_INDEX = 1;
 
 export interface SandboxNetworkOptions {
   installationId: string;
@@ -49,19 +39,26 @@ export interface SandboxNetworkOptions {
 /** The network of all sandboxes of one installation. The rules are in force before the first sandbox exists. */
 export class SandboxNetwork {
   readonly gatewayAddress: string;
+  readonly probe: NetworkProbe;
   readonly #installationId: string;
   readonly #slots: Slots;
   readonly #gatewaySlot: number;
+  readonly #probeSlots: ProbeSlots;
   readonly #ranges: OperatorRanges;
   readonly #mtu: number;
   readonly #guard = new OwnedRules();
   readonly #datagrams: DatagramGate;
 
-  private constructor({ installationId, ranges, slots, living }: SandboxNetworkOptions, gatewaySlot: number) {
+  private constructor(
+    { installationId, ranges, slots, living }: SandboxNetworkOptions,
+    gatewaySlot: number,
+    probeSlots: ProbeSlots,
+  ) {
     this.#ranges = ranges;
     this.#installationId = installationId;
     this.#slots = slots;
     this.#gatewaySlot = gatewaySlot;
+    this.#probeSlots = probeSlots;
     this.gatewayAddress = addressesOfSlot(gatewaySlot).host;
     this.#mtu = uplinkMtu();
     const forDatagrams = {
@@ -70,6 +67,10 @@ export class SandboxNetwork {
       reinstall: () => nft(nftRuleset(this.#rules)),
     } as const;
     this.#datagrams = new DatagramGate(forDatagrams, living);
+    const { gatewayAddress } = this;
+    const arrivals = (linkClass: ProbedClass) =>
+      countArrivals(guardTableName(installationId, process.pid), linkClass, (command) => this.#guard.read(command));
+    this.probe = new NetworkProbe({ installationId, gatewayAddress, mtu: this.#mtu, slots: probeSlots, arrivals });
   }
 
   /** Creates the gateway address and the rules, or takes over those of an earlier hostd whose sandboxes still run. */
@@ -79,7 +80,7 @@ export class SandboxNetwork {
     if (self === undefined) throw new Error('hostd cannot see itself in /proc');
     const slot = slots.find(GATEWAY_PURPOSE) ?? acquireGatewaySlot(slots, self);
     slots.transfer(slot, GATEWAY_PURPOSE, self);
-    const network = new SandboxNetwork(options, slot);
+    const network = new SandboxNetwork(options, slot, acquireProbeSlots(slots, self));
 
     // SECURITY: refusals stay in force while another program has flushed the rules (sandbox-network.runtime.test.ts).
     network.#guard.apply(nftGuardRuleset(network.#rules, process.pid));
@@ -100,6 +101,11 @@ export class SandboxNetwork {
     return !isThere;
   }
 
+  /** Lets sandboxes pass Docker's firewall if Docker has been started since. Returns whether rules were missing. */
+  async passDocker(): Promise<boolean> {
+    return addDockerUserRules(this.#links);
+  }
+
   get #rules(): RulesetOptions {
     return {
       installationId: this.#installationId,
@@ -107,6 +113,7 @@ export class SandboxNetwork {
       dnsPort: DNS_PORT,
       ranges: this.#ranges,
       datagramSandboxes: this.#datagrams.sandboxes(),
+      probe: probeAddresses(this.#probeSlots),
     };
   }
 
@@ -142,53 +149,22 @@ export class SandboxNetwork {
   async allowDatagrams(slot: number, pid: number, denied: readonly string[]): Promise<void> {
     // SECURITY: of a packet with several segments (UDP_SEGMENT) the rules see only the first, and the second could
     // begin a QUIC connection (e2e/security/network-policy.test.ts).
-    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
-    try {
+    withNamespaceOf(pid, (namespace) => {
       using inside = new Netlink(namespace);
       disableUdpSegmentation(namespace, inside.linkIndex('eth0'));
-    } finally {
-      closeSync(namespace);
-    }
+    });
     await this.#datagrams.open(slot, denied);
     // SECURITY: while the rules are flushed, the guard table protects this link (gated-network.runtime.test.ts).
     forward(gatedLinkName(this.#installationId, slot), true);
   }
 
   #connect(name: string, slot: number, pid: number, prepare: (name: string) => void = () => {}): void {
-    const { host, sandbox } = addressesOfSlot(slot);
-    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
-    try {
-      using outside = new Netlink();
-      const veth = createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } });
-      if (!unlessCode('EEXIST', () => outside.apply(veth))) replaceLink(outside, name, veth);
-      const ipv6Switch = `/proc/sys/net/ipv6/conf/${name}/disable_ipv6`;
-      if (existsSync(ipv6Switch)) writeFileSync(ipv6Switch, '1');
-      prepare(name);
-      const link = outside.linkIndex(name);
-      outside.apply(addAddress(link, host, SANDBOX_PREFIX_LENGTH), raiseLink(link));
-
-      using inside = new Netlink(namespace);
-      const eth0 = inside.linkIndex('eth0');
-      inside.apply(
-        raiseLink(LOOPBACK_INDEX),
-        addAddress(eth0, sandbox, SANDBOX_PREFIX_LENGTH),
-        raiseLink(eth0),
-        addDefaultRoute(eth0, host),
-      );
-    } finally {
-      closeSync(namespace);
-    }
+    withNamespaceOf(pid, (namespace) => connectSandbox({ name, slot, mtu: this.#mtu, namespace, prepare }));
   }
 
   /** Gives the sandbox only its own loopback. */
   isolate(pid: number): void {
-    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
-    try {
-      using inside = new Netlink(namespace);
-      inside.apply(raiseLink(LOOPBACK_INDEX));
-    } finally {
-      closeSync(namespace);
-    }
+    withNamespaceOf(pid, raiseLoopback);
   }
 
   /** Removes a slot's link, if it outlived its sandbox, and the kernel's tracked flows of its address. Idempotent. */
@@ -207,13 +183,12 @@ export class SandboxNetwork {
     removeLink(gatewayLinkName(this.#installationId));
     await removeDockerUserRules(this.#links);
     this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
+    for (const each of ['open', 'gated', 'target'] as const) {
+      this.#slots.release(this.#probeSlots[each], PROBE_PURPOSES[each]);
+    }
     await nft(`delete table inet ${tableName(this.#installationId)}\n`);
     this.#guard[Symbol.dispose]();
   }
-}
-
-function forward(link: string, isOn: boolean): void {
-  writeFileSync(`/proc/sys/net/ipv4/conf/${link}/forwarding`, isOn ? '1' : '0');
 }
 
 /** Returns whether the link has received no packet; false where the link no longer exists. */
@@ -236,25 +211,23 @@ function makeGateway(installationId: string, mtu: number, address: string): void
   host.apply(raiseLink(link));
 }
 
-function removeLink(name: string): void {
-  using host = new Netlink();
-  unlessCode('ENODEV', () => host.apply(deleteLink(name)));
+/** Acquires the slots of the probe, or takes over those of an earlier hostd, so that rules in force keep their addresses. */
+function acquireProbeSlots(slots: Slots, self: ProcessIdentity): ProbeSlots {
+  const acquire = (purpose: string) => {
+    const slot = slots.find(purpose) ?? slots.acquire(purpose, self);
+    slots.transfer(slot, purpose, self);
+    return slot;
+  };
+  const { open, gated, target } = PROBE_PURPOSES;
+  return { open: acquire(open), gated: acquire(gated), target: acquire(target) };
 }
 
-/** Recreates a link whose previous sandbox is dead: the kernel removes links shortly after. */
-function replaceLink(host: Netlink, name: string, link: NetlinkRequest): void {
-  unlessCode('ENODEV', () => host.apply(deleteLink(name)));
-  host.apply(link);
-}
-
-/** Returns false when `act` failed with that code. */
-function unlessCode(code: string, act: () => void): boolean {
+function withNamespaceOf(pid: number, act: (namespace: number) => void): void {
+  const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
   try {
-    act();
-    return true;
-  } catch (error) {
-    if (errorCode(error) !== code) throw error;
-    return false;
+    act(namespace);
+  } finally {
+    closeSync(namespace);
   }
 }
 

@@ -20,6 +20,7 @@ export function appOf(deps: Partial<AppDeps>) {
       ociRuntime: 'crun',
       pool: { size: 0, ready: 0, hits: 0, misses: 0 },
     }),
+    measureNetwork: async () => [],
     metrics: async () => '',
     log: pino({ level: 'silent' }),
     ...deps,
