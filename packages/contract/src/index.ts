@@ -23,6 +23,7 @@ export * from './preview.ts';
 export * from './preview-errors.ts';
 export * from './project.ts';
 export * from './quota.ts';
+export * from './readiness.ts';
 export * from './sandbox.ts';
 export * from './scopes.ts';
 export * from './secret.ts';

@@ -86,7 +86,8 @@ function startHostd(environment: Record<string, string>): ChildProcess {
 async function serving(driver: HostdDriver, child: ChildProcess): Promise<void> {
   while (child.exitCode === null) {
     try {
-      return await driver.check(AbortSignal.timeout(5_000));
+      await driver.check(AbortSignal.timeout(5_000));
+      return;
     } catch (error) {
       if (error instanceof LaunchError && error.kind === 'incompatible') return;
       await new Promise((resolve) => setImmediate(resolve));

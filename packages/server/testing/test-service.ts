@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { HostWarning } from '@cloche/contract';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { SqlApiKeyRepository } from '../src/api-keys/api-key-repository.ts';
@@ -36,6 +37,8 @@ export interface TestService {
   /** Sends bytes as they are and answers all that comes back until the connection ends. */
   raw(bytes: string | Buffer, options?: { halfClose?: boolean }): Promise<string>;
   failCheck(error: Error | undefined): void;
+  /** Sets the warnings of the check. */
+  warn(warnings: readonly HostWarning[]): void;
   /** Leaves so many bytes free on the disk of the service; undefined stands for any number. */
   leaveFree(bytes: number | undefined): void;
   close(): Promise<void>;
@@ -63,6 +66,7 @@ export async function startTestService(
   const space = new DiskSpace(folder, { clock: { now: () => (at += FRESH_MS) }, log, read });
   let closed: Promise<void> | undefined;
   let checkError: Error | undefined;
+  let warnings: readonly HostWarning[] = [];
   const app = await buildApp({
     ...signed,
     routes,
@@ -80,6 +84,7 @@ export async function startTestService(
     version: '0.0.0',
     check: async () => {
       if (checkError) throw checkError;
+      return warnings;
     },
   });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
@@ -95,6 +100,9 @@ export async function startTestService(
     key,
     failCheck: (error) => {
       checkError = error;
+    },
+    warn: (of) => {
+      warnings = of;
     },
     leaveFree: (bytes) => {
       freeBytes = bytes;

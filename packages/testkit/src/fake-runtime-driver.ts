@@ -268,8 +268,9 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     this.#versions.remove(version);
   }
 
-  async check(): Promise<void> {
+  async check(): Promise<readonly []> {
     this.#requireUp();
+    return [];
   }
 
   #requireUp(): void {

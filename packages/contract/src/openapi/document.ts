@@ -3,6 +3,7 @@ import { IDEMPOTENCY_HEADER } from '../idempotency.ts';
 import { LIMITS } from '../limits.ts';
 import type { Operation } from '../operation.ts';
 import { operations } from '../operations/index.ts';
+import { Readiness } from '../readiness.ts';
 import { TAGS } from '../tags.ts';
 import { type Components, type Json, refer } from './components.ts';
 import { HEADERS, IDEMPOTENCY_KEY, REQUEST_ID_PARAMETER, requestHeaderSchema } from './headers.ts';
@@ -27,6 +28,9 @@ surrogates, and only \`code\`, \`stdin\` and \`data\` may contain NUL. Every \`G
 **Lists.** Without \`limit\`, a list is complete. With it, \`nextCursor\` of a page is the \`cursor\` of the next; entries that are
 added meanwhile move nothing. A cursor belongs to its list with its filters; another, or one of an older version, is \`invalid_request\`.
 
+**Readiness.** \`GET /readyz\` needs no key. While code can run it answers 200 with \`Readiness\`, whose \`warnings\` say which
+sandboxes have no network; else 503.
+
 **Streams.** Responses of type \`text/event-stream\` are server-sent events. The schema of a stream describes its frames.`;
 
 /** Returns the document that `/openapi.json` serves. */
@@ -37,6 +41,7 @@ export function openApiDocument(version: string): Json {
     const entry = { [operation.method.toLowerCase()]: describeOperation(operation, components) };
     paths[operation.path] = { ...paths[operation.path], ...entry };
   }
+  refer(Readiness, components);
   return {
     openapi: '3.1.0',
     info: {

@@ -1,5 +1,5 @@
 import type { OrgId, SandboxId } from '@cloche/contract';
-import type { ReconcileReport } from '@cloche/protocol';
+import type { HostWarning, ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { AgentConnections } from '../agent-client/agent-connections.ts';
@@ -118,8 +118,8 @@ export interface Sandboxes {
    * @param announce called for each organization that has sandboxes, before any of them is destroyed
    */
   destroyAll(announce: (orgId: OrgId) => Promise<void>): Promise<number>;
-  /** Rejects when sandboxes cannot be launched now. */
-  check(signal: AbortSignal): Promise<void>;
+  /** Returns what keeps sandboxes from the network. Rejects when sandboxes cannot be launched now. */
+  check(signal: AbortSignal): Promise<readonly HostWarning[]>;
 }
 
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
@@ -276,9 +276,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       return all.length;
     },
     async check(signal) {
-      await driver.check(signal);
+      const warnings = await driver.check(signal);
       // A server that started before the runtime would otherwise be ready without a template version.
       if (catalogue.list().length === 0) await catalogue.sync();
+      return warnings;
     },
   };
 }

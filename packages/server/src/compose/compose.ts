@@ -99,7 +99,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     version,
     check: async (signal) => {
       await sql`select 1`.execute(db);
-      await sandboxes.check(signal);
+      return sandboxes.check(signal);
     },
     readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
   });

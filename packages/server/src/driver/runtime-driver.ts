@@ -4,6 +4,7 @@ import type {
   CapturedVersion,
   CaptureInstance,
   DeriveVersion,
+  HostWarning,
   InstanceHistory,
   InstanceUse,
   Language,
@@ -151,8 +152,8 @@ export interface RuntimeDriver {
    * was made again after `version.madeAt`, because a request to remove it may arrive late.
    */
   removeVersion(version: MadeVersion): Promise<void>;
-  /** Rejects when instances cannot be launched now. */
-  check(signal: AbortSignal): Promise<void>;
+  /** Returns what keeps instances from the network. Rejects when instances cannot be launched now. */
+  check(signal: AbortSignal): Promise<readonly HostWarning[]>;
 }
 
 /** A run's request without its context. */

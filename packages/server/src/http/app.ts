@@ -69,8 +69,7 @@ export interface AppDeps {
   readonly log: Logger;
   readonly tracing?: Tracing | undefined;
   readonly version: string;
-  /** Rejects while sandboxes cannot be served. */
-  readonly check: (signal: AbortSignal) => Promise<void>;
+  readonly check: ServiceRoutesDeps['check'];
   readonly readHostMetrics?: ServiceRoutesDeps['readHostMetrics'];
 }
 

@@ -3,6 +3,8 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
+import { Readiness } from '@cloche/contract';
+import { Value } from 'typebox/value';
 import { type EchoService, startEchoService } from '../../testing/echo-service.ts';
 
 let service: EchoService;
@@ -53,6 +55,16 @@ describe('the pages for operators and readers', () => {
     const [head = '', body = ''] = (await text(whole)).split('\r\n\r\n', 2);
     assert.match(head, /content-type: text\/javascript/i);
     assert.match(body, /SwaggerUIBundle/);
+  });
+
+  it('say what keeps sandboxes from the network, with status 200, because code runs', async () => {
+    const warning = { check: 'sandbox_dns', message: 'It drops DNS queries.', remedy: 'Run `ufw allow in on cl+`.' };
+    service.warn([warning]);
+    const answer = await service.call('GET', '/readyz', { key: null });
+    service.warn([]);
+    assert.equal(answer.status, 200);
+    assert.deepEqual(JSON.parse(answer.text), { status: 'ready', warnings: [warning] });
+    assert.ok(Value.Check(Readiness, JSON.parse(answer.text)));
   });
 
   it('say when the service is not ready, without the reason', async () => {

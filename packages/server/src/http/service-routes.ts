@@ -1,6 +1,6 @@
 /** Routes for operators, tools and readers. They are not part of the contract and need no key. */
 
-import { openApiDocument } from '@cloche/contract';
+import { type HostWarning, openApiDocument, type Readiness } from '@cloche/contract';
 import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
@@ -30,8 +30,8 @@ export interface ServiceRoutesDeps {
   readonly readHostMetrics?: ((signal: AbortSignal) => Promise<string>) | undefined;
   readonly inFlight: InFlight;
   readonly isFenced?: (() => boolean) | undefined;
-  /** Rejects while sandboxes cannot be served. */
-  readonly check: (signal: AbortSignal) => Promise<void>;
+  /** Returns what keeps sandboxes from the network. Rejects while sandboxes cannot be served. */
+  readonly check: (signal: AbortSignal) => Promise<readonly HostWarning[]>;
 }
 
 /** The document by the version of the service: described once in a process, also for several servers of it. */
@@ -62,8 +62,7 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
     if (deps.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
     if (deps.isFenced?.()) return reply.code(503).send({ status: 'not ready' });
     try {
-      await ready.get();
-      return { status: 'ready' };
+      return { status: 'ready', warnings: [...(await ready.get())] } satisfies Readiness;
     } catch (error) {
       request.log.debug({ err: error }, 'not ready');
       return reply.code(503).send({ status: 'not ready' });

@@ -5,6 +5,7 @@ import {
   type CaptureInstance,
   type DeriveVersion,
   Instance as HostdInstance,
+  type HostWarning,
   InstanceHistory,
   InstanceList,
   type InstanceUse,
@@ -176,11 +177,12 @@ export class HostdDriver implements RuntimeDriver {
     return readText(response.body, MAX_METRICS_BYTES);
   }
 
-  async check(signal: AbortSignal): Promise<void> {
+  async check(signal: AbortSignal): Promise<readonly HostWarning[]> {
     const peer = await this.#hostd.askHealth(signal);
     requireAccepted(peer);
     requireAgents(peer);
     this.#isolation = claimsOf(peer.ociRuntime);
+    return peer.warnings ?? [];
   }
 
   async close(): Promise<void> {
