@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises';
 import { checkCgroupMoves } from './cgroup-moves.ts';
 import { checkCrashHandler, checkSetIdDumps } from './crash-checks.ts';
 import type { Finding } from './finding.ts';
-import { checkFirewall } from './firewall-check.ts';
 import { checkSandboxIds } from './id-checks.ts';
 import {
   checkCgroups,
@@ -65,7 +64,6 @@ async function examineResources({
     checkDisk('disk (cache)', cacheDir),
     checkOldVersions(cacheDir, cacheRetentionMs),
     checkPort(host, port),
-    checkFirewall(),
     checkSysctls(),
     readFile('/proc/cmdline', 'utf8').then(checkKernelMemory),
     checkCrashHandler(),

@@ -6,7 +6,6 @@ export * from './cgroup-moves.ts';
 export * from './crash-checks.ts';
 export * from './examine-host.ts';
 export * from './finding.ts';
-export * from './firewall-check.ts';
 export * from './id-checks.ts';
 export * from './kernel-checks.ts';
 export * from './mounted-guests.ts';

@@ -4,17 +4,19 @@ import type { Command } from 'commander';
 export function addDoctorCommand(program: Command): void {
   const doctor = leaf(program, 'doctor', 'Check whether this machine can run Cloche');
   perform(doctor, async (session) => {
-    // Loaded late, because only this command needs the host checks.
+    // Loaded late, because only this command needs the checks.
     const { effectiveSettings } = await import('@cloche/settings');
     const { examineHost } = await import('@cloche/host-checks');
     const values = new Map(effectiveSettings(process.env).map(({ name, value }) => [name, value ?? '']));
-    const findings = await examineHost({
+    const { examineNetwork } = await import('./network-findings.ts');
+    const host = await examineHost({
       dataDir: values.get('CLOCHE_DATA_DIR') ?? '',
       cacheDir: values.get('CLOCHE_CACHE_DIR') ?? '',
       cacheRetentionMs: Number(values.get('CLOCHE_CACHE_RETENTION_MS')),
       host: values.get('CLOCHE_HOST') ?? '',
       port: Number(values.get('CLOCHE_PORT')),
     });
+    const findings = [...host, ...(await examineNetwork())];
     const { colors } = session.terminal.out;
     const colorOf = { ok: colors.green, warning: colors.yellow, missing: colors.red };
     await session.show({ data: findings }, () => {

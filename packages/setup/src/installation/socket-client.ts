@@ -4,13 +4,14 @@ export type SocketAnswer = { status: number; body: unknown };
 
 /**
  * Sends one request over a Unix socket, with `body` as JSON.
- * @throws Error when no server answers there.
+ * @throws Error when no server answers there, or when `signal` aborts.
  */
 export function callSocket(
   socketPath: string,
   method: 'GET' | 'POST' | 'PATCH',
   path: string,
   body?: unknown,
+  signal?: AbortSignal,
 ): Promise<SocketAnswer> {
   const payload = body === undefined ? '' : JSON.stringify(body);
   const headers = {
@@ -18,7 +19,7 @@ export function callSocket(
     ...(body !== undefined && { 'content-type': 'application/json' }),
   };
   return new Promise((resolve, reject) => {
-    const call = request({ socketPath, method, path, agent: false, headers }, (response) => {
+    const call = request({ socketPath, method, path, agent: false, headers, ...(signal && { signal }) }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.once('error', reject);
