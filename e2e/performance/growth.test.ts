@@ -117,11 +117,17 @@ function hostCounts(): Record<string, number> {
     'processes of sandboxes': pids.size,
     'children of hostd': lines(`/proc/${pid}/task/${pid}/children`).join(' ').split(' ').filter(Boolean).length,
     mounts: lines(`/proc/${pid}/mountinfo`).length,
-    links: readdirSync('/sys/class/net').filter((name) => name.slice(2).startsWith(id)).length,
+    // hostd may be measuring the host's firewalls by links of its own.
+    links: readdirSync('/sys/class/net').filter((name) => name.slice(2).startsWith(id) && !isOfProbe(name, id)).length,
     disks: globSync('/sys/block/loop*/loop/backing_file').filter((file) => lines(file)[0]?.includes(service.dataDir))
       .length,
     slots: globSync('/run/cloche/slots/*').filter((file) => lines(file)[0]?.includes(id)).length,
   };
+}
+
+/** Returns whether a link, or its slot, is for packets that hostd sends itself. */
+function isOfProbe(name: string, id: string): boolean {
+  return name === `ct${id}` || lines(`/run/cloche/slots/${name.slice(2 + id.length)}`)[0]?.includes('"probe-') === true;
 }
 
 function processCounts(): Record<string, number> {
