@@ -32,6 +32,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/installations': 'tests that two installations use different names and addresses',
   'functional/jobs': 'tests SDK and command line; functional/workspace-runs tests the requests that they send',
   'functional/monitoring': 'reads the metrics of server, hostd and gateway, which are the same for each runtime',
+  'functional/list-pages': 'the database divides lists into pages',
   'functional/lost-servers': 'servers and their database decide who goes on with what',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/jupyter-bridge': 'tests a client of the gateway; other files test the operations that it uses',
@@ -89,7 +90,8 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
     ...['functional/image-languages', 'functional/languages', 'functional/output', 'functional/own-zygote'],
-    ...['functional/previews', 'functional/terminals', 'functional/timeouts', 'functional/warm-imports'],
+    ...['functional/metrics', 'functional/previews', 'functional/template-builds', 'functional/terminals'],
+    ...['functional/timeouts', 'functional/warm-imports'],
     ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );

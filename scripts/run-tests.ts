@@ -94,7 +94,8 @@ const stages: Stage[] = [
     globalSetup: 'e2e/support/shared-servers.ts',
     install: installPostgres,
   },
-  { name: 'machines', files: () => globSync('e2e/machines/*.test.ts'), concurrency: 1 },
+  // A file waits for downloads and for starts.
+  { name: 'machines', files: () => globSync('e2e/machines/*.test.ts'), concurrency: 2 },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, env: { CLOCHE_OCI_RUNTIME: 'runc' }, ...E2E },
   { name: 'e2e-runsc', files: suitesIfRunsc, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, ...E2E, concurrency: 2 },
