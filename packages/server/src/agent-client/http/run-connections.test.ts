@@ -82,6 +82,38 @@ describe('the connections for runs of an agent', () => {
     });
   }
 
+  it('are closed but for one when no run has needed them for a minute', async () => {
+    const started = [];
+    const agents: Duplex[] = [];
+    for (let each = 0; each < 20; each += 1) {
+      started.push(await start(RUNS_ACCEPTED_KEPT));
+      agents.push(agent);
+    }
+    for (const [index, { connection }] of started.entries()) {
+      agent = agents[index] ?? assert.fail();
+      await finish(connection);
+    }
+    const open = () => agents.filter((each) => !each.destroyed && !each.readableEnded).length;
+    for (const each of agents) each.resume();
+    const minute = async () => {
+      for (let beat = 0; beat < 20; beat += 1) mock.timers.tick(RUN_KEEP_ALIVE_MS);
+      await nextTurn();
+      await nextTurn();
+    };
+    // Three at a time go on.
+    await minute();
+    const busy = [connections.acquire(), connections.acquire(), connections.acquire()];
+    for (const connection of busy) connections.release(connection, true);
+    await minute();
+    assert.equal(open(), 3);
+    await minute();
+    assert.equal(open(), 1);
+    await minute();
+    assert.equal(open(), 1);
+    const kept = connections.acquire();
+    assert.ok(started.some(({ connection }) => connection === kept));
+  });
+
   it('refuse another response', async () => {
     const connection = connections.acquire();
     connection.start('{}');

@@ -5,6 +5,8 @@ import { RunConnection } from './run-connection.ts';
 
 /** Most concurrent runs of one sandbox. */
 const MAX_RUNS = 128;
+/** Beats of the timer, a minute together, after which connections are closed that no run has needed, but for one. */
+const SPARE_BEATS = 20;
 
 /**
  * The connections for the runs of one agent, kept for later runs. A call over such a connection takes 0.02 ms; a request
@@ -13,10 +15,13 @@ const MAX_RUNS = 128;
 export class RunConnections {
   readonly #dial: () => Socket;
   readonly #all = new Set<RunConnection>();
-  /** Connections without a run. */
+  /** Connections without a run. The last one is used first. */
   readonly #idle: RunConnection[] = [];
-  /** Set while at least one run is active. */
+  /** Set while at least one run is active, or connections are spare. */
   #timer: NodeJS.Timeout | undefined;
+  /** Fewest idle connections at a time since they were last counted: so many have had no run since. */
+  #spare = 0;
+  #beats = 0;
 
   constructor(dial: () => Socket) {
     this.#dial = dial;
@@ -30,6 +35,7 @@ export class RunConnections {
   acquire(): RunConnection {
     this.#timer ??= setInterval(() => this.#keepAlive(), RUN_KEEP_ALIVE_MS).unref();
     const idle = this.#idle.pop();
+    this.#spare = Math.min(this.#spare, this.#idle.length);
     if (idle) return idle;
     if (this.#all.size >= MAX_RUNS) throw new AgentError('busy', `${MAX_RUNS} runs are under way in the sandbox`);
     const connection = new RunConnection(this.#dial(), () => this.#forget(connection));
@@ -50,7 +56,19 @@ export class RunConnections {
 
   #keepAlive(): void {
     const active = [...this.#all].filter((connection) => connection.keepAlive());
-    if (active.length === 0) this.#stopTimer();
+    this.#closeSpare();
+    if (active.length === 0 && this.#idle.length <= 1) this.#stopTimer();
+  }
+
+  /** Gives back what many runs at a time have opened, and what fewer do not need. */
+  #closeSpare(): void {
+    this.#beats += 1;
+    if (this.#beats % SPARE_BEATS !== 0) return;
+    const kept = this.#all.size === this.#spare ? 1 : 0;
+    for (const connection of this.#idle.splice(0, Math.max(0, this.#spare - kept))) {
+      connection.destroy(new AgentError('gone', 'no run needed the connection'));
+    }
+    this.#spare = this.#idle.length;
   }
 
   #stopTimer(): void {
