@@ -1,8 +1,10 @@
 /** Holds the run APIs to SandboxFusion's own client, and to the documents of Piston and of Dify's sandbox. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
@@ -30,6 +32,17 @@ async function send(path: string, body?: unknown, headers: Record<string, string
   return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
 }
 
+/** Sends the head and body of a request, and leaves after some milliseconds. */
+async function leaveAfter(ms: number, path: string, body: object): Promise<void> {
+  const text = JSON.stringify(body);
+  const { hostname, port, host } = new URL(service.url);
+  const socket = connect(Number(port), hostname).on('error', () => undefined);
+  const head = [`POST ${path} HTTP/1.1`, `Host: ${host}`, `X-API-Key: ${service.apiKey}`];
+  socket.write([...head, 'Content-Type: application/json', `Content-Length: ${text.length}`, '', text].join('\r\n'));
+  await delay(ms);
+  socket.destroy();
+}
+
 const liveSandboxes = async () => (await service.api.get('/v1/sandboxes')).body.data;
 
 describe('SandboxFusion', () => {
@@ -50,6 +63,15 @@ describe('SandboxFusion', () => {
     });
     t.diagnostic(/^Ran \d+ tests.*$/m.exec(said)?.[0] ?? 'no test ran');
     assert.match(said, /^OK$/m, said);
+  });
+});
+
+describe('a client of a run API that leaves', () => {
+  it('leaves no sandbox behind, whenever it leaves', async () => {
+    const body = { code: 'import time; time.sleep(60)', language: 'python', run_timeout: 300 };
+    const before = (await liveSandboxes()).length;
+    for (let ms = 0; ms < 40; ms += 2) await leaveAfter(ms, '/sandbox-fusion/run_code', body);
+    await eventually(async () => (await liveSandboxes()).length <= before, { because: 'no sandbox of theirs is left' });
   });
 });
 

@@ -1,5 +1,5 @@
 import type { Command } from '@cloche/contract';
-import { bytesUpTo, reportFailure } from '@cloche/node-support';
+import { bytesUpTo, orAbort, reportFailure } from '@cloche/node-support';
 import { type Cloche, Commands, type FileOptions, Files, isClocheError } from '@cloche/sdk';
 
 /** The sandbox of a program lives this much longer than the program may, in case that the service is killed. */
@@ -44,14 +44,16 @@ export class ProgramRunner {
   /** @throws {ClocheError} if the sandbox or its files are refused, or `signal` aborts */
   async run(cloche: Cloche, program: Program, signal: AbortSignal): Promise<ProgramEnd> {
     const { command, files, stdin, timeoutMs, hasNetwork, user, fetch = [], api } = program;
-    const sandbox = await cloche.sandboxes.create(
-      {
-        ttlMs: timeoutMs + SPARE_MS,
-        metadata: { api },
-        ...(hasNetwork ? {} : { networkPolicy: { mode: 'deny-all' } }),
-      },
-      { signal },
-    );
+    const creation = cloche.sandboxes.create({
+      ttlMs: timeoutMs + SPARE_MS,
+      metadata: { api },
+      ...(hasNetwork ? {} : { networkPolicy: { mode: 'deny-all' } }),
+    });
+    const sandbox = await orAbort(creation, signal).catch((error) => {
+      // A client that leaves while its sandbox is created would leave the sandbox behind.
+      this.#remove(async () => (await creation).kill());
+      throw error;
+    });
     try {
       const inSandbox = new Files(cloche, sandbox.id);
       await inTurns([...files], ([path, bytes]) => inSandbox.write(path, bytes, { user, signal }));

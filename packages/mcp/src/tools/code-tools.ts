@@ -2,6 +2,7 @@ import type { CodeOutput, CodeRun, SandboxId } from '@cloche/contract';
 import { LANGUAGES, LIMITS } from '@cloche/contract';
 import { runCode } from '@cloche/sdk';
 import { z } from 'zod';
+import { createSandbox } from './create-sandbox.ts';
 import { id } from './schemas.ts';
 import { type Content, describeTool } from './tool.ts';
 
@@ -37,7 +38,7 @@ export const codeTools = [
     async ({ code, language, sandboxId, timeoutMs }, { cloche, signal, report }) => {
       const usedId =
         (sandboxId as SandboxId | undefined) ??
-        (await cloche.sandboxes.create({ idleTimeoutMs: IDLE_TIMEOUT_MS }, { signal })).id;
+        (await createSandbox(cloche, { idleTimeoutMs: IDLE_TIMEOUT_MS }, signal)).id;
       const run = await runCode(cloche, usedId, code, {
         language,
         timeoutMs,

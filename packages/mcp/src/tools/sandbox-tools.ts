@@ -1,6 +1,7 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { z } from 'zod';
+import { createSandbox } from './create-sandbox.ts';
 import { id, labels, sandboxId, texts } from './schemas.ts';
 import { describeTool } from './tool.ts';
 
@@ -36,7 +37,7 @@ export const sandboxTools = [
     },
     async ({ network, ...given }, { cloche, signal }) => {
       const body = { ...defined(given), ...(network ? {} : { networkPolicy: { mode: 'deny-all' as const } }) };
-      return { output: { sandbox: infoOf((await cloche.sandboxes.create(body, { signal })).info) } };
+      return { output: { sandbox: infoOf((await createSandbox(cloche, body, signal)).info) } };
     },
   ),
   describeTool(

@@ -1,0 +1,23 @@
+import { orAbort } from '@cloche/node-support';
+import type { Cloche } from '@cloche/sdk';
+
+type Creation = ReturnType<Cloche['sandboxes']['create']>;
+
+/**
+ * Creates a sandbox. If the host of the protocol cancels the call meanwhile, destroys it: nobody would learn its id.
+ *
+ * @throws {ClocheError} if it is refused, or the reason of `signal`
+ */
+export function createSandbox(
+  cloche: Cloche,
+  body: Parameters<Cloche['sandboxes']['create']>[0],
+  signal: AbortSignal,
+): Creation {
+  const creation = cloche.sandboxes.create(body);
+  return orAbort(creation, signal).catch((error) => {
+    if (signal.aborted) {
+      creation.then((late) => late.kill()).catch(() => undefined);
+    }
+    throw error;
+  });
+}
