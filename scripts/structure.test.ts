@@ -216,8 +216,8 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   cli: [
     ['terminal'],
     [OTHER_FILES],
-    ['copy', 'host-commands.ts', 'report-error.ts', 'templates'],
-    ['command.ts', 'run-presenter.ts'],
+    ['copy', 'host-commands.ts', 'templates'],
+    ['command.ts', 'report-error.ts', 'run-presenter.ts'],
     ['commands'],
     ['kit.ts', 'program.ts'],
     ['main.ts'],

@@ -95,7 +95,7 @@ for (const [name, node] of Object.entries(NODES)) {
       for (const args of [['doctor'], ['start'], ['migrate'], ['admin', 'key', 'create', '--scopes', '*']]) {
         const { exitCode, stderr } = await cloche(node, args);
         assert.equal(exitCode, 1);
-        assert.match(stderr, new RegExp(`\`npx cloche ${args[0]}\` in the checkout of Cloche`));
+        assert.match(stderr, new RegExp(`\`cloche ${args[0]}\` is for the machine that runs the service`));
       }
       const { stdout } = await cloche(node, ['config', '--json']);
       assert.deepEqual(

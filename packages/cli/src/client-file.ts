@@ -2,7 +2,7 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** Returns the path where `npm start` and `cloche login` store the address and the API key. */
+/** Returns the path where `cloche start` and `cloche login` store the address and the API key. */
 export function clientFilePath(home = homedir()): string {
   return join(home, '.config', 'cloche', 'config.json');
 }

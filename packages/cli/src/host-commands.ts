@@ -33,6 +33,8 @@ interface HostCommands {
   readonly hostCommands: Readonly<Record<HostCommandName, () => Promise<(program: Command) => void>>>;
   readonly hostSettings: (env: NodeJS.ProcessEnv) => HostSetting[];
   readonly importTemplateArchive: (session: Session, file: string) => Promise<void>;
+  /** Returns the command that starts a service on this machine. */
+  readonly startCommand: () => string;
 }
 
 /** Returns the package with commands for the host; undefined where it is not installed beside this one. */
@@ -58,13 +60,13 @@ export async function loadHostCommand(name: HostCommandName): Promise<(parent: C
 /** Returns the failure of a command that needs the host of a service. */
 export function elsewhere(command: string): CliError {
   const reason = `\`${command}\` is for the machine that runs the service, and @cloche/setup is not installed here`;
-  return new CliError(`${reason}; run \`npx ${command}\` in the checkout of Cloche on that machine.`);
+  return new CliError(`${reason}; run it on that machine.`);
 }
 
 function addMissingCommand(parent: Command, name: string, summary: string): void {
   const command = parent
     .command(name)
-    .description(`${summary}; run it in the checkout of Cloche on its machine`)
+    .description(`${summary}; run it on its machine`)
     .argument('[arguments...]')
     .helpOption(false)
     .allowUnknownOption();

@@ -2,6 +2,7 @@ import type * as Sdk from '@cloche/sdk';
 import { CommanderError } from 'commander';
 import { CliError, OperatorError, UsageError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
+import { findHostCommands } from './host-commands.ts';
 import { InterruptedError } from './interruption.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -15,10 +16,11 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   if (error instanceof InterruptedError && error.signal === 'SIGPIPE') return exitCode;
   // Loaded late, because a command that does not use the service starts faster without it.
   const sdk = await import('@cloche/sdk');
+  const start = (await findHostCommands())?.startCommand() ?? 'cloche start';
   if (json) {
-    await err.line(jsonLine({ error: describeAsJson(error, sdk) }));
+    await err.line(jsonLine({ error: describeAsJson(error, sdk, start) }));
   } else {
-    await err.line(`${err.colors.red('error:')} ${printable(describe(error, sdk))}`);
+    await err.line(`${err.colors.red('error:')} ${printable(describe(error, sdk, start))}`);
   }
   return exitCode;
 }
@@ -26,15 +28,15 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
 /** Prefixes of request fields in the service's messages, which mean nothing on a command line. */
 const FIELD_PREFIX = /(^|; )(body|query|params)\./g;
 
-function describe(error: unknown, { isClocheError }: typeof Sdk): string {
+function describe(error: unknown, { isClocheError }: typeof Sdk, start: string): string {
   if (isClocheError(error, 'missing_api_key')) {
     return (
-      'The API key is missing; pass --api-key, set CLOCHE_API_KEY, log in with `cloche login`, or start Cloche on this machine with `npm start`, ' +
-      `which writes one to ${clientFilePath()}.`
+      'The API key is missing; pass --api-key, set CLOCHE_API_KEY, log in with `cloche login`, ' +
+      `or start Cloche on this machine with \`${start}\`, which writes one to ${clientFilePath()}.`
     );
   }
   if (isClocheError(error, 'unreachable')) {
-    return `${error.message.split(';')[0]}; start it with \`npm start\`, or give its address with --url or CLOCHE_URL.`;
+    return `${error.message.split(';')[0]}; start it with \`${start}\`, or give its address with --url or CLOCHE_URL.`;
   }
   if (isClocheError(error, 'internal')) return `${error.message} (request ${error.requestId ?? 'unknown'})`;
   // Remove the prefixes of request fields.
@@ -42,10 +44,10 @@ function describe(error: unknown, { isClocheError }: typeof Sdk): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function describeAsJson(error: unknown, sdk: typeof Sdk): Record<string, unknown> {
+function describeAsJson(error: unknown, sdk: typeof Sdk, start: string): Record<string, unknown> {
   if (error instanceof OperatorError) return { ...error.answer };
   if (error instanceof UsageError) return { code: 'usage', message: error.message };
-  if (!sdk.isClocheError(error)) return { code: 'failed', message: describe(error, sdk) };
+  if (!sdk.isClocheError(error)) return { code: 'failed', message: describe(error, sdk, start) };
   const { code, requestId, details } = error;
-  return { code, message: describe(error, sdk), requestId, details };
+  return { code, message: describe(error, sdk, start), requestId, details };
 }

@@ -41,7 +41,7 @@ export async function checkCgroupMoves(): Promise<Finding> {
   if (hierarchy?.options.includes(FAST_MOVES_OPTION)) return ok(NAME, FAST_MOVES_OPTION);
   const slower = 'launches and new contexts take 10 ms longer';
   if (hierarchy === undefined) return warning(NAME, `no v2 hierarchy: ${slower}`, 'Mount one, for example by systemd.');
-  const remedy = `\`npm start\` runs \`mount -o remount,${FAST_MOVES_OPTION} ${hierarchy.mountPoint}\`, which takes Linux 6.0 or newer.`;
+  const remedy = `Starting Cloche runs \`mount -o remount,${FAST_MOVES_OPTION} ${hierarchy.mountPoint}\`, which takes Linux 6.0 or newer.`;
   return { ...warning(NAME, `without ${FAST_MOVES_OPTION}: ${slower}`, remedy), installable: true };
 }
 

@@ -20,7 +20,7 @@ export async function checkCrashHandler(root = PROC_SYS): Promise<Finding> {
   const limit = await read(root, 'kernel/core_pipe_limit');
   const found = `${pattern}, ${limit === '0' ? 'any number' : limit} at once`;
   const remedy =
-    'Each crash in a sandbox starts this program as root of the host. Run `sysctl -w kernel.core_pattern=core` and keep it in /etc/sysctl.d, or accept it: `npm start` limits how many run at once.';
+    'Each crash in a sandbox starts this program as root of the host. Run `sysctl -w kernel.core_pattern=core` and keep it in /etc/sysctl.d, or accept it: starting Cloche limits how many run at once.';
   return warning(name, found, remedy);
 }
 

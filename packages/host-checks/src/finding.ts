@@ -6,7 +6,7 @@ export type Finding = {
   found: string;
   /** A sentence with the fix; empty when the check passes. */
   remedy: string;
-  /** Whether `npm start` fixes it. */
+  /** Whether starting Cloche fixes it. */
   installable?: true;
 };
 

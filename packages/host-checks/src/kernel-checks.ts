@@ -20,7 +20,7 @@ const NEWER_KERNEL = `Use a host with Linux ${OLDEST_KERNEL.join('.')} or newer.
 export function checkRoot(uid = process.getuid?.()): Finding {
   return uid === 0
     ? ok('root', 'uid 0')
-    : missing('root', `uid ${uid}`, 'Run this command as root, for example with `sudo npm start`.');
+    : missing('root', `uid ${uid}`, 'Run this command as root, for example with `sudo`.');
 }
 
 export function checkKernel(version = release()): Finding {
@@ -41,7 +41,7 @@ export async function checkIdmappedMounts(cacheDir: string): Promise<Finding> {
     return ok(name, `on ${await fileSystemOf(folder)}, of ${cacheDir}`);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      const remedy = `Run \`${installHint('perl-base')}\`; npm start does.`;
+      const remedy = `Run \`${installHint('perl-base')}\`; starting Cloche does.`;
       return { ...missing(name, 'not tried: perl is not installed', remedy), installable: true };
     }
     const { stderr = '' } = error as { stderr?: string };

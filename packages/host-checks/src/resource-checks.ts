@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { totalmem } from 'node:os';
+import { startCommand } from '@cloche/layout';
 import { nearestFolder } from '../starter/nearest-folder.mjs';
 import { findUnneeded, listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
@@ -20,14 +21,14 @@ export async function checkDisk(name: string, folder: string): Promise<Finding> 
   return ok(name, found);
 }
 
-/** Reports what `npm start` would remove from the cache. */
+/** Reports what starting Cloche would remove from the cache. */
 export async function checkOldVersions(cacheDir: string, retentionMs: number): Promise<Finding> {
   const versions = await listOldVersions(cacheDir);
   const unused = await findUnneeded(versions, { retentionMs });
   const [all, removable] = await Promise.all([versions, unused].map((some) => sizeOf(some.map(({ path }) => path))));
   const found = `${versions.length} guest folders and older templates, ${gib(all ?? 0)}`;
   if (unused.length === 0) return ok('cache', found);
-  return warning('cache', found, `\`npm start\` removes ${unused.length} that nothing uses: ${gib(removable ?? 0)}.`);
+  return warning('cache', found, `Starting Cloche removes ${unused.length} that nothing uses: ${gib(removable ?? 0)}.`);
 }
 
 export function checkMemory(bytes = totalmem()): Finding {
@@ -59,7 +60,7 @@ export function checkNode(version = process.versions.node): Finding {
   const [major = 0] = version.split('.').map(Number);
   return major >= 24
     ? ok('node', version)
-    : missing('node', version, 'Use `npm start` or `npx cloche`, which bring their own Node.');
+    : missing('node', version, `Use \`${startCommand()}\`, which brings its own Node.`);
 }
 
 function gib(bytes: number): string {

@@ -6,7 +6,7 @@ const PROC_SYS = '/proc/sys';
 
 export interface HostSysctl {
   name: string;
-  /** Minimum; `npm start` raises a lower value to it. */
+  /** Minimum; starting Cloche raises a lower value to it. */
   atLeast: number;
 }
 
@@ -62,7 +62,7 @@ export async function checkSysctls(root = PROC_SYS): Promise<Finding> {
   if (low.length === 0) return ok(name, `${HOST_SYSCTLS.length} as sandboxes need them`);
   const found = low.map(({ name, value, atLeast }) => `${name} ${value}, needs ${atLeast}`).join('; ');
   const command = low.map(({ name, atLeast }) => `${name}=${atLeast}`).join(' ');
-  const remedy = `\`npm start\` raises them. Where it may not write /proc/sys, run \`sysctl -w ${command}\` on the host.`;
+  const remedy = `Starting Cloche raises them. Where it may not write /proc/sys, run \`sysctl -w ${command}\` on the host.`;
   return { ...warning(name, found, remedy), installable: true };
 }
 

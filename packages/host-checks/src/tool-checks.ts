@@ -63,7 +63,7 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
         `Find out why \`${command.join(' ')}\` fails on this host.`,
       );
     return {
-      ...missing(name, 'not installed', `Run \`${installHint(aptPackage)}\`; npm start does.`),
+      ...missing(name, 'not installed', `Run \`${installHint(aptPackage)}\`; starting Cloche does.`),
       installable: true,
     };
   }

@@ -1,4 +1,5 @@
 export * from './cache-use.ts';
+export * from './commands.ts';
 export * from './disk-reserve.ts';
 export * from './host-files.mjs';
 export * from './paths.ts';

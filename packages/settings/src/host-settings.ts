@@ -66,7 +66,7 @@ export const HOST_SETTINGS = {
     value: integer(1, 16),
     default: 1,
     readBy: ['setup'],
-    summary: 'number of servers on this host, behind a load balancer that `npm start` installs (HAProxy)',
+    summary: 'number of servers on this host, behind a load balancer (HAProxy), which a start installs',
     more: 'More than one requires PostgreSQL. See [several servers](#several-servers-on-one-host).',
   },
   CLOCHE_RUNTIME: {
@@ -80,7 +80,7 @@ export const HOST_SETTINGS = {
     default: 'crun',
     readBy: ['hostd'],
     summary: 'OCI runtime of containers: crun, runc or runsc (gVisor)',
-    more: '`npm start` builds `runsc` with Go when it is chosen for the first time.',
+    more: 'A start builds `runsc` with Go when it is chosen for the first time.',
   },
   CLOCHE_BOOTSTRAP_API_KEY: {
     value: text(

@@ -19,4 +19,5 @@ export async function importTemplateArchive(session: Session, file: string): Pro
   await (await import('./commands/template-work.ts')).importArchive(session, file);
 }
 
+export { startCommand } from '@cloche/layout';
 export { type HostSetting, hostSettings } from './commands/host-settings.ts';

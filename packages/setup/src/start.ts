@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cacheRetentionOf, checkPort } from '@cloche/host-checks';
+import { clocheCommand } from '@cloche/layout';
 import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
@@ -21,7 +22,7 @@ export interface StartOptions {
   readonly servers?: string | undefined;
 }
 
-/** Runs `npm start`: prepares the host, serves until interrupted, and leaves the sandboxes running. */
+/** Runs `npm start` and `cloche start`: prepares the host, serves until interrupted, and leaves the sandboxes running. */
 export async function start(given: NodeJS.ProcessEnv, progress: Progress, options: StartOptions = {}): Promise<void> {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM'), once(process, 'SIGHUP')]);
   // Further signals change nothing: the parts stop in order, each within its grace period.
@@ -76,7 +77,7 @@ async function farewell(installation: Installation, progress: Progress): Promise
   await progress.step('ending server, egress, hostd', 'See the logs.', () => installation.stop());
   if (staying === 0) return;
   progress.line(
-    `${staying ?? 'Some'} sandbox${staying === 1 ? ' stays' : 'es stay'}. \`npx cloche admin destroy-all\` ends them, once Cloche is started again.`,
+    `${staying ?? 'Some'} sandbox${staying === 1 ? ' stays' : 'es stay'}. \`${clocheCommand('admin destroy-all')}\` ends them, once Cloche is started again.`,
   );
 }
 

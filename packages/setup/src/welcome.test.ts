@@ -18,7 +18,7 @@ describe('the welcome', () => {
   it('reads the key from where it was kept on later starts, and never prints it', () => {
     const text = welcomeLines({ url, client: { file, config: { url, apiKey: 'clk_1' } } }).join('\n');
     assert.doesNotMatch(text, /clk_1/);
-    assert.match(text, /Bearer \$\(node -p /);
+    assert.match(text, /Bearer \$\(sed -n /);
   });
 
   it('names URL and key in the lines when the command line is set up for another installation', () => {

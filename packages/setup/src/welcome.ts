@@ -1,3 +1,4 @@
+import { clocheCommand } from '@cloche/layout';
 import type { ClientConfig } from './client-config.ts';
 
 export type Welcome = {
@@ -17,7 +18,10 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
     ? ['', `API key (shown only now):  ${firstKey}`, ...(known ? [`saved for the command line in ${client.file}`] : [])]
     : known
       ? []
-      : ['', 'Set CLOCHE_API_KEY to an API key first; `npx cloche admin key create --scopes "*"` creates one.'];
+      : [
+          '',
+          `Set CLOCHE_API_KEY to an API key first; \`${clocheCommand('admin key create --scopes "*"')}\` creates one.`,
+        ];
   return [
     '',
     `Cloche serves at ${url}`,
@@ -27,12 +31,12 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
     `  curl -sS ${url}/v1/sandboxes -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" -d '{}'`,
     '',
     'Run code in a new sandbox:',
-    `  echo 'print(sum(range(10)))' | ${prefix}npx cloche run -`,
+    `  echo 'print(sum(range(10)))' | ${prefix}${clocheCommand('run -')}`,
     '',
   ];
 }
 
-/** Returns a command substitution, for the reader's shell. */
+/** Returns a command substitution, for the reader's shell, which may have no Node in its PATH. */
 function readKeyCommand(file: string): string {
-  return `$(node -p 'JSON.parse(fs.readFileSync("${file}")).apiKey')`;
+  return `$(sed -n 's/.*"apiKey": "\\(.*\\)".*/\\1/p' ${file})`;
 }

@@ -38,9 +38,7 @@ export async function runDatabaseTask<S extends TSchema>(
   onProgress: (progress: CopyProgress) => Promise<void> = async () => undefined,
 ): Promise<Static<S>> {
   if (!existsSync(PROGRAM)) {
-    throw new CliError(
-      'The server is not installed beside this command; run `npx cloche` in the checkout on its host.',
-    );
+    throw new CliError('The server is not installed beside this command; run it on the host of the service.');
   }
   // Loaded late, because only these commands need it.
   const { Value } = await import('typebox/value');

@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { CliError } from '@cloche/cli/kit';
+import { startCommand } from '@cloche/layout';
 import { DecisionPage, type DecisionQuery, egressPaths } from '@cloche/protocol';
 import { installationFolders } from './operator-client.ts';
 
@@ -41,7 +42,7 @@ function get(socketPath: string, path: string, signal: AbortSignal | undefined):
     reject(
       signal?.aborted
         ? signal.reason
-        : new CliError(`No egress answers at ${socketPath}; start Cloche with \`npm start\`.`),
+        : new CliError(`No egress answers at ${socketPath}; start Cloche with \`${startCommand()}\`.`),
     ),
   );
   call.end();

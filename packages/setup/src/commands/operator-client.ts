@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CliError, OperatorError } from '@cloche/cli/kit';
 import { ErrorBody } from '@cloche/contract';
-import { dataPaths, runPaths } from '@cloche/layout';
+import { dataPaths, runPaths, startCommand } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
 
 /**
@@ -49,7 +49,7 @@ export async function installationFolders(): Promise<{ runDir: string; dataDir: 
     const id = (await readFile(dataPaths(dataDir).installationId, 'utf8')).trim();
     return { runDir: join('/run/cloche', id), dataDir };
   } catch {
-    const message = `There is no installation in ${dataDir}; create one with \`npm start\`, or set CLOCHE_DATA_DIR to its folder.`;
+    const message = `There is no installation in ${dataDir}; create one with \`${startCommand()}\`, or set CLOCHE_DATA_DIR to its folder.`;
     throw new CliError(message);
   }
 }
@@ -75,7 +75,7 @@ function sendRequest(socketPath: string, method: string, path: string, body: unk
   call.on('error', () =>
     reject(
       new CliError(
-        `No Cloche answers at ${socketPath}; start it with \`npm start\`, or set CLOCHE_RUN_DIR to its folder.`,
+        `No Cloche answers at ${socketPath}; start it with \`${startCommand()}\`, or set CLOCHE_RUN_DIR to its folder.`,
       ),
     ),
   );

@@ -59,7 +59,7 @@ describe('checks of a host', () => {
     assert.equal(checkRoot(0).status, 'ok');
     const { status, remedy } = checkRoot(1000);
     assert.equal(status, 'missing');
-    assert.match(remedy, /sudo npm start/);
+    assert.match(remedy, /as root.*`sudo`/);
   });
 
   it('warn where the kernel charges none of its memory to sandboxes', () => {

@@ -11,7 +11,7 @@ import {
   removeUnused,
   speedUpCgroupMoves,
 } from '@cloche/host-checks';
-import { cachePaths, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, clocheCommand, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { type Progress, SetupError, silentProgress } from '../progress.ts';
 import { CommandFailedError } from '../run-logged.ts';
@@ -56,8 +56,9 @@ export async function prepareHost({
   balancer = false,
 }: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
-  await progress.step('host', 'Run `npx cloche doctor` for the whole table.', () => requireBase(cacheDir));
-  await progress.step('kernel settings', 'Run `npx cloche doctor` for the whole table.', async (note) =>
+  const wholeTable = `Run \`${clocheCommand('doctor')}\` for the whole table.`;
+  await progress.step('host', wholeTable, () => requireBase(cacheDir));
+  await progress.step('kernel settings', wholeTable, async (note) =>
     note([...(await raiseSysctls()), ...(await limitCrashHandlers()), ...(await speedUpCgroupMoves())].join(', ')),
   );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
@@ -99,7 +100,7 @@ function refuseMissing(findings: Finding[], title: string): void {
   const lines = missing.map(({ name, found, remedy }) => `  ${name}: ${found}. ${remedy}`);
   throw new SetupError(
     [title, ...lines].join('\n'),
-    'Cloche never runs code without isolation. `npx cloche doctor` shows the whole table.',
+    `Cloche never runs code without isolation. \`${clocheCommand('doctor')}\` shows the whole table.`,
   );
 }
 

@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { runPaths } from '@cloche/layout';
+import { clocheCommand, runPaths } from '@cloche/layout';
 import { InstanceList } from '@cloche/protocol';
 import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
 import { Value } from 'typebox/value';
@@ -117,7 +117,7 @@ export function requireSharedDatabase(url: string | undefined): void {
   if (url !== undefined && /^postgres(ql)?:/.test(url)) return;
   throw new SetupError(
     'Several servers need one PostgreSQL database, because a SQLite database has one server.',
-    'Set CLOCHE_DATABASE_URL to postgres://user:password@host/database, or start one server. `npx cloche admin copy-database` moves the records.',
+    `Set CLOCHE_DATABASE_URL to postgres://user:password@host/database, or start one server. \`${clocheCommand('admin copy-database')}\` moves the records.`,
   );
 }
 

@@ -1,5 +1,6 @@
 import { chown, mkdir, readdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { ownFolder } from '@cloche/layout';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import type { Recipe } from './recipe.ts';
 
@@ -39,8 +40,10 @@ export async function fetchNpmPackages(root: string, recipe: Recipe, { logFile }
   await mkdir(project, { recursive: true });
   await writeFile(join(project, 'package.json'), JSON.stringify(npmProject(recipe)));
   await writeFile(join(project, 'package-lock.json'), lock);
-  // This machine's npm with this process's Node, so that the machine's configuration applies.
-  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
+  // This machine's npm with this process's Node, so that the machine's configuration applies; Cloche's own npm where the
+  // machine has none.
+  const path = [dirname(process.execPath), process.env.PATH, join(ownFolder(), 'node_modules/.bin')].join(':');
+  const env = { ...process.env, PATH: path };
   const log = logFile.replace(/(\.log)?$/, '-npm.log');
   await runLogged('npm', ['ci', ...OPTIONS, '--prefix', project], { logFile: log, cwd: project, env });
 }
