@@ -165,7 +165,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['host'],
     ['installation'],
     ['first-key.ts'],
-    ['index.ts', 'start.ts'],
+    ['end-sandboxes.ts', 'index.ts', 'start.ts'],
     ['commands'],
     ['host-commands.ts', 'main.ts'],
   ],

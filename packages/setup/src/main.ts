@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util';
 import { cacheRetentionOf } from '@cloche/host-checks';
+import { startCommand } from '@cloche/layout';
 import { effectiveSettings, SettingsError, settingsFor } from '@cloche/settings';
+import { endSandboxes } from './end-sandboxes.ts';
 import { canBuildGoPrograms } from './host/build-go-program.ts';
 import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
@@ -30,16 +32,15 @@ const COMMANDS: Record<string, (progress: Progress, options: StartOptions) => Pr
     const prepared = await prepareHost({ ...cacheOf(process.env), progress, gvisor, balancer });
     await writeUnitEnvironments(prepared, settings);
   },
+  /** Ends all sandboxes before a package of Cloche is removed. */
+  'end-sandboxes': () => endSandboxes(process.env),
 };
 
 try {
   const { positionals, values } = parseArgs({ allowPositionals: true, options: { servers: { type: 'string' } } });
   const command = COMMANDS[positionals[0] ?? ''];
   if (positionals.length !== 1 || !command) {
-    throw new SetupError(
-      `There is no command \`${positionals.join(' ')}\`.`,
-      'Run `npm start`, or `npm start -- --servers 3` with PostgreSQL.',
-    );
+    throw new SetupError(`There is no command \`${positionals.join(' ')}\`.`, `Run \`${startCommand()}\`.`);
   }
   await command(createProgress(process.stdout), values);
   process.exit(0);
