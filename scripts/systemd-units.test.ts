@@ -97,6 +97,21 @@ describe('the systemd units', () => {
     for (const part of PART_NAMES) assert.deepEqual(words(part, 'Restart'), ['always'], part);
   });
 
+  it('serve during an upgrade until the host is prepared, and restart only what runs', () => {
+    assert.deepEqual(words('prepare', 'ExecReload'), words('prepare', 'ExecStart'));
+    const [prepare, ...restarts] = [...textOf('cloche-upgrade.service').matchAll(/^ExecStart=(.*)$/gm)].map(
+      ([, line]) => line,
+    );
+    assert.equal(prepare, 'systemctl reload-or-restart cloche-prepare.service');
+    const units = restarts.flatMap((line = '') => line.split(' ').filter((word) => word.endsWith('.service')));
+    assert.ok(restarts.every((line) => line?.startsWith('systemctl try-restart ')));
+    const services = files.map((file) => basename(file)).filter((name) => name.endsWith('.service'));
+    assert.deepEqual(
+      units.map((name) => name.replace('@*', '@')).sort(),
+      services.filter((name) => !/-(prepare|upgrade)\./.test(name)).sort(),
+    );
+  });
+
   it('name no setting that does not exist', () => {
     const known = Object.keys(SETTINGS);
     const named = files.flatMap((file) => readFileSync(file, 'utf8').match(/CLOCHE_\w+/g) ?? []);
