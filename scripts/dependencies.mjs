@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { remedyFor } from '../packages/host-checks/starter/download-failure.mjs';
-import { refusals } from '../packages/host-checks/starter/machine.mjs';
+import { refusals, roomOfCache } from '../packages/host-checks/starter/machine.mjs';
 import { findManager, installNow, isPresent, NODE_LIBRARY } from '../packages/host-checks/starter/system-packages.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -24,8 +24,6 @@ const WAIT = 'once, which takes a minute or two';
 const GIB = 1024 ** 3;
 /** Bytes of all dependencies, and of Node and npm beside them. */
 const DEPENDENCY_BYTES = GIB;
-/** Bytes of the templates, the guest folder and what building them takes. */
-const CACHE_BYTES = 4 * GIB;
 
 /**
  * Refuses a machine that cannot run Cloche, and installs missing dependencies. Exits with instructions if that fails.
@@ -37,12 +35,10 @@ export function ensureDependencies(command, { needsRoot = true } = {}) {
     .update(fs.readFileSync(join(root, 'package-lock.json')))
     .digest('hex');
   const isCurrent = dependenciesAreCurrent(lockDigest);
-  const cacheDir = process.env.CLOCHE_CACHE_DIR || '/var/cache/cloche';
-  const isPrepared = fs.existsSync(join(cacheDir, 'templates'));
-  const room = [];
+  const ofCache = roomOfCache(process.env.CLOCHE_CACHE_DIR || '/var/cache/cloche');
+  const room = needsRoot ? ofCache : [];
   if (!isCurrent) room.push({ folder: root, bytes: DEPENDENCY_BYTES });
-  if (needsRoot && !isPrepared) room.push({ folder: cacheDir, bytes: CACHE_BYTES });
-  const found = refusals({ command, needsRoot, room, downloads: !isCurrent || !isPrepared });
+  const found = refusals({ command, needsRoot, room, downloads: !isCurrent || ofCache.length > 0 });
   if (found.length > 0) {
     stop(found.map(({ problem, remedy }) => `${problem}\n${remedy}`).join('\n'));
   }

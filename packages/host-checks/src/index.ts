@@ -1,5 +1,6 @@
 export * from '../starter/cgroup-layout.mjs';
 export * from '../starter/download-failure.mjs';
+export { refusals, roomOfCache } from '../starter/machine.mjs';
 export * from '../starter/system-packages.mjs';
 export * from './cache-retention.ts';
 export * from './cgroup-moves.ts';

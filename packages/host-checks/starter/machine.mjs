@@ -12,8 +12,20 @@ import { findManager, isPresent, SYSTEM_PACKAGES } from './system-packages.mjs';
 /** Oldest Node that can fetch the Node that Cloche brings: that of Debian 12 and Ubuntu 24.04. */
 const OLDEST_NODE = 18;
 const GIB = 1024 ** 3;
+/** Bytes of the templates, the guest folder and what building them takes. */
+const CACHE_BYTES = 4 * GIB;
 
 /** @typedef {{ problem: string, remedy: string }} Refusal */
+
+/**
+ * Returns the room that a first start needs in the cache folder; none once there are templates, when a start downloads
+ * nothing.
+ *
+ * @param {string} cacheDir
+ */
+export function roomOfCache(cacheDir) {
+  return fs.existsSync(`${cacheDir}/templates`) ? [] : [{ folder: cacheDir, bytes: CACHE_BYTES }];
+}
 
 /**
  * Returns why Cloche cannot be installed or run on this machine, with the fix of each. Takes some milliseconds.

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { cacheRetentionOf, checkPort } from '@cloche/host-checks';
-import { clocheCommand } from '@cloche/layout';
+import { cacheRetentionOf, checkPort, refusals, roomOfCache } from '@cloche/host-checks';
+import { clocheCommand, startCommand } from '@cloche/layout';
 import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
@@ -37,6 +37,7 @@ export async function start(given: NodeJS.ProcessEnv, progress: Progress, option
   const servers = numberOf('CLOCHE_SERVERS', own.CLOCHE_SERVERS);
   if (servers > 1) requireSharedDatabase(databaseUrlOf(settings));
   const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
+  refuseMachine(cacheDir);
   await requireFreePort(host, port);
   const prepared = await prepareHost({
     cacheDir,
@@ -57,6 +58,15 @@ export async function start(given: NodeJS.ProcessEnv, progress: Progress, option
 
   await interrupted;
   await farewell(installation, progress);
+}
+
+/** Refuses a machine that cannot run Cloche, before anything is downloaded, with the fix of each reason. */
+function refuseMachine(cacheDir: string): void {
+  const room = roomOfCache(cacheDir);
+  const found = refusals({ command: startCommand(), needsRoot: true, room, downloads: room.length > 0 });
+  if (found.length === 0) return;
+  const lines = found.map(({ problem, remedy }) => `${problem} ${remedy}`);
+  throw new SetupError(lines.join('\n'), `\`${clocheCommand('doctor')}\` shows all that is looked at.`);
 }
 
 async function greet(installation: Installation): Promise<Welcome> {
