@@ -38,6 +38,8 @@ export const SOURCES = [
   'kernel-python/cloche_zygote',
   'image-archive/src',
 ];
+/** Paths of these folders. */
+export const GUEST_SOURCES = SOURCES.map((source) => join(PACKAGES, source));
 /** Contributes to the digest, because it fixes the versions of all bundled dependencies. */
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 

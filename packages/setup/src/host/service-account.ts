@@ -11,6 +11,12 @@ export type ServiceAccounts = { server: ServiceAccount; egress: ServiceAccount }
 /** System users of the unprivileged parts. */
 export const SERVICE_USERS = { server: 'cloche', egress: 'cloche-egress' } as const;
 
+/** Options of useradd for such a user, which has neither a home nor a shell. */
+export const NEW_ACCOUNT = [
+  ...['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent'],
+  ...['--shell', '/usr/sbin/nologin'],
+] as const;
+
 /** Returns the accounts of the unprivileged parts; creates missing ones. */
 export async function ensureServiceAccounts(logFile: string): Promise<ServiceAccounts> {
   return {
@@ -22,8 +28,7 @@ export async function ensureServiceAccounts(logFile: string): Promise<ServiceAcc
 async function ensureServiceAccount(user: string, logFile: string): Promise<ServiceAccount> {
   const existing = await findServiceAccount(user);
   if (existing) return existing;
-  const nowhere = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin'];
-  await runLogged('useradd', ['--system', '--user-group', ...nowhere, user], { logFile });
+  await runLogged('useradd', [...NEW_ACCOUNT, user], { logFile });
   const made = await findServiceAccount(user);
   if (!made) throw new Error(`useradd did not create the user ${user}.`);
   return made;

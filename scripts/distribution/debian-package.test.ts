@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { effectiveSettings, OPERATOR_SETTINGS } from '../../packages/settings/src/index.ts';
+import { NEW_ACCOUNT, SERVICE_USERS } from '../../packages/setup/src/host/service-account.ts';
+import { packDebian } from './debian-package.ts';
+import { manualPage } from './manual-page.ts';
+import { settingsFile } from './settings-file.ts';
+import type { Tree } from './tree.ts';
+
+describe('a Debian package', () => {
+  let folder: string;
+  let tree: Tree;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'cloche-package-'));
+    tree = { architecture: 'arm64', folder: join(folder, 'cloche'), [Symbol.dispose]: () => {} };
+    mkdirSync(join(tree.folder, 'bin'), { recursive: true });
+    writeFileSync(join(tree.folder, 'bin/cloche'), '#!/bin/sh\n', { mode: 0o775 });
+  });
+  after(() => rmSync(folder, { recursive: true }));
+
+  async function pack(name: string): Promise<string> {
+    const out = join(folder, name);
+    mkdirSync(out);
+    return packDebian(tree, out, { version: '1.2.3', compression: 'none' });
+  }
+
+  it('has the same bytes each time, whatever the umask', async () => {
+    const first = readFileSync(await pack('first'));
+    const umask = process.umask(0o077);
+    try {
+      assert.ok(first.equals(readFileSync(await pack('second'))));
+    } finally {
+      process.umask(umask);
+    }
+  });
+
+  it('belongs to root, has its units, and settings that only root reads', async () => {
+    const file = await pack('listed');
+    const list = execFileSync('dpkg-deb', ['--contents', file], { encoding: 'utf8' });
+    assert.match(list, /^-rwxr-xr-x root\/root .* \.\/opt\/cloche\/bin\/cloche$/m);
+    assert.match(list, /^-rw------- root\/root .* \.\/etc\/cloche\/cloche\.env$/m);
+    assert.match(list, /^-rw-r--r-- root\/root .* \.\/usr\/share\/man\/man1\/cloche\.1\.gz$/m);
+    const units = [...list.matchAll(/\.\/usr\/lib\/systemd\/system\/(\S+)$/gm)].map(([, name]) => name);
+    assert.deepEqual(
+      units.filter(Boolean).sort(),
+      globSync('deploy/systemd/*')
+        .map((path) => path.split('/').at(-1))
+        .sort(),
+    );
+    const fields = execFileSync('dpkg-deb', ['--field', file, 'Architecture', 'Version', 'Depends'], {
+      encoding: 'utf8',
+    });
+    assert.match(fields, /^Architecture: arm64$/m);
+    assert.match(fields, /^Version: 1\.2\.3$/m);
+    assert.match(fields, /^Depends: .*\bcrun\b.*\bnftables\b/m);
+  });
+
+  it('has scripts that a shell of POSIX parses, and that make the accounts as a start does', () => {
+    for (const script of globSync('deploy/debian/*')) execFileSync('dash', ['-n', script]);
+    const text = readFileSync('deploy/debian/postinst', 'utf8');
+    assert.ok(text.includes(`useradd ${NEW_ACCOUNT.join(' ')} "$user"`), text);
+    assert.ok(text.includes(`for user in ${Object.values(SERVICE_USERS).join(' ')}; do`));
+  });
+
+  it('has every setting in its settings, which Cloche reads', () => {
+    const text = settingsFile();
+    const own = OPERATOR_SETTINGS.filter(({ readBy }) => readBy.some((reader) => reader !== 'cli'));
+    for (const { name } of own) if (name !== 'CLOCHE_CONFIG_FILE') assert.match(text, new RegExp(`^#?${name}=`, 'm'));
+    const file = join(folder, 'cloche.env');
+    writeFileSync(file, text);
+    const set = effectiveSettings({ CLOCHE_CONFIG_FILE: file }).filter(({ source }) => source === 'file');
+    assert.deepEqual(
+      set.map(({ name, value }) => [name, value]),
+      [['CLOCHE_RUN_DIR', '/run/cloche/main']],
+    );
+  });
+
+  it('has a manual page with every command that does something', async () => {
+    const page = await manualPage('1.2.3', 0);
+    for (const command of ['run', 'sandbox create', 'admin key create', 'start', 'doctor']) {
+      assert.match(page, new RegExp(`^\\.SS cloche ${command} `, 'm'));
+    }
+    assert.doesNotMatch(page, /^\.(?!TH|SH|SS|TP|B|I)/m);
+  });
+});
