@@ -148,7 +148,7 @@ for (const architecture of ['x64', 'arm64'] as const) {
 /** Returns the number of the processor that a program or a library is for; undefined for other files. */
 function machineOf(file: string): number | undefined {
   const head = Buffer.alloc(20);
-  const descriptor = openSync(file);
+  const descriptor = openSync(file, 'r');
   readSync(descriptor, head, 0, head.length, 0);
   closeSync(descriptor);
   return head.toString('latin1', 0, 4) === '\x7fELF' ? head.readUInt16LE(18) : undefined;

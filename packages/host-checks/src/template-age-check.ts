@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CHECKED_AT, cachePaths } from '@cloche/layout';
+import { CHECKED_AT, cachePaths, clocheCommand } from '@cloche/layout';
 import { type Finding, ok, warning } from './finding.ts';
 
 const DAY_MS = 86_400_000;
@@ -29,7 +29,7 @@ function findingOf({ slug, version, packagesAt }: NewestVersion, now: number): F
   return warning(
     `template ${slug}`,
     found,
-    `\`npx cloche template refresh ${slug}\` builds it with today's packages, which have later security fixes.`,
+    `\`${clocheCommand(`template refresh ${slug}`)}\` builds it with today's packages, which have later security fixes.`,
   );
 }
 

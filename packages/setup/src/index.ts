@@ -1,7 +1,7 @@
 export { type Lock, withLock } from './build-lock.ts';
 export { type ClientConfig, clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 export { requestFirstKey } from './first-key.ts';
-export { type PreparedHost, type PrepareOptions, prepareHost, RECIPES_FOLDER } from './host/prepare-host.ts';
+export { type PreparedHost, type PrepareOptions, prepareHost } from './host/prepare-host.ts';
 export { installPackages, withoutOwnService } from './host/system-packages.ts';
 export { type PartName, PROGRAMS, type ProcessName, type Programs } from './installation/parts.ts';
 export { type Installation, type InstallationOptions, startInstallation } from './installation/start-installation.ts';
@@ -9,4 +9,4 @@ export { createProgress, describeFailure, type Progress, SetupError, silentProgr
 export { type AptConfiguration, readAptConfiguration } from './templates/apt-configuration.ts';
 export { ensureTemplate } from './templates/build-template.ts';
 export { findTemplate, type TemplateVersion } from './templates/cached-versions.ts';
-export { type Recipe, readRecipes, recipeDigest } from './templates/recipe.ts';
+export { RECIPES_FOLDER, type Recipe, readRecipes, recipeDigest } from './templates/recipe.ts';
