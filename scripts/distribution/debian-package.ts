@@ -29,21 +29,23 @@ const CONFIGURATION = 'etc/cloche/cloche.env';
 export interface DebianOptions {
   readonly version: string;
   /** Compression of the content, as dpkg-deb names it. */
-  readonly compression?: 'xz' | 'none';
+  readonly compression?: 'zstd' | 'none';
 }
 
 /** Packs a tree as a package of Debian, by dpkg-deb and without root, and returns its path in `out`. */
 export async function packDebian(
   tree: Tree,
   out: string,
-  { version, compression = 'xz' }: DebianOptions,
+  { version, compression = 'zstd' }: DebianOptions,
 ): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-debian-'));
   try {
     await layOut(tree, folder, version);
     const file = join(out, `cloche_${version}_${ARCHITECTURES[tree.architecture]}.deb`);
     const env = { ...process.env, SOURCE_DATE_EPOCH: `${releaseTime()}` };
-    execFileSync('dpkg-deb', ['--root-owner-group', `-Z${compression}`, '--build', folder, `${file}.part`], { env });
+    // Higher levels take ten times as long and save 3 %.
+    const options = ['--root-owner-group', `-Z${compression}`, ...(compression === 'zstd' ? ['-z9'] : [])];
+    execFileSync('dpkg-deb', [...options, '--build', folder, `${file}.part`], { env });
     renameSync(`${file}.part`, file);
     return file;
   } finally {
