@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 
-/** What a warning is about, and what sandboxes lose by it. */
+/** The checks that a warning can name. Each sentence says which sandboxes lose which traffic. */
 export const HOST_CHECKS = {
   sandbox_dns: 'DNS queries of sandboxes with the network policy `unrestricted` do not reach the gateway.',
   sandbox_gateway: 'Packets of sandboxes with an allowlist, a denylist or secrets do not reach the gateway.',

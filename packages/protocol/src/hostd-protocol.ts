@@ -264,7 +264,7 @@ export const HostdHealth = Type.Object({
     hits: Count,
     misses: Count,
   }),
-  /** What hostd measured last. Absent from a hostd that does not measure. */
+  /** The warnings of hostd's last measurement of the network. A hostd of an earlier version sends none. */
   warnings: Type.Optional(HostWarningList.properties.warnings),
 });
 

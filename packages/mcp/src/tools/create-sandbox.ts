@@ -4,7 +4,8 @@ import type { Cloche } from '@cloche/sdk';
 type Creation = ReturnType<Cloche['sandboxes']['create']>;
 
 /**
- * Creates a sandbox. If the host of the protocol cancels the call meanwhile, destroys it: nobody would learn its id.
+ * Creates a sandbox. If the MCP client cancels the call before the answer, the sandbox is destroyed, because the client
+ * never learns its id.
  *
  * @throws {ClocheError} if it is refused, or the reason of `signal`
  */

@@ -1,4 +1,4 @@
-/** What the commands for curated templates do. */
+/** Actions of the commands for curated templates: export, import, refresh and revert. */
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { CliError, type Session, UsageError, watchForInterruption } from '@cloche/cli/kit';

@@ -40,7 +40,7 @@ const GuestPart = Type.Object({
 
 const ArchiveList = Type.Object({
   format: Type.Literal(FORMAT),
-  /** Of Node's `process.arch`. */
+  /** The processor of the machine that wrote the archive, as Node's `process.arch` names it. */
   architecture: Type.Union([Type.Literal('x64'), Type.Literal('arm64')]),
   parts: Type.Array(Type.Union([TemplatePart, GuestPart]), { minItems: 1, maxItems: MAX_PARTS }),
 });
