@@ -162,6 +162,7 @@ async function noteTime(usedDir: string, use: string): Promise<number | undefine
   return (await stat(join(usedDir, use)).catch(() => undefined))?.mtimeMs;
 }
 
-async function names(folder: string): Promise<string[]> {
+/** Returns the names in a folder; none if it does not exist. */
+export async function names(folder: string): Promise<string[]> {
   return readdir(folder).catch(() => []);
 }

@@ -1,6 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CHECKED_AT, cachePaths, clocheCommand } from '@cloche/layout';
+import { names } from './cache-retention.ts';
 import { type Finding, ok, warning } from './finding.ts';
 
 const DAY_MS = 86_400_000;
@@ -51,8 +52,4 @@ async function newestVersion(templatesDir: string, slug: string): Promise<Newest
     newest = { slug, version, builtAt, packagesAt: Date.parse(checkedAt) };
   }
   return newest;
-}
-
-async function names(folder: string): Promise<string[]> {
-  return readdir(folder).catch(() => []);
 }

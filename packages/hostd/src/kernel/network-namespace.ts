@@ -1,10 +1,10 @@
 import { closeSync, openSync } from 'node:fs';
+import { boundSocket } from './bound-socket.ts';
 import { bindLibc, checked } from './libc.ts';
 
 const setnsCall = bindLibc('int setns(int fd, int type)');
 const unshareCall = bindLibc('int unshare(int flags)');
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
-const bindCall = bindLibc('int bind(int fd, void *address, uint length)');
 
 const CLONE_NEWNET = 0x4000_0000;
 const AF_INET = 2;
@@ -60,11 +60,5 @@ export function openInternetSocket(namespace: number, type: keyof typeof SOCKET_
   const address = Buffer.alloc(16);
   address.writeUInt16LE(AF_INET, 0);
   address.writeUInt16BE(port, 2);
-  try {
-    checked(bindCall(fd, address, address.length), 'bind', `port ${port}`);
-    return fd;
-  } catch (error) {
-    closeSync(fd);
-    throw error;
-  }
+  return boundSocket(fd, address, `port ${port}`);
 }

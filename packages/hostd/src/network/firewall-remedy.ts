@@ -1,7 +1,7 @@
 import type { FirewallChain } from './firewall-chains.ts';
 import type { ProbedClass } from './probe-rules.ts';
 
-/** What a firewall does not let pass: packets to the host itself, or packets that the host forwards. */
+/** The hook where a firewall drops packets: `input` for packets to the host, `forward` for packets that it forwards. */
 export type BlockedHook = 'input' | 'forward';
 
 /** Prefix of the names of links, of every installation. */

@@ -1,10 +1,10 @@
 import { closeSync } from 'node:fs';
 import koffi from 'koffi';
+import { boundSocket } from '../kernel/bound-socket.ts';
 import { bindLibc, checked, SyscallError } from '../kernel/libc.ts';
 import { attributesOf } from '../kernel/netlink.ts';
 
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
-const bindCall = bindLibc('int bind(int fd, void *address, uint length)');
 const recvCall = bindLibc('long recv(int fd, _Out_ uint8_t *buffer, size_t length, int flags)');
 
 const AF_NETLINK = 16;
@@ -61,13 +61,7 @@ function subscribe(protocol: number, groups: number): number {
   const address = Buffer.alloc(12);
   address.writeUInt16LE(AF_NETLINK, 0);
   address.writeUInt32LE(groups, 8);
-  try {
-    checked(bindCall(fd, address, address.length), 'bind', `netlink ${protocol}`);
-    return fd;
-  } catch (error) {
-    closeSync(fd);
-    throw error;
-  }
+  return boundSocket(fd, address, `netlink ${protocol}`);
 }
 
 type Judge = (type: number, body: Buffer) => boolean;

@@ -24,7 +24,7 @@ const EMPTY_QUERY = Buffer.from([0xc1, 0x0c, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /** `unknown`: it was not measured, for example because egress does not run. */
 export type Passage = 'passes' | 'blocked' | 'unknown';
 
-/** What this host's firewalls do with the packets of one class of sandboxes. */
+/** The result of a measurement for one class of sandboxes: whether each kind of packets passes the host's firewalls. */
 export interface ClassReachability {
   /** DNS queries to the gateway, and its answers. */
   resolver: Passage;

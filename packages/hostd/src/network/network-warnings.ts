@@ -6,7 +6,7 @@ import type { ProbedClass } from './probe-rules.ts';
 
 const FIREWALL = 'A firewall of this host drops';
 
-/** What each class loses, by the kind of packets that are blocked. */
+/** The warning for each class of sandboxes and each hook where a firewall drops its packets. */
 const BLOCKED = [
   {
     check: 'sandbox_dns',

@@ -31,7 +31,7 @@ export class NetworkWatch {
     this.#deps = deps;
   }
 
-  /** What the last measurement found. */
+  /** The warnings of the last measurement. */
   get warnings(): HostWarning[] {
     return [...this.#warnings];
   }

@@ -97,6 +97,7 @@ async function removeUnneeded(parent: string): Promise<void> {
 function sources(): string {
   const files = globSync(['package-lock.json', 'packages/*/src/**/*.ts', 'packages/*/build/*.js'], { cwd: CHECKOUT });
   return files
+    .filter((file) => !file.endsWith('.test.ts'))
     .map((file) => {
       const { size, mtimeMs } = statSync(join(CHECKOUT, file));
       return `${file} ${size} ${mtimeMs}`;
