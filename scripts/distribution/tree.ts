@@ -22,7 +22,7 @@ import { type ProductionPackage, productionPackages } from './production-package
 export const ARCHITECTURES = { x64: 'amd64', arm64: 'arm64' } as const;
 export type Architecture = keyof typeof ARCHITECTURES;
 
-/** What runs on a machine, as it is installed in `/opt/cloche`. */
+/** A folder with all files of the service for one architecture. A package installs it as `/opt/cloche`. */
 export interface Tree extends Disposable {
   readonly architecture: Architecture;
   readonly folder: string;
@@ -51,6 +51,8 @@ export function releaseTime(): number {
  */
 export function buildTree(architecture: Architecture, version: string): Tree {
   const parent = mkdtempSync(join(tmpdir(), 'cloche-release-'));
+  using building = new DisposableStack();
+  building.defer(() => rmSync(parent, { recursive: true }));
   const folder = join(parent, 'cloche');
   mkdirSync(folder);
   const packages = productionPackages();
@@ -62,7 +64,8 @@ export function buildTree(architecture: Architecture, version: string): Tree {
   mkdirSync(join(folder, 'bin'));
   writeFileSync(join(folder, 'bin/cloche'), PROGRAM, { mode: 0o755 });
   normalise(parent);
-  return { architecture, folder, [Symbol.dispose]: () => rmSync(parent, { recursive: true }) };
+  const built = building.move();
+  return { architecture, folder, [Symbol.dispose]: () => built.dispose() };
 }
 
 /** Copies a tree as hard links. */
