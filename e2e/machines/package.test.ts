@@ -14,7 +14,7 @@ import { type Release, UserLand } from './support/user-land.ts';
 const CACHE = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
 /** A port that no service of a test has: theirs are in the range of outgoing connections. */
 const PORT = '4698';
-/** Whether to install the packages and to build for another architecture, which takes minutes. */
+/** Whether to try what takes further minutes and differs little: another release, another architecture. */
 const TRIES_ALL = process.env.CLOCHE_TEST_ALL_MACHINES === '1';
 const skip = TRIES_ALL ? false : 'takes minutes: CLOCHE_TEST_ALL_MACHINES=1';
 const MOUNTED = '/var/lib/cloche /var/cache/cloche /run/cloche/slots';
@@ -26,6 +26,8 @@ export DEBIAN_FRONTEND=noninteractive
 # A user land that is thrown away needs no file to be on the disk.
 echo force-unsafe-io > /etc/dpkg/dpkg.cfg.d/test
 serve() {
+  # What the service before has written would look like an answer until the shell has emptied the file.
+  : > /tmp/start.log
   cloche start > /tmp/start.log 2>&1 &
   service=$!
   while kill -0 $service 2>/dev/null && ! grep -q 'Cloche serves' /tmp/start.log; do sleep 0.2; done
@@ -70,7 +72,7 @@ echo '== end'
 `;
 
 for (const release of ['bookworm', 'trixie'] satisfies Release[]) {
-  describe(`the package on a fresh Debian ${release}`, { skip }, () => {
+  describe(`the package on a fresh Debian ${release}`, { skip: release !== 'bookworm' && skip }, () => {
     let packages: BuiltPackages;
     let land: UserLand;
     let cache: string;

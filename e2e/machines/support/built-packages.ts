@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { withLock } from '@cloche/setup';
 import { packDebian } from '../../../scripts/distribution/debian-package.ts';
 import { ARCHITECTURES, type Architecture, buildTree, sourceFiles } from '../../../scripts/distribution/tree.ts';
 
 const CACHE = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
-/** The same tree in both. */
+/** Both versions contain the same files, so that only the number differs in an upgrade. */
 const VERSIONS = ['0.1.0', '0.1.1'] as const;
+
+/** Longer than any test takes. */
+const OLD_MS = 3_600_000;
 
 /** Debian packages of this checkout, of two versions. */
 export interface BuiltPackages {
@@ -17,7 +20,7 @@ export interface BuiltPackages {
   readonly newer: string;
 }
 
-/** Builds the packages of an architecture once for each state of the sources. Removes those of earlier states. */
+/** Builds the packages of an architecture once for each state of the sources. Removes those of old states. */
 export async function builtPackages(architecture: Architecture): Promise<BuiltPackages> {
   const machines = join(CACHE, 'machines');
   const folder = join(machines, `packages-${architecture}-${digestOfSources()}`);
@@ -30,8 +33,9 @@ export async function builtPackages(architecture: Architecture): Promise<BuiltPa
 }
 
 async function build(architecture: Architecture, machines: string, folder: string): Promise<void> {
-  for (const name of readdirSync(machines)) {
-    if (name.startsWith(`packages-${architecture}-`)) rmSync(join(machines, name), { recursive: true });
+  for (const folder of globSync(join(machines, `packages-${architecture}-*`))) {
+    // A test of another checkout may install younger ones now.
+    if (statSync(folder).mtimeMs < Date.now() - OLD_MS) rmSync(folder, { recursive: true });
   }
   const building = mkdtempSync(join(machines, 'building-'));
   try {
