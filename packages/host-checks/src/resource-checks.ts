@@ -1,7 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { totalmem } from 'node:os';
-import { startCommand } from '@cloche/layout';
+import { machineMemory, startCommand } from '@cloche/layout';
 import { nearestFolder } from '../starter/nearest-folder.mjs';
 import { findUnneeded, listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
@@ -10,7 +9,8 @@ const GIB = 1024 ** 3;
 /** Bytes for both templates, the guest folder and some sandboxes' disks. */
 const DISK_NEEDED = 4 * GIB;
 const DISK_RECOMMENDED = 16 * GIB;
-const MEMORY_RECOMMENDED = 2 * GIB;
+/** What a machine of 2 GB has after its kernel has taken its share. */
+const MEMORY_RECOMMENDED = 1.7 * GIB;
 
 export async function checkDisk(name: string, folder: string): Promise<Finding> {
   const { bavail, bsize } = await statfs(nearestFolder(folder));
@@ -31,10 +31,10 @@ export async function checkOldVersions(cacheDir: string, retentionMs: number): P
   return warning('cache', found, `Starting Cloche removes ${unused.length} that nothing uses: ${gib(removable ?? 0)}.`);
 }
 
-export function checkMemory(bytes = totalmem()): Finding {
+export function checkMemory(bytes = machineMemory().totalBytes): Finding {
   const found = gib(bytes);
   return bytes < MEMORY_RECOMMENDED
-    ? warning('memory', found, `${gib(MEMORY_RECOMMENDED)} or more are recommended, for several sandboxes.`)
+    ? warning('memory', found, '2 GB or more are recommended, for several sandboxes.')
     : ok('memory', found);
 }
 

@@ -1,5 +1,5 @@
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { machineProcessors } from '@cloche/layout';
 import type { Logger } from 'pino';
 import { CacheUse } from '../base/cache-use.ts';
 import { Captures } from '../capture/captures.ts';
@@ -123,7 +123,7 @@ function composePool(host: Host, { options, demand, ...parts }: PoolParts): { po
  * launches.
  */
 function launchesAhead(): number {
-  return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
+  return Math.min(machineProcessors(), PARALLEL_LAUNCHES);
 }
 
 function makeLauncher(host: Host, { command, log }: HostdOptions): Launcher {

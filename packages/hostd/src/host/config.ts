@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { totalmem } from 'node:os';
 import { basename } from 'node:path';
-import { cachePaths, dataPaths, runPaths } from '@cloche/layout';
+import { cachePaths, dataPaths, machineMemory, runPaths } from '@cloche/layout';
 import { egressPaths, type LaunchSpec, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
 import { hostDefaults, readSettings, type SettingValues } from '@cloche/settings';
 
@@ -71,7 +70,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
 }
 
 function checkedSettings(env: NodeJS.ProcessEnv): Settings {
-  const { values, problems } = readSettings('hostd', env, hostDefaults(totalmem()));
+  const { values, problems } = readSettings('hostd', env, hostDefaults(machineMemory().totalBytes));
   if (problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return values;
 }

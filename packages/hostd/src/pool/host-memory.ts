@@ -1,15 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { type MachineMemory, machineMemory } from '@cloche/layout';
 
-/** Host memory that launches ahead leave free: this share, and at least this many bytes. */
+/** Memory of the machine that launches ahead leave free: this share, and at least this many bytes. */
 const KEPT_FREE_SHARE = 0.15;
 const KEPT_FREE_BYTES = 512 * 1024 * 1024;
 
 /** Returns whether there is memory to launch instances ahead; running sandboxes have priority. */
-export function hasMemoryToSpare(meminfo = readFileSync('/proc/meminfo', 'utf8')): boolean {
-  const available = bytesOf(meminfo, 'MemAvailable');
-  return available > Math.max(KEPT_FREE_BYTES, bytesOf(meminfo, 'MemTotal') * KEPT_FREE_SHARE);
-}
-
-function bytesOf(meminfo: string, field: string): number {
-  return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(meminfo)?.[1] ?? 0) * 1024;
+export function hasMemoryToSpare({ totalBytes, availableBytes }: MachineMemory = machineMemory()): boolean {
+  return availableBytes > Math.max(KEPT_FREE_BYTES, totalBytes * KEPT_FREE_SHARE);
 }

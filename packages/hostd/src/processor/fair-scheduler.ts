@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { machineProcessors } from '@cloche/layout';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
@@ -25,7 +25,7 @@ export interface FairSchedulerOptions {
  */
 export class FairScheduler {
   readonly #options: FairSchedulerOptions;
-  readonly #processors = availableParallelism();
+  readonly #processors = machineProcessors();
   readonly #debts = new ProcessorDebts<InstanceKey>();
   readonly #lowPriority = new Set<InstanceKey>();
   readonly #timer: NodeJS.Timeout;

@@ -1,11 +1,10 @@
 /** The settings of the server, read once from the environment. No other module reads it. */
 
 import { readFileSync } from 'node:fs';
-import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ProjectQuotas } from '@cloche/contract';
-import { dataPaths } from '@cloche/layout';
+import { dataPaths, machineMemory, machineProcessors } from '@cloche/layout';
 import { parseRanges } from '@cloche/protocol';
 import type { RunApi } from '@cloche/run-apis';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
@@ -23,10 +22,11 @@ type Settings = SettingValues<'server'> & ReturnType<typeof defaults>;
 
 /** Returns the defaults that depend on the host: the largest sandbox may use all of it. */
 function defaults() {
+  const { totalBytes } = machineMemory();
   return {
-    ...hostDefaults(totalmem()),
-    CLOCHE_SANDBOX_MAX_CPU: availableParallelism(),
-    CLOCHE_SANDBOX_MAX_MEMORY_MB: Math.floor(totalmem() / MEBIBYTE),
+    ...hostDefaults(totalBytes),
+    CLOCHE_SANDBOX_MAX_CPU: machineProcessors(),
+    CLOCHE_SANDBOX_MAX_MEMORY_MB: Math.floor(totalBytes / MEBIBYTE),
     CLOCHE_SANDBOX_MAX_PIDS: defaultMaxPids(),
   };
 }

@@ -69,6 +69,8 @@ describe('checks of a host', () => {
 
   it('warn of little memory', () => {
     assert.equal(checkMemory(1024 ** 3).status, 'warning');
+    // As a server of 2 GB with a reserve for crash dumps.
+    assert.equal(checkMemory(1.75 * 1024 ** 3).status, 'ok');
   });
 
   it('warn of a port that is in use', async () => {
