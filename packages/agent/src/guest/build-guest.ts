@@ -80,9 +80,11 @@ function digestInputs(): string {
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
   // Without paths and times, so that hosts with the same programs can exchange the folder. The lock file fixes Node.
   hash.update(`${statSync(nodeProgram()).size}\0`);
-  for (const program of [firstPresent(INIT_PROGRAMS), PYTHON, ...librarySources(nodeProgram())]) {
-    hash.update(`${basename(program)}\0`).update(existsSync(program) ? contentDigest(program) : 'absent');
+  for (const program of [firstPresent(INIT_PROGRAMS), ...librarySources(nodeProgram())]) {
+    hash.update(`${basename(program)}\0`).update(contentDigest(program));
   }
+  // Its name has the version, which decides the form of compiled modules: `python3.11`.
+  hash.update(existsSync(PYTHON) ? basename(realpathSync(PYTHON)) : 'absent');
   return hash.digest('hex').slice(0, 32);
 }
 

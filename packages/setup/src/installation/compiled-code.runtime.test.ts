@@ -12,6 +12,9 @@ import { codeAt, PROGRAMS } from './parts.ts';
 const run = promisify(execFile);
 const STOP = 'data:text/javascript,process.exit(0)';
 
+/** Packages that a server imports once it knows its settings. */
+const PROTOCOLS = ['e2b', 'jupyter', 'mcp'];
+
 describe('the compiled code of the parts', () => {
   const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-compiled-'));
   const codeDir = join(cacheDir, 'code');
@@ -27,7 +30,9 @@ describe('the compiled code of the parts', () => {
 
   /** Loads a part's modules under its user, and returns what Node says of its cache. */
   async function loaded(part: 'server' | 'egress'): Promise<string> {
-    const script = `import '${STOP}'; import 'file://${codeDir}/${PROGRAMS[part]}';`;
+    const later = part === 'server' ? PROTOCOLS : [];
+    const imported = [STOP, `file://${codeDir}/${PROGRAMS[part]}`, ...later.map((name) => `@cloche/${name}`)];
+    const script = imported.map((module) => `import '${module}';`).join(' ');
     const { uid, gid } = accounts[part];
     const asPart = ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups'];
     const command = [...asPart, process.execPath, '--input-type=module', '--eval', script];
@@ -42,6 +47,8 @@ describe('the compiled code of the parts', () => {
       const said = await loaded(part);
       const accepted = said.match(/ was accepted/g)?.length ?? 0;
       assert.ok(accepted > 100, said.slice(0, 2000));
+      for (const name of part === 'server' ? PROTOCOLS : [])
+        assert.match(said, new RegExp(`packages/${name}/src/\\S+ was accepted`));
       const files = globSync(join(folder, part, '**'), { withFileTypes: true }).map((entry) =>
         statSync(join(entry.parentPath, entry.name)),
       );

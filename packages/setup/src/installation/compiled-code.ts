@@ -20,6 +20,11 @@ import { CHECKOUT, codeAt, codeFolderOf, PART_NAMES, type PartName, PROGRAMS } f
 
 const run = promisify(execFile);
 
+/** Modules that a server with the default settings imports after its start has begun. */
+const LATER: Readonly<Partial<Record<PartName, readonly string[]>>> = {
+  server: ['@cloche/e2b', '@cloche/jupyter', '@cloche/mcp'],
+};
+
 /** Ends a process that imports it before another module runs, and after all have been compiled. */
 const STOP = 'data:text/javascript,process.exit(0)';
 /** Name of the file with what a folder was made from. */
@@ -68,9 +73,10 @@ async function compile(part: PartName, folder: string, codeDir: string, accounts
   await mkdir(folder, { recursive: true });
   await renameEnding(folder, `-${uid}`, '-0');
   const program = pathToFileURL(join(codeFolder, PROGRAMS[part])).href;
-  const script = `import ${JSON.stringify(STOP)}; import ${JSON.stringify(program)};`;
+  const imported = [STOP, program, ...(LATER[part] ?? [])];
+  const script = imported.map((module) => `import ${JSON.stringify(module)};`).join(' ');
   const [file = '', ...args] = codeAt(codeFolder, [process.execPath, '--input-type=module', '--eval', script]);
-  await run(file, args, { env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: folder } });
+  await run(file, args, { cwd: CHECKOUT, env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: folder } });
   await renameEnding(folder, '-0', `-${uid}`);
 }
 

@@ -1,7 +1,10 @@
-import { request } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
+import { Agent, request } from 'node:http';
+import { BackOff } from '@cloche/node-support';
 
-const RETRY_MS = 20;
+/** A part that starts needs the processor that each question takes. */
+const PAUSES = { firstMs: 20, longestMs: 200 };
+/** Keeps no connection. A new agent for each question would take longer than the question. */
+const AGENT = new Agent();
 
 /** Address of an HTTP server. */
 export type Address = { socketPath: string } | { host: string; port: number };
@@ -11,16 +14,17 @@ export type Address = { socketPath: string } | { host: string; port: number };
  * @throws the signal's reason when that aborts first.
  */
 export async function waitUntilReady(address: Address, path: string, signal: AbortSignal): Promise<void> {
+  const backOff = new BackOff(PAUSES);
   for (;;) {
     signal.throwIfAborted();
     if (await answers(address, path)) return;
-    await delay(RETRY_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
+    await backOff.pause(signal);
   }
 }
 
 function answers(address: Address, path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const probe = request({ ...address, path, timeout: 2000, agent: false }, (response) => {
+    const probe = request({ ...address, path, timeout: 2000, agent: AGENT }, (response) => {
       response.resume();
       resolve(response.statusCode === 200);
     });
