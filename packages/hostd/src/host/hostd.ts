@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { createApp } from '../http/app.ts';
 import { LockWatch } from '../locks/lock-watch.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
+import type { WarmPool } from '../pool/warm-pool.ts';
 import { FairScheduler } from '../processor/fair-scheduler.ts';
 import { composeHostd, type HostdOptions, type HostdParts, liveKeys } from './compose-hostd.ts';
 import type { HostdConfig } from './config.ts';
@@ -34,10 +35,10 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   measurements.open();
 
   const app = openApp(host, parts, config, log);
+  await parts.seedDemand();
+  openOnRequest(app, pool);
   await listen(app, config);
   const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
-  await parts.seedDemand();
-  pool.open();
   const lockWatch = new LockWatch({ groups: host.cgroups, keys, log });
   const work = await repeatWork(host, parts, options);
 
@@ -76,6 +77,19 @@ function openApp(host: Host, parts: HostdParts, config: HostdConfig, log: Logger
     measureNetwork: (signal) => networkWatch.measure(signal),
     metrics: async () => poolMetrics(pool.state()) + (await host.egress.metrics()),
     log,
+  });
+}
+
+/**
+ * Opens the pool at the first request of a server, which asks for the template versions while it starts. On a small machine
+ * both would otherwise compete for the processor, and the service would answer later. Others ask only for the health.
+ */
+function openOnRequest(app: ReturnType<typeof createApp>, pool: WarmPool): void {
+  let isOpen = false;
+  app.addHook('onRequest', async ({ url }) => {
+    if (isOpen || url === '/health') return;
+    isOpen = true;
+    pool.open();
   });
 }
 

@@ -175,6 +175,7 @@ test('an instance launched ahead counts from its claim on, also for the hostd af
     CLOCHE_SANDBOX_DEFAULT_PIDS: '64',
   });
   await using hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+  await hostd.list();
   await until('the pool is full', async () => (await hostd.call('GET', '/health')).body.pool.ready === 3);
   const pooled = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
   for (const { key } of pooled) await isIdle(key);

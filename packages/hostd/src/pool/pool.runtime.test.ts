@@ -33,6 +33,8 @@ function withPool(size = SIZE): TestInstallation {
 }
 
 async function filled(hostd: HostdProcess): Promise<void> {
+  // As a server does.
+  await hostd.list();
   await until('the pool is full', async () => {
     const { size, ready } = (await hostd.call('GET', '/health')).body.pool;
     return ready === size;
@@ -46,6 +48,14 @@ async function poolOf(hostd: HostdProcess) {
 /** One waiting instance of each kind is enough for a claim of any of them. */
 const specOf = ({ config }: TestInstallation, changes = {}): Promise<LaunchSpec> =>
   makeSpec(config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE, ...changes });
+
+test('nothing is launched ahead before a server asks', async () => {
+  using installation = withPool();
+  await using hostd = await HostdProcess.start(installation, ANSWERING);
+  for (let asked = 0; asked < 50; asked += 1) await poolOf(hostd);
+  assert.deepEqual(recordsOnDisk(installation.config), []);
+  await filled(hostd);
+});
 
 describe('instances launched ahead', () => {
   const suite = hostdSuite(withPool, ANSWERING);
