@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { manualPage } from './manual-page.ts';
-import { settingsFile } from './settings-file.ts';
+import { settingsList } from './settings-list.ts';
 import { linkTree, normalise, releaseTime, type Tree } from './tree.ts';
 
 /**
@@ -18,7 +18,8 @@ export async function packArchive(tree: Tree, out: string, version: string): Pro
     cpSync('deploy/systemd', join(folder, 'deploy/systemd'), { recursive: true });
     mkdirSync(join(folder, 'share/man/man1'), { recursive: true });
     writeFileSync(join(folder, 'share/man/man1/cloche.1'), await manualPage(version, releaseTime()));
-    writeFileSync(join(folder, 'cloche.env'), settingsFile());
+    writeFileSync(join(folder, 'settings.env'), settingsList());
+    cpSync('deploy/cloche.env', join(folder, 'cloche.env'));
     normalise(parent);
     const file = join(out, `cloche-${version}-linux-${tree.architecture}.tar.gz`);
     const order = ['--sort=name', '--format=gnu', `--mtime=@${releaseTime()}`];

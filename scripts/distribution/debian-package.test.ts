@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { effectiveSettings, OPERATOR_SETTINGS } from '../../packages/settings/src/index.ts';
 import { NEW_ACCOUNT, SERVICE_USERS } from '../../packages/setup/src/host/service-account.ts';
+import { UNIT_PATHS } from '../../packages/setup/src/installation/unit-environments.ts';
 import { packDebian } from './debian-package.ts';
 import { manualPage } from './manual-page.ts';
-import { settingsFile } from './settings-file.ts';
+import { settingsList } from './settings-list.ts';
 import type { Tree } from './tree.ts';
 
 describe('a Debian package', () => {
@@ -66,17 +67,26 @@ describe('a Debian package', () => {
     assert.ok(text.includes(`for user in ${Object.values(SERVICE_USERS).join(' ')}; do`));
   });
 
-  it('has every setting in its settings, which Cloche reads', () => {
-    const text = settingsFile();
+  it('lists every setting beside the programs', async () => {
+    const list = execFileSync('dpkg-deb', ['--contents', await pack('with-list')], { encoding: 'utf8' });
+    assert.match(list, / \.\/opt\/cloche\/settings\.env$/m);
+    const text = settingsList();
     const own = OPERATOR_SETTINGS.filter(({ readBy }) => readBy.some((reader) => reader !== 'cli'));
     for (const { name } of own) if (name !== 'CLOCHE_CONFIG_FILE') assert.match(text, new RegExp(`^#?${name}=`, 'm'));
+  });
+
+  it('has settings that Cloche reads, also with each of its examples', () => {
+    const text = readFileSync('deploy/cloche.env', 'utf8');
     const file = join(folder, 'cloche.env');
-    writeFileSync(file, text);
-    const set = effectiveSettings({ CLOCHE_CONFIG_FILE: file }).filter(({ source }) => source === 'file');
+    const setBy = (content: string) => {
+      writeFileSync(file, content, { mode: 0o600 });
+      return effectiveSettings({ CLOCHE_CONFIG_FILE: file }).filter(({ source }) => source === 'file');
+    };
     assert.deepEqual(
-      set.map(({ name, value }) => [name, value]),
-      [['CLOCHE_RUN_DIR', '/run/cloche/main']],
+      setBy(text).map(({ name, value }) => [name, value]),
+      [['CLOCHE_RUN_DIR', UNIT_PATHS.runDir]],
     );
+    assert.equal(setBy(text.replaceAll(/^#(?=CLOCHE_)/gm, '')).length, 6);
   });
 
   it('has a manual page with every command that does something', async () => {

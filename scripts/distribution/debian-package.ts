@@ -19,7 +19,7 @@ import { gzipSync } from 'node:zlib';
 import { SYSTEM_PACKAGES } from '../../packages/host-checks/src/index.ts';
 import { BALANCER } from '../../packages/setup/src/host/system-packages.ts';
 import { manualPage } from './manual-page.ts';
-import { settingsFile } from './settings-file.ts';
+import { settingsList } from './settings-list.ts';
 import { ARCHITECTURES, type Architecture, linkTree, normalise, releaseTime, type Tree } from './tree.ts';
 
 /** Libraries that Node and the native modules link to. Every Debian has them. */
@@ -69,7 +69,8 @@ async function layOut(tree: Tree, folder: string, version: string): Promise<void
   cpSync('deploy/systemd', join(folder, 'usr/lib/systemd/system'), { recursive: true });
   writeFileSync(join(folder, 'usr/share/man/man1/cloche.1.gz'), gzipSync(await manualPage(version, releaseTime())));
   writeFileSync(join(folder, 'usr/share/doc/cloche/copyright'), copyright());
-  writeFileSync(join(folder, CONFIGURATION), settingsFile());
+  writeFileSync(join(folder, 'opt/cloche/settings.env'), settingsList());
+  cpSync('deploy/cloche.env', join(folder, CONFIGURATION));
   normalise(folder);
   // It may get keys and passwords.
   chmodSync(join(folder, CONFIGURATION), 0o600);
