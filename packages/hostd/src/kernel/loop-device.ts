@@ -2,6 +2,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { bindLibc, checked, errorCode } from './libc.ts';
 
 const ioctlCall = bindLibc('int ioctl(int fd, ulong request, void *argument)');
+const mknodCall = bindLibc('int mknod(const char *path, uint mode, uint64_t device)');
 
 const LOOP_CTL_GET_FREE = 0x4c82;
 const LOOP_CONFIGURE = 0x4c0a;
@@ -9,6 +10,9 @@ const BLKFLSBUF = 0x1261;
 const LO_FLAGS_AUTOCLEAR = 4;
 const CONFIG_BYTES = 304;
 const CONFIG_FLAGS_AT = 60;
+/** Of every loop device. */
+const LOOP_MAJOR = 7;
+const S_IFBLK = 0o060000;
 /** Attempts to attach; other programs also take free devices, and each collision costs one attempt. */
 const ATTEMPTS = 64;
 
@@ -44,7 +48,7 @@ function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDev
   const config = Buffer.alloc(CONFIG_BYTES);
   config.writeUInt32LE(fileFd, 0);
   config.writeUInt32LE(LO_FLAGS_AUTOCLEAR, CONFIG_FLAGS_AT);
-  const fd = openSync(path, 'r+');
+  const fd = openDevice(number, 'r+');
   try {
     checked(ioctlCall(fd, LOOP_CONFIGURE, config), 'ioctl', `LOOP_CONFIGURE ${path}`);
     return { number, path, fd };
@@ -60,11 +64,32 @@ function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDev
  * until the caller closes the descriptor. Throws if another file, or none, is attached.
  */
 export function openLoopDevice(number: number, path: string): number {
-  const fd = openSync(`/dev/loop${number}`, 'r');
+  const fd = openDevice(number, 'r');
   // Checked after the open: from then on no other file can be attached.
   if (isLoopDeviceBackedBy(number, path)) return fd;
   closeSync(fd);
   throw new Error(`/dev/loop${number} does not have ${path} attached`);
+}
+
+/**
+ * Opens a loop device, after making its node where there is none: the `/dev` of a container has only the devices of
+ * the time when the container was started.
+ */
+function openDevice(number: number, flags: 'r' | 'r+'): number {
+  const path = `/dev/loop${number}`;
+  try {
+    return openSync(path, flags);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  }
+  try {
+    const device = (LOOP_MAJOR << 8) | (number & 0xff) | ((number & ~0xff) << 12);
+    checked(mknodCall(path, S_IFBLK | 0o660, device), 'mknod', path);
+  } catch (error) {
+    // Another process has made it meanwhile.
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+  return openSync(path, flags);
 }
 
 /** Discards the cached blocks of a device, because its mounted file system may have written newer ones. */
