@@ -67,14 +67,25 @@ export async function checkUserNamespaces(): Promise<Finding> {
       'Run `sysctl -w user.max_user_namespaces=65536` and keep it in /etc/sysctl.d.',
     );
   }
+  const own = ['--user', '--map-root-user'];
   try {
-    await run('unshare', ['--user', '--map-root-user', 'true']);
-    return ok('user namespaces', `up to ${limit}`);
+    await run('unshare', [...own, 'true']);
   } catch {
     return missing(
       'user namespaces',
       'refused',
       'Allow them on this host: see the sysctls kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns, or the limits of the container that this runs in.',
+    );
+  }
+  try {
+    // The kernel refuses it where a part of `/proc` is covered, as in most containers.
+    await run('unshare', [...own, '--pid', '--fork', '--mount-proc', 'true']);
+    return ok('user namespaces', `up to ${limit}`);
+  } catch {
+    return missing(
+      'user namespaces',
+      'without a /proc of their own, because parts of /proc are covered here',
+      'Start this container with `--privileged` (Docker, Podman), with /usr/share/lxc/config/nesting.conf (LXC) or `nesting=1` (Proxmox).',
     );
   }
 }
