@@ -17,6 +17,7 @@ import { GUEST_SOURCES } from '../../packages/agent/src/guest/build-guest.ts';
 import { RECIPES_FOLDER } from '../../packages/setup/src/index.ts';
 import { runNpm } from './npm.ts';
 import { type ProductionPackage, productionPackages } from './production-packages.ts';
+import { programText } from './program.ts';
 
 /** Architectures by Node's name, with Debian's name of each. */
 export const ARCHITECTURES = { x64: 'amd64', arm64: 'arm64' } as const;
@@ -33,10 +34,6 @@ const BUILT = 'packages/typebox/build';
 const OF_TESTS = /\.test\.ts$|\/(testing|tests?)\//;
 /** Files of dependencies that no program reads. */
 const UNREAD = /\.map$|\.d\.[cm]?ts$|^node-linux-\w+\/(include|share|CHANGELOG\.md)/;
-const PROGRAM = `#!/bin/sh
-folder=$(dirname "$(dirname "$(readlink -f "$0")")")
-exec "$folder/node_modules/.bin/node" "$folder/node_modules/@cloche/cli/bin/cloche.mjs" "$@"
-`;
 
 /** Returns the time of the commit, in seconds, which all files of a release have. */
 export function releaseTime(): number {
@@ -62,7 +59,7 @@ export function buildTree(architecture: Architecture, version: string): Tree {
   cpSync(BUILT, join(folder, BUILT), { recursive: true });
   writeManifests(folder, packages, version);
   mkdirSync(join(folder, 'bin'));
-  writeFileSync(join(folder, 'bin/cloche'), PROGRAM, { mode: 0o755 });
+  writeFileSync(join(folder, 'bin/cloche'), programText(), { mode: 0o755 });
   normalise(parent);
   const built = building.move();
   return { architecture, folder, [Symbol.dispose]: () => built.dispose() };
