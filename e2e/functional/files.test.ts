@@ -157,7 +157,9 @@ describe('a directory as an archive', () => {
   const counted = sameWithEachRuntime('the agent counts what it unpacks; file-contents fills the disk with each');
   it('that is a decompression bomb is refused for its size, and nothing of it is left', counted, async () => {
     await files.shell('mkdir bomb && truncate -s 300M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
-    const body = await (await files.read('bomb.tgz')).arrayBuffer();
+    const bomb = await files.read('bomb.tgz');
+    assert.equal(bomb.status, 200);
+    const body = await bomb.arrayBuffer();
     const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: files.headers, body });
     assert.deepEqual(await codeOf(answer), [507, 'disk_full']);
     assert.equal(

@@ -130,7 +130,8 @@ describe('Piston', () => {
       language: 'bash',
       version: '5.x',
       files: [{ content: 'echo begun; sleep 600' }],
-      run_timeout: 500,
+      // On a busy machine a shell takes a second to begin.
+      run_timeout: 5_000,
     });
     assert.deepEqual([body.run.stdout, body.run.code, body.run.signal], ['begun\n', null, 'SIGKILL']);
   });

@@ -1,5 +1,6 @@
 export * from './abort.ts';
 export * from './back-off.ts';
+export * from './body-stream.ts';
 export * from './bytes-up-to.ts';
 export * from './caller.ts';
 export * from './close-later.ts';

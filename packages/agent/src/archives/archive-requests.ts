@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { closeLater, onAbort } from '@cloche/node-support';
 import {
@@ -36,12 +37,12 @@ export async function sendArchive(
 }
 
 /**
- * Unpacks the archive that `openSource` returns into `path`. Creates `path` if it does not exist. Ends when `signal`
- * aborts, as `unpack` does.
+ * Unpacks the archive that `openSource` returns, and destroys that stream. Unpacks into `path`, which is created if it
+ * does not exist. Ends when `signal` aborts, as `unpack` does.
  */
 export async function receiveArchive(
   path: FilePath,
-  openSource: () => IncomingMessage,
+  openSource: () => Readable,
   system: FileSystem,
   signal: AbortSignal,
 ): Promise<AgentUnpacked> {
@@ -52,8 +53,12 @@ export async function receiveArchive(
     const source = openSource();
     // Ends a wait for the rest of the archive.
     using _ = onAbort(signal, () => source.destroy());
-    const unpacked = await unpackSource(source, folder, system, signal);
-    return { file: describeFile(path, system), ...unpacked };
+    try {
+      const unpacked = await unpackSource(source, folder, system, signal);
+      return { file: describeFile(path, system), ...unpacked };
+    } finally {
+      source.destroy();
+    }
   } catch (error) {
     removeFolders(made, system);
     signal.throwIfAborted();
@@ -63,7 +68,7 @@ export async function receiveArchive(
   }
 }
 
-async function unpackSource(source: IncomingMessage, folder: FilePath, system: FileSystem, signal: AbortSignal) {
+async function unpackSource(source: Readable, folder: FilePath, system: FileSystem, signal: AbortSignal) {
   const first = await firstBytes(source);
   const kind = detectArchive(first);
   if (kind === 'zip') return unpackZip(source, folder, system, signal);
@@ -71,7 +76,7 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
 }
 
 /** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
-async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem, signal: AbortSignal) {
+async function unpackZip(source: Readable, folder: FilePath, system: FileSystem, signal: AbortSignal) {
   const fd = openUnnamedFile(folder, system);
   try {
     await receive(source, fd);
@@ -104,7 +109,7 @@ function openUnnamedFile(folder: FilePath, system: FileSystem): number {
  * Returns at least the first four bytes, padded with zeros if the source is shorter. Puts the bytes back, so that
  * the source can be read from its beginning. Throws `bad_archive` if the source is empty.
  */
-async function firstBytes(source: IncomingMessage): Promise<Buffer> {
+async function firstBytes(source: Readable): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (let bytes = 0; bytes < 4; ) {
     const part = source.read() as Buffer | null;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   existsSync,
   linkSync,
@@ -178,6 +179,17 @@ describe('unpacking', { skip: needsRoot }, () => {
       assert.equal((await upload(archive(content))).status, 200, content);
       assert.equal(readFileSync(inside('outer/inner/file'), 'utf8'), content);
       for (const folder of ['outer', 'outer/inner']) assert.equal(statSync(inside(folder)).mode & 0o777, 0o555);
+    }
+  });
+
+  it('is refused before its end, and the connection goes on to the next request', { timeout: 20_000 }, async () => {
+    // While the zeros are unpacked, the random bytes fill the buffers of the streams, so that more stay unread.
+    const zeros: [{ name: string }, string] = [{ name: 'zeros' }, '\0'.repeat(32 * 1024 * 1024)];
+    const rest: [{ name: string }, string] = [{ name: 'rest' }, randomBytes(160 * 1024).toString('hex')];
+    const body = gzipSync(tarOf(zeros, file('../escaped'), rest));
+    for (let turn = 0; turn < 3; turn += 1) {
+      const { status, json } = await upload(body);
+      assert.deepEqual([status, json.error.code], [400, 'bad_archive']);
     }
   });
 

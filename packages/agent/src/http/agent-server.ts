@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { IdleTidying } from '@cloche/node-support';
+import { DirectBody, IdleTidying, readRest } from '@cloche/node-support';
 import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE, TIMED_HEADER } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
@@ -36,7 +36,10 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
     activity.touch();
     if (request.headers[TIMED_HEADER] !== undefined) timeAnswer(response);
     const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
-    answered.catch((error: unknown) => answerError(response, error));
+    answered
+      .catch((error: unknown) => answerError(response, error))
+      // The connection carries the next request only after the rest of a refused body.
+      .finally(() => !DirectBody.isReading(request) && readRest(request));
   };
   // `Expect: 100-continue` is answered by the code that reads the body.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);

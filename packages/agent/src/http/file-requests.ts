@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bodyStream } from '@cloche/node-support';
 import type { ArchiveAttempt, FileUser } from '@cloche/protocol';
 import { ArchiveAttempts } from '../archives/archive-attempts.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
@@ -58,7 +59,7 @@ export class FileRequests {
         return sendArchive(path(), query.get('format') ?? '', system, response);
       case 'PUT /files/archive': {
         const open = opener(request, response);
-        const unpackArchive = (signal: AbortSignal) => receiveArchive(path(), open, system, signal);
+        const unpackArchive = (signal: AbortSignal) => receiveArchive(path(), () => bodyStream(open()), system, signal);
         return sendJson(response, await this.#archiveAttempts.run(attemptOf(query), unpackArchive));
       }
       case 'GET /files':
@@ -122,7 +123,7 @@ function attemptOf(query: URLSearchParams): ArchiveAttempt | undefined {
   return { runId, attempt };
 }
 
-/** Returns a function that returns the body. It first sends `100 Continue` if the client expects it. */
+/** Returns a function that returns the request. It first sends `100 Continue` if the client expects it. */
 function opener(request: IncomingMessage, response: ServerResponse): () => IncomingMessage {
   return () => {
     if (request.headers.expect !== undefined) response.writeContinue();

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { Readable } from 'node:stream';
+import { Readable, Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { AppError } from '../base/app-error.ts';
+import { sendBody } from '../bytes/byte-transfer.ts';
 import { LentBytes, type TakeBytes } from '../bytes/lent-bytes.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';
 
@@ -21,6 +22,8 @@ let download: (signal: AbortSignal) => Download;
 let refusal: AppError | undefined;
 let received: Buffer | undefined;
 let uploadSignal: AbortSignal | undefined;
+/** Receives the body in place of the handler, if it is set. */
+let target: Writable | undefined;
 /** Bytes of the current upload that have arrived. */
 let arrived = 0;
 
@@ -36,6 +39,7 @@ before(async () => {
       arrived = 0;
       if (refusal && headers['if-match'] === undefined) throw refusal;
       const source = upload.open();
+      if (target) await sendBody(source, target);
       source.on('data', (chunk: Buffer) => {
         arrived += chunk.length;
       });
@@ -183,6 +187,37 @@ describe('an upload', () => {
       if (field.startsWith('transfer')) await send('0\r\n\r\n');
       await closed;
       assert.equal(sender.socket.errored, null);
+    });
+  }
+
+  for (const [what, fields] of [
+    ['in chunks', 'transfer-encoding: chunked'],
+    ['of a known size', 'content-length: 400000'],
+    ['with a digest', `content-length: 400000\ncontent-digest: sha-256=:${'A'.repeat(43)}=:`],
+  ] as const) {
+    it(`${what} that its reader refuses leaves the connection to the next request`, { timeout: 20_000 }, async () => {
+      refusal = undefined;
+      const full = new AppError('disk_full', 'full');
+      // Refuses when the rest of the body has filled what lies before it.
+      target = new Writable({ write: (_chunk, _encoding, done) => void setTimeout(done, 100, full) });
+      const sender = await open();
+      const body = fields.startsWith('transfer')
+        ? Buffer.concat([
+            Buffer.from(`${(400_000).toString(16)}\r\n`),
+            Buffer.alloc(400_000),
+            Buffer.from('\r\n0\r\n\r\n'),
+          ])
+        : Buffer.alloc(400_000);
+      try {
+        sender.socket.write(head(fields));
+        sender.socket.write(body);
+        assert.match(await sender.until(/disk_full/), /^HTTP\/1.1 507 /);
+        sender.socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
+        await sender.until(/HTTP\/1.1 200 /);
+      } finally {
+        target = undefined;
+        sender.socket.destroy();
+      }
     });
   }
 

@@ -1,0 +1,21 @@
+import type { IncomingMessage } from 'node:http';
+import { finished, PassThrough, type Readable } from 'node:stream';
+
+/**
+ * Returns the body of a request as a stream of its own. When that is destroyed, `readRest` can still read the rest of the
+ * body, so that the connection goes on to the next request. Of a request that is destroyed itself, by an iteration that
+ * stops or by `pipeline`, Node reads no more, and leaves its connection open.
+ */
+export function bodyStream(request: IncomingMessage): Readable {
+  const body = new PassThrough();
+  finished(request, { writable: false }, (error) => {
+    if (error) body.destroy(error);
+  });
+  return request.pipe(body);
+}
+
+/** Discards the rest of a request's body. */
+export function readRest(request: IncomingMessage): void {
+  request.unpipe();
+  request.resume();
+}
