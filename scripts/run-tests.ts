@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
+import { measureBusyShare } from './busy-share.ts';
 import { longestFirst, runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
 import { installPostgres, postgresTests } from './postgres-tests.ts';
 import { SecondTry } from './second-try.ts';
@@ -158,6 +159,7 @@ process.exitCode = totals.failed === 0 ? 0 : 1;
 /** Prints what the stage does, and adds its result to those of the run. */
 async function runStage(stage: Stage): Promise<StageReport> {
   const stageStarted = performance.now();
+  const busyShare = measureBusyShare();
   console.log(`\n── ${stage.name}`);
   const result = stage.files ? await runTests(stage) : ((await early.get(stage)?.()) ?? (await runCheck(stage)));
   totals.passed += result.passed;
@@ -165,7 +167,7 @@ async function runStage(stage: Stage): Promise<StageReport> {
   totals.skipped += result.skipped;
   if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures}`);
   const seconds = (performance.now() - stageStarted) / 1000;
-  times.push({ name: stage.name, seconds, files: result.seconds });
+  times.push({ name: stage.name, seconds, busyShare: busyShare(), files: result.seconds });
   console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds.toFixed(1)} s`);
   return result;
 }

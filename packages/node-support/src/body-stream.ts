@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { finished, PassThrough, type Readable } from 'node:stream';
+import { DirectBody } from './direct-body.ts';
 
 /**
  * Returns the body of a request as a stream of its own. When that is destroyed, `readRest` can still read the rest of the
@@ -8,14 +9,17 @@ import { finished, PassThrough, type Readable } from 'node:stream';
  */
 export function bodyStream(request: IncomingMessage): Readable {
   const body = new PassThrough();
+  // As with a request, an error that nobody waits for is none.
+  body.on('error', () => undefined);
   finished(request, { writable: false }, (error) => {
     if (error) body.destroy(error);
   });
   return request.pipe(body);
 }
 
-/** Discards the rest of a request's body. */
+/** Discards the rest of a request's body. A `DirectBody` does so itself. */
 export function readRest(request: IncomingMessage): void {
+  if (DirectBody.isReading(request)) return;
   request.unpipe();
   request.resume();
 }

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { DirectBody, IdleTidying, readRest } from '@cloche/node-support';
+import { IdleTidying, readRest } from '@cloche/node-support';
 import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE, TIMED_HEADER } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
@@ -39,7 +39,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
     answered
       .catch((error: unknown) => answerError(response, error))
       // The connection carries the next request only after the rest of a refused body.
-      .finally(() => !DirectBody.isReading(request) && readRest(request));
+      .finally(() => readRest(request));
   };
   // `Expect: 100-continue` is answered by the code that reads the body.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
