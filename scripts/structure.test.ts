@@ -55,8 +55,9 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'node-support': [
     [OTHER_FILES],
-    ['deadline.ts', 'direct-body.ts', 'guarded-server.ts', 'idle-tidying.ts', 'semaphore.ts', 'sort-in-slices.ts'],
+    ['deadline.ts', 'direct-body.ts', 'idle-tidying.ts', 'semaphore.ts', 'sort-in-slices.ts'],
     ['body-stream.ts'],
+    ['guarded-server.ts'],
     ['index.ts'],
   ],
   protocol: [['bounded.ts'], [OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],

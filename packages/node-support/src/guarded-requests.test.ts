@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -69,6 +70,22 @@ it('a request behind an answer that closes the connection is not served, also if
   assert.equal(await text(client), '');
   assert.deepEqual([served, failures], [['/first', '/waits'], []]);
   await eventually(() => left() === 0, { because: 'the connection is closed' });
+});
+
+it('a connection goes on to the next request after an answer to a body of which a part was read', async () => {
+  const { connect } = await openServer({
+    serve(request, response) {
+      if (request.method === 'GET') return void response.end('next');
+      // Refuses once the rest of the body has filled what lies before it.
+      const target = new Writable({ write: () => void setTimeout(50).then(() => target.destroy()) });
+      request.pipe(target).once('close', () => response.end('refused'));
+    },
+  });
+  const client = connect(`PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n${'x'.repeat(400_000)}${PLAIN}`);
+  let answers = '';
+  while (!answers.includes('next'))
+    answers += String(await once(client, 'data', { signal: AbortSignal.timeout(10_000) }));
+  assert.match(answers, /refused.*next/s);
 });
 
 describe('many lines at once', () => {

@@ -1,6 +1,7 @@
 import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { readRest } from './body-stream.ts';
 import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
 import { paceChunks } from './pace-chunks.ts';
 import { parseFromStream } from './parse-from-stream.ts';
@@ -55,6 +56,7 @@ export interface ServerRules {
  * - `closeAllConnections` also destroys connections that have left HTTP.
  * - The time that this process did not read does not count against a client.
  * - Bodies in tiny chunks do not keep the process from others.
+ * - After an answer, what is left of its request's body is read, so that the next request is.
  */
 export class GuardedServer extends Server {
   readonly #rules: ServerRules;
@@ -102,6 +104,7 @@ export class GuardedServer extends Server {
 
   #serve(serve: Serve, request: IncomingMessage, response: ServerResponse): void {
     this.#pipelines.get(request.socket)?.add(response);
+    if (hasBody(request)) response.once('finish', () => request.complete || readRest(request));
     const serves = this.#hasTooManyFields(request) ? this.#refuseFields : serve;
     this.#guard(() => serves(request, response), request.socket);
   }
