@@ -1,9 +1,15 @@
 import { claimsOf } from '@cloche/testkit/isolation-claims';
+import { SHARED_POSTGRES } from './service.ts';
 
 const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
 
 /** Isolation that the sandboxes under test promise. */
 export const isolation = claimsOf(runtime);
+
+/** Returns `option`, and skips with `reason` where a service of a test has several servers (`service.ts`). */
+export function sameWithEachServer(reason: string, option: { skip: string | false } = { skip: false }) {
+  return { skip: option.skip || (SHARED_POSTGRES in process.env && `runs with one server alone: ${reason}`) };
+}
 
 /** Option for a test of a forked kernel, wherever its zygote lives. */
 export const unlessStarted = {
