@@ -11,9 +11,13 @@ export class FakePoolMaker implements PoolMaker {
   underWay = 0;
   mostUnderWay = 0;
   launched = 0;
+  failed = 0;
   hasMemory = true;
   memoryChecks = 0;
   fails = false;
+  looks = 0;
+  /** Processor time that instances use between two looks at it. */
+  msPerLook = 0;
   /** Turns of the event loop that each launch takes. */
   turns = 1;
   gate: Promise<void> | undefined;
@@ -30,6 +34,9 @@ export class FakePoolMaker implements PoolMaker {
       if (this.fails) throw new Error('no luck');
       this.launched += 1;
       this.living.set(key, kind);
+    } catch (error) {
+      this.failed += 1;
+      throw error;
     } finally {
       this.underWay -= 1;
     }
@@ -42,6 +49,11 @@ export class FakePoolMaker implements PoolMaker {
 
   isFresh(key: InstanceKey): boolean {
     return this.living.has(key) && !this.stale.has(key);
+  }
+
+  processorMs(): number {
+    this.looks += 1;
+    return this.looks * this.msPerLook;
   }
 
   hasMemoryToSpare(): boolean {

@@ -23,4 +23,5 @@ export * from './semaphore.ts';
 export * from './sort-in-slices.ts';
 export * from './time-slice.ts';
 export * from './turn-budget.ts';
+export * from './until-idle.ts';
 export * from './worker-answer.ts';

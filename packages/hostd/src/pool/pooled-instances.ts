@@ -26,7 +26,7 @@ export interface PooledInstancesDeps {
   trust: TrustBundles;
   templates: LaunchableVersions;
   launcher: Launcher;
-  processor: Pick<ProcessorGroups, 'setPriority'>;
+  processor: Pick<ProcessorGroups, 'setPriority' | 'usedUs'>;
   /** Reads what a whole instance holds. */
   instanceUsage: Pick<GroupUsage, 'read'>;
   places: PoolPlaces;
@@ -101,6 +101,10 @@ export class PooledInstances implements PoolMaker {
     if (authority !== undefined && authority !== trust.gatedCertificate) return false;
     if (record?.status !== 'pooled' || templates.isRetired(record.templateVersionId)) return false;
     return isProcessAlive(record.init);
+  }
+
+  processorMs(key: InstanceKey): number {
+    return (this.#deps.processor.usedUs(key) ?? 0) / 1000;
   }
 
   hasMemoryToSpare(): boolean {

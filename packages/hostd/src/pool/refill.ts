@@ -1,4 +1,4 @@
-import { BackOff, Deadline } from '@cloche/node-support';
+import { BackOff, Deadline, reportFailure, untilIdle } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { type InstanceKey, pooledInstanceKey } from '../instance/instance-key.ts';
 import type { Demand } from './demand.ts';
@@ -7,8 +7,8 @@ import type { PoolMaker } from './pool-maker.ts';
 import type { ReadyInstances } from './ready-instances.ts';
 import { RefillPacing } from './refill-pacing.ts';
 
-/** Longest time until an instance is finished. */
-const MAKE_MS = 30_000;
+/** Longest time until an instance is finished, unless it computes: then four times as long, for slow machines. */
+const MAKING = { windowMs: 30_000, mostWindows: 4 };
 /** Longest wait for an instance that is being made; after that it may never become ready. */
 const COMING_MS = 500;
 /** Pauses of a kind after failed launches. */
@@ -23,7 +23,9 @@ export interface RefillOptions {
   lanes: number;
   demand: Demand;
   ready: ReadyInstances;
-  maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare' | 'placesOf'>;
+  maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare' | 'placesOf' | 'processorMs'>;
+  /** Windows of the limit; see `untilIdle`. */
+  making?: typeof MAKING;
   log: Logger;
 }
 
@@ -197,9 +199,13 @@ export class Refill {
   }
 
   async #make({ id, key }: Coming, kind: PoolKind, closing: AbortSignal): Promise<void> {
-    const { maker, ready, log } = this.#options;
+    const { maker, ready, log, making = MAKING } = this.#options;
+    using deadline = new Deadline(Number.POSITIVE_INFINITY, closing);
+    untilIdle(() => maker.processorMs(key), making, deadline.signal)
+      .then(() => deadline.end('timeout', new Error('the launch took too long')))
+      .catch(reportFailure);
     try {
-      await maker.make(key, kind, AbortSignal.any([closing, AbortSignal.timeout(MAKE_MS)]));
+      await maker.make(key, kind, deadline.signal);
       ready.add(key, id);
       this.#pauses.delete(id);
     } catch (err) {
@@ -208,6 +214,9 @@ export class Refill {
       const ms = backOff.next();
       this.#pauses.set(id, { until: performance.now() + ms, backOff });
       log.warn({ operation: 'launch ahead', outcome: 'failed', kind: id, retryInMs: ms, err });
+    } finally {
+      // Ends the look at its processor time.
+      deadline.end('canceled');
     }
   }
 }

@@ -18,11 +18,19 @@ const LANES = 2;
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
 
-function openPool(size: number, now?: () => number) {
-  const maker = new FakePoolMaker();
+const PATIENT = { windowMs: HOUR_MS, mostWindows: 1 };
+
+function openPool(
+  size: number,
+  {
+    now,
+    making = PATIENT,
+    maker = new FakePoolMaker(),
+  }: { now?: () => number; making?: typeof PATIENT; maker?: FakePoolMaker } = {},
+) {
   const demand = new Demand(now);
   demand.seed([OPEN]);
-  const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }) });
+  const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }), making });
   pool.open();
   const filled = () => until('the pool is full', () => pool.state().ready === size);
   const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal, async (key) => key);
@@ -41,6 +49,21 @@ describe('a warm pool', () => {
     assert.equal(world.maker.living.size, 5);
     assert.equal(world.maker.mostUnderWay, 1);
   });
+
+  for (const [what, msPerLook, launches] of [
+    ['ends a launch that neither finishes nor computes', 0, 0],
+    ['lets a launch finish that computes', 10, 1],
+  ] as const) {
+    test(what, async () => {
+      const gate = Promise.withResolvers<void>();
+      const maker = Object.assign(new FakePoolMaker(), { msPerLook, gate: gate.promise });
+      await using _pool = openPool(1, { maker, making: { windowMs: 10, mostWindows: HOUR_MS } });
+      await until('it was looked at some times', () => maker.looks > 5 || maker.failed > 0);
+      gate.resolve();
+      await until('the launch has ended', () => maker.underWay === 0);
+      assert.equal(maker.living.size, launches);
+    });
+  }
 
   test('hands each instance out once, and replaces it', async () => {
     await using world = openPool(3);
@@ -133,7 +156,7 @@ describe('a warm pool', () => {
 
   test('removes instances of a kind that is no longer requested, although it has room for them', async () => {
     let now = 0;
-    await using world = openPool(40, () => now);
+    await using world = openPool(40, { now: () => now });
     for (const _ of [1, 2]) world.demand.note(OWN);
     await world.filled();
     const has = () => [...world.maker.living.values()].includes(OWN);

@@ -4,7 +4,7 @@ import type { Demand } from './demand.ts';
 import { kindId, type PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
 import { ReadyInstances } from './ready-instances.ts';
-import { Refill } from './refill.ts';
+import { Refill, type RefillOptions } from './refill.ts';
 
 export interface WarmPoolOptions {
   /** Places for instances to keep ready, of all kinds together; 0 disables the pool. Most instances take one. */
@@ -14,6 +14,7 @@ export interface WarmPoolOptions {
   demand: Demand;
   maker: PoolMaker;
   log: Logger;
+  making?: RefillOptions['making'];
 }
 
 export interface PoolState {
@@ -35,12 +36,12 @@ export class WarmPool {
   #hits = 0;
   #misses = 0;
 
-  constructor({ size, lanes, demand, maker, log }: WarmPoolOptions) {
+  constructor({ size, lanes, demand, maker, log, making }: WarmPoolOptions) {
     this.#size = size;
     this.#demand = demand;
     this.#maker = maker;
     this.#ready = new ReadyInstances({ maker, log });
-    this.#refill = new Refill({ size, lanes, demand, ready: this.#ready, maker, log });
+    this.#refill = new Refill({ size, lanes, demand, ready: this.#ready, maker, log, ...(making && { making }) });
   }
 
   /** Starts to fill the pool. */

@@ -1,13 +1,15 @@
-import { BackOff, pause, reportFailure } from '@cloche/node-support';
+import { BackOff, pause, reportFailure, untilIdle } from '@cloche/node-support';
 import { SetupError } from '../progress.ts';
-import { untilIdle } from './idle-process.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { ProcessName } from './parts.ts';
+import { processorMs } from './processor-time.ts';
 import type { RotatingLog } from './rotating-log.ts';
 
 const PAUSES = { firstMs: 100, longestMs: 10_000 };
 /** Lifetime after which the pause before a restart is the shortest again. */
 const STEADY_MS = 30_000;
+/** Windows without an answer after which a process counts as failed even if it computes. */
+const MOST_WINDOWS = 20;
 
 export type PartOptions = {
   name: ProcessName;
@@ -78,7 +80,8 @@ export class Part {
     const { name, ready, readyTimeoutMs, stopGraceMs, log } = this.#options;
     const waiting = new AbortController();
     const begun = performance.now();
-    const idle = untilIdle(process.pid, readyTimeoutMs, waiting.signal).then(() => waiting.abort());
+    const windows = { windowMs: readyTimeoutMs, mostWindows: MOST_WINDOWS };
+    const idle = untilIdle(() => processorMs(process.pid), windows, waiting.signal).then(() => waiting.abort());
     idle.catch(reportFailure);
     const died = process.ended.then((how) => Promise.reject(this.#failure(`${name} ${how} before it was ready.`)));
     try {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { untilIdle } from './idle-process.ts';
+import { untilIdle } from '@cloche/node-support';
+import { processorMs } from './processor-time.ts';
 
 const WINDOW_MS = 1_000;
 
@@ -11,7 +12,9 @@ async function isIdle(program: string): Promise<boolean> {
   const child = spawn(process.execPath, ['-e', program]);
   const stop = new AbortController();
   try {
-    const idle = untilIdle(child.pid, WINDOW_MS, stop.signal).then(() => !stop.signal.aborted);
+    const idle = untilIdle(() => processorMs(child.pid), { windowMs: WINDOW_MS, mostWindows: 20 }, stop.signal).then(
+      () => !stop.signal.aborted,
+    );
     return await Promise.race([idle, delay(6 * WINDOW_MS, false)]);
   } finally {
     stop.abort();
