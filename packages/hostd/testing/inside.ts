@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { SLOWNESS } from '@cloche/testkit/eventually';
 import type { HostdConfig } from '../src/host/config.ts';
 
 const execute = promisify(execFile);
@@ -42,7 +43,7 @@ export async function runInside(config: HostdConfig, sandboxId: string, script: 
   try {
     const { stdout, stderr } = await execute(file, args, {
       env: { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' },
-      timeout: 30_000,
+      timeout: 30_000 * SLOWNESS,
     });
     return { exitCode: 0, stdout, stderr };
   } catch (error) {

@@ -1,7 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/** How many times longer than on an ordinary machine tests wait. The virtual machine of `npm run test:vm` sets it. */
+export const SLOWNESS = Number(process.env.CLOCHE_TEST_SLOWNESS ?? 1);
+
 export interface EventuallyOptions {
-  /** Milliseconds; 60 s by default. */
+  /** Milliseconds on an ordinary machine; 60 s by default. */
   readonly within?: number;
   /** The awaited condition in words, for the error message. */
   readonly because: string;
@@ -12,9 +15,9 @@ export async function eventually(
   condition: () => Promise<boolean> | boolean,
   { within = 60_000, because }: EventuallyOptions,
 ): Promise<void> {
-  const deadline = performance.now() + within;
+  const deadline = performance.now() + within * SLOWNESS;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`not within ${within} ms: ${because}`);
+    if (performance.now() > deadline) throw new Error(`not within ${within * SLOWNESS} ms: ${because}`);
     await delay(5);
   }
 }
@@ -31,12 +34,13 @@ export async function settled(
   figure: () => Promise<number> | number,
   { forMs, within = 60_000 }: SettledOptions,
 ): Promise<number> {
-  const deadline = performance.now() + within;
+  const deadline = performance.now() + within * SLOWNESS;
   for (let earlier = await figure(); ; ) {
     await delay(forMs);
     const now = await figure();
     if (now === earlier) return now;
-    if (performance.now() > deadline) throw new Error(`still changes after ${within} ms: ${earlier}, then ${now}`);
+    if (performance.now() > deadline)
+      throw new Error(`still changes after ${within * SLOWNESS} ms: ${earlier}, then ${now}`);
     earlier = now;
   }
 }

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { initPid, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, SERVICE_ID, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
-import { until } from '../base/until.ts';
 import { AGENT_SHARE, cpuQuotaUs } from '../cgroups/divided-group.ts';
 import { OciCommand } from '../oci/oci-command.ts';
 import { hasTimeNamespaces } from '../oci/open-runtime.ts';
@@ -111,15 +111,15 @@ describe('hostd', () => {
       // The stop waits for the undo. It finds a sandbox only if the answer was already on its way.
       await hostd.stop('sbx_a');
       // hostd may have been too busy to read the launch before the stop, and then undoes it later.
-      await until('nothing is left', () => instanceLeftovers(installation.config).length === 0);
+      await eventually(() => instanceLeftovers(installation.config).length === 0, { because: 'nothing is left' });
     }
   });
 
   test('no longer lists an instance whose first process ended, and removes what is left of it', async () => {
     await hostd.launch('sbx_a', await makeSpec(installation.config));
     process.kill(initPid(installation.config, 'sbx_a'), 'SIGKILL');
-    await until('it is unlisted', async () => (await hostd.list()).length === 0);
-    await until('it is swept', () => instanceLeftovers(installation.config).length === 0);
+    await eventually(async () => (await hostd.list()).length === 0, { because: 'it is unlisted' });
+    await eventually(() => instanceLeftovers(installation.config).length === 0, { because: 'it is swept' });
   });
 
   test('launches an instance again after it died', async () => {
@@ -127,7 +127,7 @@ describe('hostd', () => {
     await hostd.launch('sbx_a', spec);
     const died = initPid(installation.config, 'sbx_a');
     process.kill(died, 'SIGKILL');
-    await until('it is unlisted', async () => (await hostd.list()).length === 0);
+    await eventually(async () => (await hostd.list()).length === 0, { because: 'it is unlisted' });
     assert.equal((await hostd.launch('sbx_a', spec)).status, 200);
     assert.notEqual(initPid(installation.config, 'sbx_a'), died);
   });
@@ -191,7 +191,7 @@ describe('hostd', () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       const pid = initPid(installation.config, 'sbx_a');
       // After `start` the process is still the runtime's until it has executed the command.
-      await until('it is its own program', () => readlinkSync(`/proc/${pid}/exe`).endsWith('/sleep'));
+      await eventually(() => readlinkSync(`/proc/${pid}/exe`).endsWith('/sleep'), { because: 'it is its own program' });
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       assert.match(status, /^NoNewPrivs:\s+1$/m);
       assert.match(status, /^Seccomp:\s+2$/m);

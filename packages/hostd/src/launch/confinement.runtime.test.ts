@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers } from '../../testing/leftovers.ts';
-import { until } from '../base/until.ts';
 
 /** Attempts of a sandbox's root, by name. Each says `done` if it succeeds. */
 const ATTEMPTS = {
@@ -53,10 +53,9 @@ describe('root of a sandbox', () => {
     const script = `( ${lines.join('\n')} ) > /root/outcomes; mv /root/outcomes /outcomes; sleep infinity`;
     hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', script]);
     await hostd.launch('sbx_a', await makeSpec(installation.config));
-    await until(
-      'it has tried all',
-      async () => (await runInside(installation.config, 'sbx_a', 'test -e /outcomes')).exitCode === 0,
-    );
+    await eventually(async () => (await runInside(installation.config, 'sbx_a', 'test -e /outcomes')).exitCode === 0, {
+      because: 'it has tried all',
+    });
     const { stdout } = await runInside(installation.config, 'sbx_a', 'cat /outcomes');
     const said = stdout.trim().split('\n');
     for (const [index, name] of Object.keys({ ...CONTROLS, ...ATTEMPTS }).entries())
@@ -90,7 +89,9 @@ test('a sandbox that exceeds its memory loses a process of its own, and its neig
   await hostd.launch('sbx_a', spec);
   await hostd.launch('sbx_b', spec);
   for (const id of ['sbx_a', 'sbx_b']) {
-    await until('the hog is killed', async () => (await runInside(config, id, 'test -s /killed')).exitCode === 0);
+    await eventually(async () => (await runInside(config, id, 'test -s /killed')).exitCode === 0, {
+      because: 'the hog is killed',
+    });
     assert.equal((await runInside(config, id, 'cat /killed')).stdout, '137\n');
   }
   assert.equal((await hostd.list()).length, 2);
@@ -112,7 +113,7 @@ test('a sandbox that forks without end reaches its limit, and can be stopped as 
   const counted = 'cat /sys/fs/cgroup/pids/kernels/pids.current /sys/fs/cgroup/kernels/pids.current 2>/dev/null';
   const count = async () => Number((await runInside(config, 'sbx_a', counted)).stdout);
   // The shell itself gives up at the limit, so one or two processes may be missing afterwards.
-  await until('it is at its bound', async () => (await count()) >= 30);
+  await eventually(async () => (await count()) >= 30, { because: 'it is at its bound' });
   assert.ok((await count()) <= 32);
   assert.equal((await hostd.stop('sbx_a')).status, 200);
   await hostd.close();

@@ -4,12 +4,12 @@ import { globSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { InstanceUse } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { hostdSuite } from '../../testing/hostd-suite.ts';
 import { recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
-import { until } from '../base/until.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
@@ -55,12 +55,15 @@ function groupMs(key: string): number {
 /** Waits until the instance has computed what its command computes. */
 async function isIdle(key: string): Promise<void> {
   let last = -1;
-  await until(`${key} is idle`, () => {
-    const now = groupMs(key);
-    const isStill = now >= BUSY_MS && now - last < 1;
-    last = now;
-    return isStill;
-  });
+  await eventually(
+    () => {
+      const now = groupMs(key);
+      const isStill = now >= BUSY_MS && now - last < 1;
+      last = now;
+      return isStill;
+    },
+    { because: `${key} is idle` },
+  );
 }
 
 /** Has the sandbox send datagrams to its gateway. Nothing listens there. */
@@ -176,7 +179,9 @@ test('an instance launched ahead counts from its claim on, also for the hostd af
   });
   await using hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
   await hostd.list();
-  await until('the pool is full', async () => (await hostd.call('GET', '/health')).body.pool.ready === 3);
+  await eventually(async () => (await hostd.call('GET', '/health')).body.pool.ready === 3, {
+    because: 'the pool is full',
+  });
   const pooled = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
   for (const { key } of pooled) await isIdle(key);
   const spec = await makeSpec(installation.config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE });
@@ -194,7 +199,9 @@ test('an instance launched ahead counts from its claim on, also for the hostd af
   await using next = await HostdProcess.start(installation, BUSY_THEN_IDLE);
   const afterwards = await useOf(next, 'sbx_claimed');
   assert.ok(afterwards.cpuMs >= sent.cpuMs && afterwards.cpuMs < BUSY_MS / 4, `${afterwards.cpuMs} ms`);
-  assert.equal(afterwards.egressBytes, sent.egressBytes);
+  // The kernel may have resolved addresses meanwhile.
+  const grownBytes = afterwards.egressBytes - sent.egressBytes;
+  assert.ok(grownBytes >= 0 && grownBytes < FRAME_BYTES, `${grownBytes} bytes`);
   await next.stop('sbx_claimed');
   await next.close();
 });

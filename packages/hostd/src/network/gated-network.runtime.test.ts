@@ -3,12 +3,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { FakeEgress } from '../../testing/fake-egress.ts';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { initPid, runInside } from '../../testing/inside.ts';
 import { makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
-import { until } from '../base/until.ts';
 import { guardTableName, tableName } from './nft-ruleset.ts';
 
 const INTERNET = {
@@ -82,7 +82,7 @@ describe('a gated sandbox', () => {
 
   async function isTold(sandboxId: string): Promise<void> {
     const address = addressOf(sandboxId);
-    await until('egress is told', () => egress.sandboxes.has(address));
+    await eventually(() => egress.sandboxes.has(address), { because: 'egress is told' });
     assert.deepEqual(egress.sandboxes.get(address), { sandboxId, policy: POLICY });
   }
 
@@ -121,7 +121,9 @@ describe('a gated sandbox', () => {
       // Its own address, as no masquerading hides it now, unless another installation's rules do.
       assert.match(open, /^198\.18\.|^203\.0\.113\.1$/);
       assert.match(gated, /^(TIMEOUT|E[A-Z]+)$/);
-      await until('the rules are back', async () => (await ask('sbx_gated', 'tcp', INTERNET.theirs)) === 'egress');
+      await eventually(async () => (await ask('sbx_gated', 'tcp', INTERNET.theirs)) === 'egress', {
+        because: 'the rules are back',
+      });
     });
   });
 
@@ -150,7 +152,9 @@ describe('a gated sandbox', () => {
       ] as const;
       const answers = await Promise.all(ways.map(([kind, to, port]) => ask('sbx_deny', kind, to, port, IN_VAIN_MS)));
       for (const answer of answers) assert.match(answer, refused);
-      await until('the rules are back', async () => (await ask('sbx_deny', 'tcp', INTERNET.theirs)) === 'egress');
+      await eventually(async () => (await ask('sbx_deny', 'tcp', INTERNET.theirs)) === 'egress', {
+        because: 'the rules are back',
+      });
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
     });
 
@@ -164,7 +168,7 @@ describe('a gated sandbox', () => {
 
     test('is removed from the rules when it is stopped', async () => {
       await hostd.stop('sbx_deny');
-      await until('it is not listed', () => senders().length === 0);
+      await eventually(() => senders().length === 0, { because: 'it is not listed' });
     });
 
     /** Returns the elements of the sets, which are the same in the rules and in the guard table. */
@@ -279,7 +283,7 @@ describe('a gated sandbox', () => {
     const address = addressOf('sbx_before');
     const links = gatedLinks();
     process.kill(initPid(installation.config, 'sbx_before'), 'SIGKILL');
-    await until('its link is gone', () => gatedLinks().length < links.length);
+    await eventually(() => gatedLinks().length < links.length, { because: 'its link is gone' });
     await launchGated('sbx_after');
     assert.notEqual(addressOf('sbx_after'), address);
     const linksAfter = gatedLinks();

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { initPid, runInside } from '../../testing/inside.ts';
 import { makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers } from '../../testing/leftovers.ts';
-import { until } from '../base/until.ts';
 import { guardTableName, tableName } from './nft-ruleset.ts';
 
 /** A substitute for the internet: a documentation range, which sandboxes may reach, behind a link of this test. */
@@ -45,7 +45,7 @@ describe('the network of a sandbox', () => {
     await hostd.launch('sbx_other', await makeSpec(installation.config, { mode: 'unrestricted' }));
     await hostd.launch('sbx_closed', await makeSpec(installation.config, { mode: 'deny-all' }));
     for (const id of ['sbx_open', 'sbx_other', 'sbx_closed']) {
-      await until(`${id} serves`, async () => (await connect(id, '127.0.0.1')) === '127.0.0.1');
+      await eventually(async () => (await connect(id, '127.0.0.1')) === '127.0.0.1', { because: `${id} serves` });
     }
   });
 
@@ -126,7 +126,7 @@ describe('the network of a sandbox', () => {
         execFileSync('nft', [`add table inet ${table}; delete table inet ${table}`]);
         assert.equal(await connect('sbx_open', address), 'ECONNREFUSED', address);
       }
-      await until('the rules are back', () => nftTables().includes(`${table}\n`));
+      await eventually(() => nftTables().includes(`${table}\n`), { because: 'the rules are back' });
       assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
     });
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { LaunchSpec } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { HostdProcess } from '../../testing/hostd-process.ts';
 import { hostdSuite } from '../../testing/hostd-suite.ts';
 import { initPid, recordsOnDisk, runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
-import { until } from '../base/until.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { GroupUsage, WHOLE_GROUP } from '../cgroups/group-usage.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
@@ -35,10 +35,13 @@ function withPool(size = SIZE): TestInstallation {
 async function filled(hostd: HostdProcess): Promise<void> {
   // As a server does.
   await hostd.list();
-  await until('the pool is full', async () => {
-    const { size, ready } = (await hostd.call('GET', '/health')).body.pool;
-    return ready === size;
-  });
+  await eventually(
+    async () => {
+      const { size, ready } = (await hostd.call('GET', '/health')).body.pool;
+      return ready === size;
+    },
+    { because: 'the pool is full' },
+  );
 }
 
 async function poolOf(hostd: HostdProcess) {
@@ -139,15 +142,20 @@ describe('instances launched ahead', () => {
       recordsOnDisk(installation.config).find(
         ({ record }) => record.status === 'pooled' && record.templateVersionId === version.id,
       )?.record.init.pid;
-    await until('one waits that has little of the processor', () => {
-      const pid = waiting();
-      // All that may wait by default have less than one sandbox together.
-      return pid !== undefined && 64 * processorWeight(pid) < processorWeight(initPid(installation.config, 'sbx_a'));
-    });
+    await eventually(
+      () => {
+        const pid = waiting();
+        // All that may wait by default have less than one sandbox together.
+        return pid !== undefined && 64 * processorWeight(pid) < processorWeight(initPid(installation.config, 'sbx_a'));
+      },
+      { because: 'one waits that has little of the processor' },
+    );
     const claimed = waiting() ?? 0;
     const before = processorWeight(claimed);
     await Promise.all(['sbx_d', 'sbx_e', 'sbx_f'].map((id) => hostd.launch(id, ofVersion)));
-    await until('it is claimed and has the weight of a sandbox', () => processorWeight(claimed) > 64 * before);
+    await eventually(() => processorWeight(claimed) > 64 * before, {
+      because: 'it is claimed and has the weight of a sandbox',
+    });
   });
 
   test('have the limits and the link of an instance that is launched for its sandbox', async () => {
@@ -189,7 +197,9 @@ describe('instances launched ahead', () => {
       recordsOnDisk(suite.installation.config).filter(
         ({ key, record }) => key.startsWith('pool_') && record.status === 'pooled' && hasLink(record.init.pid),
       );
-    await until('one of the kind waits', async () => gated().length > 0 && (await poolOf(suite.hostd)).ready === SIZE);
+    await eventually(async () => gated().length > 0 && (await poolOf(suite.hostd)).ready === SIZE, {
+      because: 'one of the kind waits',
+    });
     assert.equal(suite.egress.sandboxes.size, 2);
 
     const { body } = await suite.hostd.launch('sbx_c', spec);
@@ -201,7 +211,7 @@ describe('instances launched ahead', () => {
     suite.egress.onPut = () => {
       throw new Error('refused');
     };
-    await until('another waits', async () => (await poolOf(suite.hostd)).ready === SIZE);
+    await eventually(async () => (await poolOf(suite.hostd)).ready === SIZE, { because: 'another waits' });
     const refused = await suite.hostd.launch('sbx_d', spec);
     suite.egress.onPut = () => {};
     assert.equal(refused.status, 500);
@@ -212,13 +222,13 @@ describe('instances launched ahead', () => {
     await filled(suite.hostd);
     const waiting = recordsOnDisk(suite.installation.config).filter(({ record }) => record.status === 'pooled');
     for (const { record } of waiting) process.kill(record.init.pid, 'SIGKILL');
-    await until('they are dead', () => waiting.every(({ record }) => !isProcessAlive(record.init)));
+    await eventually(() => waiting.every(({ record }) => !isProcessAlive(record.init)), { because: 'they are dead' });
     const { body } = await suite.hostd.launch('sbx_a', await specOf(suite.installation));
     const died = waiting.map(({ record }) => record.init.pid);
     assert.ok(!died.includes(initPid(suite.installation.config, body.sandboxId)));
     await filled(suite.hostd);
     const keys = () => recordsOnDisk(suite.installation.config).map(({ key }) => key);
-    await until('they are removed', () => waiting.every(({ key }) => !keys().includes(key)));
+    await eventually(() => waiting.every(({ key }) => !keys().includes(key)), { because: 'they are removed' });
   });
 });
 

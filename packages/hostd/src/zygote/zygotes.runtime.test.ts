@@ -3,9 +3,9 @@ import { closeSync, cpSync, globSync, openSync, readFileSync, readSync } from 'n
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { eventually } from '@cloche/testkit/eventually';
 import { makeInstallation } from '../../testing/installation.ts';
 import { inOwnMountNamespace } from '../../testing/own-mount-namespace.ts';
-import { until } from '../base/until.ts';
 import { Cgroups } from '../cgroups/cgroups.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
 import { Templates } from '../storage/templates.ts';
@@ -28,11 +28,14 @@ inOwnMountNamespace(import.meta.filename, () => {
       await zygotes.ready(id);
       const [first = assert.fail('no zygote')] = ownZygotes();
       const secret = secretOf(first);
-      await until('another one serves alone', () => {
-        assert.ok(zygotes.serves(id));
-        const running = ownZygotes();
-        return running.length > 0 && !running.includes(first);
-      });
+      await eventually(
+        () => {
+          assert.ok(zygotes.serves(id));
+          const running = ownZygotes();
+          return running.length > 0 && !running.includes(first);
+        },
+        { because: 'another one serves alone' },
+      );
       const [next = assert.fail('no zygote')] = ownZygotes();
       assert.notDeepEqual(secretOf(next), secret);
     } finally {
