@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+import { TESTS_ON_V2 } from '../e2e/machines/vm/tests.ts';
 import { HOST_SYSCTLS } from '../packages/host-checks/src/index.ts';
 import { hostEntryTables } from './host-entry-tables.ts';
 import { settingsTable } from './settings-table.ts';
@@ -15,6 +16,23 @@ const REPETITIONS: Readonly<Record<string, string>> = {
   true: 'if it may be executed twice',
   false: 'no',
 };
+
+/** Tests of the threat model whose result can depend on the kind of control groups. */
+const DEPEND_ON_CONTROL_GROUPS = [
+  'limits',
+  'fairness',
+  'socket-buffers',
+  'kernel-tables',
+  'container',
+  'lying-guest',
+  'forked-kernels',
+  'checks',
+  'pool.runtime',
+  'launcher.runtime',
+  'confinement.runtime',
+  'processor-and-swap.runtime',
+  'sandbox-zygote.runtime',
+].map((name) => `${name}.test.ts`);
 
 describe('docs/errors.md', () => {
   it('has a row for each error of the catalogue, with its status, and no others', () => {
@@ -97,7 +115,9 @@ describe('docs/specification.md', () => {
 describe('docs/threat-model.md', () => {
   it('names only tests that exist', () => {
     const files = globSync('{packages,e2e,scripts}/**/*.test.ts', { exclude: ['**/node_modules/**'] });
-    const named = [...read('docs/threat-model.md').matchAll(/`([\w./-]+\.test\.ts)`(?:: ([^|`]+))?/g)];
+    const named = [
+      ...read('docs/threat-model.md').matchAll(/`([\w./-]+\.test\.ts)`(?: \(v[12, v]+\))?(?:: ([^|`]+))?/g),
+    ];
     assert.ok(named.length > 0);
     const missing = named.flatMap(([, name = '', titles = '']) => {
       const found = files.filter((file) => `/${file}`.endsWith(`/${name}`));
@@ -108,6 +128,16 @@ describe('docs/threat-model.md', () => {
       return found.length === 0 ? [name] : absent.map((title) => `${name}: ${title}`);
     });
     assert.deepEqual(missing, []);
+  });
+
+  it('names the kinds of control groups on which a test ran, for each test that depends on them', () => {
+    const named = [...read('docs/threat-model.md').matchAll(/`[\w./-]*?([\w.-]+\.test\.ts)`(?: \((v[12, v]+)\))?/g)];
+    const wrong = named.flatMap(([, name = '', kinds]) => {
+      const onBoth = TESTS_ON_V2.some((file) => basename(file) === name);
+      const expected = DEPEND_ON_CONTROL_GROUPS.includes(name) ? (onBoth ? 'v1, v2' : 'v1') : undefined;
+      return kinds === expected ? [] : [`${name}: ${kinds}, not ${expected}`];
+    });
+    assert.deepEqual(wrong, []);
   });
 });
 
