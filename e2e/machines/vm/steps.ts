@@ -39,10 +39,10 @@ export const UNITS: readonly Step[] = [
   {
     title: 'the package is configured, and its units serve',
     minutes: 30,
-    // Settings of an operator of a slow machine: it launches little ahead, and a sandbox may take long to become ready.
+    // Settings of an operator of a slow machine: it launches nothing ahead, and a sandbox may take long to become ready.
     script: `
       mkdir --parents /etc/systemd/system/cloche-prepare.service.d
-      printf '[Service]\\nEnvironment=CLOCHE_POOL_SIZE=1 CLOCHE_LAUNCH_TIMEOUT_MS=600000\\n' \
+      printf '[Service]\\nEnvironment=CLOCHE_POOL_SIZE=0 CLOCHE_LAUNCH_TIMEOUT_MS=600000\\n' \
         > /etc/systemd/system/cloche-prepare.service.d/slow.conf
       dpkg --configure cloche
       until_ok listens

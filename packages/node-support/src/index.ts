@@ -18,6 +18,7 @@ export * from './own-addresses.ts';
 export * from './pace-chunks.ts';
 export * from './plain-json.ts';
 export * from './precompiled-program.ts';
+export * from './processor-time.ts';
 export * from './report-failure.ts';
 export * from './semaphore.ts';
 export * from './sort-in-slices.ts';

@@ -9,7 +9,7 @@ export interface PoolMaker {
   remove(key: InstanceKey): Promise<void>;
   /** Returns whether a finished instance can still be claimed: it lives, and equals one that would be made now. */
   isFresh(key: InstanceKey): boolean;
-  /** Returns the processor time that an instance has used, in milliseconds; 0 when it does not run. */
+  /** Returns the processor time, in milliseconds, that an instance and what launches it have used so far. */
   processorMs(key: InstanceKey): number;
   hasMemoryToSpare(): boolean;
   /** Returns how many places of the pool an instance of that version takes: more than one if it holds more memory. */

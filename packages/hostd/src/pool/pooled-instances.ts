@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { processorMs } from '@cloche/node-support';
 import type { StartedLanguage } from '@cloche/protocol';
 import type { GroupUsage } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -104,7 +105,7 @@ export class PooledInstances implements PoolMaker {
   }
 
   processorMs(key: InstanceKey): number {
-    return (this.#deps.processor.usedUs(key) ?? 0) / 1000;
+    return processorMs(process.pid) + (this.#deps.processor.usedUs(key) ?? 0) / 1000;
   }
 
   hasMemoryToSpare(): boolean {

@@ -1,8 +1,7 @@
-import { BackOff, pause, reportFailure, untilIdle } from '@cloche/node-support';
+import { BackOff, pause, processorMs, reportFailure, untilIdle } from '@cloche/node-support';
 import { SetupError } from '../progress.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { ProcessName } from './parts.ts';
-import { processorMs } from './processor-time.ts';
 import type { RotatingLog } from './rotating-log.ts';
 
 const PAUSES = { firstMs: 100, longestMs: 10_000 };

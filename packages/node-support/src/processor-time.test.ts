@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { untilIdle } from '@cloche/node-support';
 import { processorMs } from './processor-time.ts';
+import { untilIdle } from './until-idle.ts';
 
 const WINDOW_MS = 1_000;
 
@@ -24,6 +24,13 @@ async function isIdle(program: string): Promise<boolean> {
 
 describe('a process', () => {
   it('that computes is not idle, however long it takes', async () => assert.equal(await isIdle('for (;;);'), false));
+  it('whose children compute one after another is not idle', async () =>
+    assert.equal(
+      await isIdle(
+        `for (;;) require('child_process').spawnSync('timeout', ['0.3', 'sh', '-c', 'while :; do :; done'])`,
+      ),
+      false,
+    ));
   it('that waits is idle', async () => assert.equal(await isIdle('setInterval(() => undefined, 500)'), true));
   it('that has ended is idle', async () => assert.equal(await isIdle(''), true));
 });
