@@ -96,8 +96,9 @@ export const UNITS: readonly Step[] = [
     minutes: 30,
     script: `
       dpkg --install /content/newer.deb
-      until_ok systemctl is-active --quiet cloche-upgrade.service || true
-      while ! inactive cloche-upgrade.service; do sleep 2; done
+      while systemctl list-jobs | grep --quiet cloche-upgrade; do sleep 2; done
+      [ "$(systemctl show --property Result --value cloche-upgrade.service)" = success ]
+      [ "$(dpkg-query --show --showformat '\${Version}' cloche)" = 0.1.1 ]
       until_ok listens
       cloche run --timeout 10m --sandbox "$(cat sandbox)" -c 'print("result", kept)' | grep --line-regexp 'result 42'`,
   },
