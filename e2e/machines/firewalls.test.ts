@@ -20,6 +20,8 @@ urllib.request.urlopen('http://cloche.test/', timeout=10).status`;
 let firewalls: Firewalls;
 let internet: TestInternet;
 let service: OwnService;
+/** Link to this test's internet. */
+let link: string;
 /** Default route of this test's network. */
 let route: string;
 let open: string;
@@ -29,7 +31,7 @@ before(async () => {
   firewalls = await Firewalls.open();
   enterOwnNetwork();
   internet = await testInternet();
-  const link = (await firewalls.run("ip -brief link | grep -o '^ie2e[0-9]*'")).trim();
+  link = (await firewalls.run("ip -brief link | grep -o '^ie2e[0-9]*'")).trim();
   route = `default via ${internet.address} dev ${link} onlink`;
   await firewalls.run(`ip route add ${route}`);
   process.env.PATH = `${firewalls.programs}:${process.env.PATH}`;
@@ -136,8 +138,14 @@ END`);
     await opensBy(/iptables-legacy -I (INPUT|FORWARD) /);
   });
 
-  it('says that sandboxes have no internet without an IPv4 default route', async () => {
-    await firewalls.run('ip route delete default');
+  it('serves sandboxes with IPv4 beside IPv6, and says that they have no internet with IPv6 alone', async () => {
+    const ipv6 = `default via 2001:db8::1 dev ${link}`;
+    await firewalls.run(`ip address add 2001:db8::2/64 dev ${link} nodad; ip -6 route add ${ipv6}`);
+    assert.deepEqual(await warnings(), []);
+    assert.deepEqual(await fetched(), [['200'], ['200']]);
+    await firewalls.run('ip -4 route delete default');
+    assert.deepEqual(await checks(), ['ipv4_route']);
+    await firewalls.run(`ip -6 route delete ${ipv6}`);
     assert.deepEqual(await checks(), ['ipv4_route']);
     await firewalls.run(`ip route add ${route}`);
     assert.deepEqual(await warnings(), []);
