@@ -57,7 +57,7 @@ class SandboxFusion(unittest.TestCase):
     def test_runs_programs_at_once_each_in_a_sandbox_of_its_own(self) -> None:
         """Shows no program the files of another one."""
         code = "import os; print(os.path.exists('/tmp/seen')); open('/tmp/seen', 'w')"
-        requests = [[RunCodeRequest(code=code, language="python")] for _ in range(3)]
+        requests = [[RunCodeRequest(code=code, language="python", run_timeout=60)] for _ in range(3)]
         self.assertEqual([each.run_result.stdout for each in run_concurrent(run_code, args=requests)], ["False\n"] * 3)
 
     def test_runs_asynchronously(self) -> None:
