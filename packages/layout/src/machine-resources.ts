@@ -20,7 +20,7 @@ const FILES: MachineFiles = { meminfo: '/proc/meminfo', cgroups: '/sys/fs/cgroup
 /** Memory of the machine, or of the container, in bytes. */
 export interface MachineMemory {
   readonly totalBytes: number;
-  /** What can be allocated without taking it from other programs; file caches count as available. */
+  /** Free memory, and file caches, which the kernel gives up when programs need memory. */
   readonly availableBytes: number;
 }
 
@@ -31,8 +31,8 @@ export function machineMemory(files: MachineFiles = FILES): MachineMemory {
     Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(meminfo)?.[1] ?? 0) * KIBIBYTE;
   const total = ofMachine('MemTotal');
   const available = ofMachine('MemAvailable');
-  const group = groupMemory(files.cgroups);
-  if (group === undefined || group.limit >= total) return { totalBytes: total, availableBytes: available };
+  const group = groupMemory(files.cgroups, total);
+  if (group === undefined) return { totalBytes: total, availableBytes: available };
   return { totalBytes: group.limit, availableBytes: Math.max(0, Math.min(available, group.limit - group.used)) };
 }
 
@@ -46,26 +46,36 @@ export function machineProcessors({ cgroups }: MachineFiles = FILES): number {
   return Math.min(availableParallelism(), share ?? Number.POSITIVE_INFINITY);
 }
 
-/** Returns undefined where memory has no limit. */
-function groupMemory(cgroups: string): { limit: number; used: number } | undefined {
-  return (
-    readGroup(cgroups, 'memory.max', 'memory.current', '') ??
-    readGroup(join(cgroups, 'memory'), 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_')
-  );
+interface GroupMemory {
+  readonly limit: number;
+  readonly used: number;
 }
 
-function readGroup(
-  folder: string,
-  limitFile: string,
-  usageFile: string,
-  prefix: string,
-): { limit: number; used: number } | undefined {
-  const [limit, usage, stat] = [limitFile, usageFile, 'memory.stat'].map((file) => tryRead(join(folder, file)));
-  if (limit === undefined || usage === undefined || stat === undefined || limit === 'max') return undefined;
+/** Returns undefined where the control group may use as much memory as the machine has, or more. */
+function groupMemory(cgroups: string, total: number): GroupMemory | undefined {
+  const v2 = { folder: cgroups, limitFile: 'memory.max', usageFile: 'memory.current', prefix: '' };
+  const v1 = { limitFile: 'memory.limit_in_bytes', usageFile: 'memory.usage_in_bytes', prefix: 'total_' };
+  return readGroup(v2, total) ?? readGroup({ folder: join(cgroups, 'memory'), ...v1 }, total);
+}
+
+interface GroupFiles {
+  readonly folder: string;
+  readonly limitFile: string;
+  readonly usageFile: string;
+  /** Of the fields that count the groups below too. */
+  readonly prefix: string;
+}
+
+function readGroup({ folder, limitFile, usageFile, prefix }: GroupFiles, total: number): GroupMemory | undefined {
+  const limit = Number(tryRead(join(folder, limitFile)) ?? 'max');
+  // Without a limit, the counters are not read: the kernel adds them up over all groups, and each launch ahead asks.
+  if (!(limit < total)) return undefined;
+  const [usage, stat] = [usageFile, 'memory.stat'].map((file) => tryRead(join(folder, file)));
+  if (usage === undefined || stat === undefined) return undefined;
   const cached = ['active_file', 'inactive_file'].map((name) =>
     Number(new RegExp(`^${prefix}${name} (\\d+)$`, 'm').exec(stat)?.[1] ?? 0),
   );
-  return { limit: Number(limit), used: cached.reduce((rest, bytes) => rest - bytes, Number(usage)) };
+  return { limit, used: cached.reduce((rest, bytes) => rest - bytes, Number(usage)) };
 }
 
 function tryRead(file: string): string | undefined {
