@@ -25,6 +25,15 @@ before(async () => {
 });
 after(() => service?.close());
 
+/** Looks within the sandbox, because on a busy machine a run that looks once can come after the end of a stalled one. */
+const UNTIL_TWO_PARTS = `import glob, time
+open("/workspace/looking", "w").close()
+parts, end = 0, time.monotonic() + 20
+while parts != 2 and time.monotonic() < end:
+    parts = len(glob.glob("/workspace/.cloche-*.part"))
+    time.sleep(0.01)
+print(parts)`;
+
 /** Creates a sandbox of the test's own, so that nothing else writes to its disk. */
 async function ownFiles() {
   const { api, sandboxId, base } = await sandboxFiles(service, {});
@@ -32,6 +41,7 @@ async function ownFiles() {
   // The first run takes longer, and could find a transfer that has already ended.
   await python('None');
   return {
+    base,
     sandboxId,
     python,
     contentPath: (path: string) => `${base}/content?path=${path}`,
@@ -131,15 +141,16 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
 
   for (const size of [MIB / 2, 64 * MIB]) {
     it(`when a client sends no more of a file of ${size / MIB} MiB, of which nothing is left`, async () => {
-      const { contentPath, python } = await ownFiles();
+      const { base, contentPath, python } = await ownFiles();
       const parts = () => python('import glob\nprint(len(glob.glob("/workspace/.cloche-*.part")))');
       const headers = { 'content-length': String(size) };
+      const seenBoth = python(UNTIL_TWO_PARTS);
+      await eventually(async () => (await service.api.get(`${base}/stat?path=looking`)).status === 200);
       const stalled = await begin('PUT', contentPath('never'), headers);
       const slow = await begin('PUT', contentPath('late'), headers);
       stalled.write(Buffer.alloc(size / 4));
       const end = trickle(slow, () => slow.write(Buffer.alloc(1024)));
-      // Two, unless looking took longer than the stalled one lasts.
-      await eventually(async () => (await parts()) !== '0');
+      assert.equal(await seenBoth, '2');
       await drain(stalled);
       await eventually(async () => (await parts()) === '1');
       assert.equal(slow.closed, false);
