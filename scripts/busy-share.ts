@@ -1,8 +1,8 @@
 import { cpus } from 'node:os';
 
 /**
- * Starts to measure. The returned function returns the share of the machine's processor time since then that any process
- * has used, from 0 to 1.
+ * Starts to measure. The returned function returns the share of the machine's processor time that processes have used
+ * since then, from 0 to 1.
  */
 export function measureBusyShare(): () => number {
   const before = processorTimes();

@@ -4,8 +4,8 @@ import { NODE_LIBRARY } from '../../packages/host-checks/src/index.ts';
 const FOLDERS = ['/lib/*-linux-gnu', '/usr/lib/*-linux-gnu', '/lib64', '/usr/lib64', '/lib', '/usr/lib'];
 
 /**
- * Returns the program `cloche` of a release. The archive has no dependencies that a package manager installs, so it says which
- * library Node needs before it runs Node, which then installs everything else.
+ * Returns the program `cloche` of a release. No package manager installs the dependencies of the archive, so the program
+ * names the library that Node lacks. Node then installs everything else.
  *
  * @param folders patterns of the folders with libraries
  */

@@ -8,18 +8,11 @@ import { builtPackages } from '../support/built-packages.ts';
 import { cachedFolder, digestOf } from '../support/cached-folder.ts';
 import { type Release, UserLand } from '../support/user-land.ts';
 
-/** What an ordinary server has, and a kernel. */
-const SERVER = [
-  'apparmor',
-  'dbus',
-  'initramfs-tools',
-  'kmod',
-  'linux-image-cloud-amd64',
-  'netbase',
-  'procps',
-  'systemd',
+/** Packages of Debian: a kernel, systemd, and what Debian installs on a server. */
+const PACKAGES = [
+  ...['apparmor', 'dbus', 'initramfs-tools', 'kmod', 'linux-image-cloud-amd64', 'netbase', 'procps'],
+  ...['systemd', 'systemd-resolved', 'systemd-sysv', 'udev'],
 ];
-const PACKAGES = [...SERVER, 'systemd-resolved', 'systemd-sysv', 'udev'];
 /** Sizes of the file systems. The files have holes, so they take as much as their content. */
 const ROOT_SIZE = '12G';
 const CONTENT_SIZE = '6G';
@@ -65,18 +58,7 @@ export async function rootDisk(release: Release): Promise<RootDisk> {
   const commands = join(import.meta.dirname, 'commands.sh');
   const packages = await builtPackages('x64');
   const digest = digestOf([commands, import.meta.filename, join(packages.folder, packages.older)]);
-  const templates = await cachedFolder(
-    'vm-templates',
-    digestOf([join(packages.folder, packages.older)]),
-    async (folder) => {
-      await execa(process.execPath, [
-        'packages/cli/bin/cloche.mjs',
-        'template',
-        'export',
-        join(folder, 'templates.tar'),
-      ]);
-    },
-  );
+  const templates = await exportedTemplates(join(packages.folder, packages.older));
   const folder = await cachedFolder(`vm-root-${release}`, digest, async (folder) => {
     const needed = SYSTEM_PACKAGES.map(({ packages }) => packages['apt-get']);
     await using land = await UserLand.open(release, [...new Set([...PACKAGES, ...needed])].sort(), {
@@ -101,6 +83,14 @@ export async function rootDisk(release: Release): Promise<RootDisk> {
     await makeDisk(land.path(''), join(folder, 'disk'), ROOT_SIZE);
   });
   return { disk: join(folder, 'disk'), kernel: join(folder, 'vmlinuz'), initrd: join(folder, 'initrd.img') };
+}
+
+/** Returns a folder with an archive of the templates that a package needs. */
+function exportedTemplates(packageFile: string): Promise<string> {
+  const cli = ['packages/cli/bin/cloche.mjs', 'template', 'export'];
+  return cachedFolder('vm-templates', digestOf([packageFile]), async (folder) => {
+    await execa(process.execPath, [...cli, join(folder, 'templates.tar')]);
+  });
 }
 
 /** Makes a disk with the package of a newer version, and this checkout with its dependencies. */

@@ -1,4 +1,4 @@
-/** What is tried in the virtual machine, in this order. Each script is of bash, as root, and fails at its first error. */
+/** The steps run in this order in the virtual machine. Bash runs each script as root and stops at its first error. */
 export interface Step {
   readonly title: string;
   readonly script: string;

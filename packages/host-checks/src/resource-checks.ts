@@ -9,7 +9,7 @@ const GIB = 1024 ** 3;
 /** Bytes for both templates, the guest folder and some sandboxes' disks. */
 const DISK_NEEDED = 4 * GIB;
 const DISK_RECOMMENDED = 16 * GIB;
-/** What a machine of 2 GB has after its kernel has taken its share. */
+/** A server that is sold with 2 GB shows less, because its kernel reserves memory at boot. */
 const MEMORY_RECOMMENDED = 1.7 * GIB;
 
 export async function checkDisk(name: string, folder: string): Promise<Finding> {

@@ -3,13 +3,13 @@ import { finished, PassThrough, type Readable } from 'node:stream';
 import { DirectBody } from './direct-body.ts';
 
 /**
- * Returns the body of a request as a stream of its own. When that is destroyed, `readRest` can still read the rest of the
- * body, so that the connection goes on to the next request. Of a request that is destroyed itself, by an iteration that
- * stops or by `pipeline`, Node reads no more, and leaves its connection open.
+ * Returns the body of a request as a stream of its own. When that stream is destroyed, `readRest` can still read the rest
+ * of the body, so that the connection goes on to the next request. Node reads no more of a request that is destroyed
+ * itself, by `pipeline` or by an iteration that stops, and leaves its connection open.
  */
 export function bodyStream(request: IncomingMessage): Readable {
   const body = new PassThrough();
-  // As with a request, an error that nobody waits for is none.
+  // An `error` event without a listener would end the process; a request emits none then.
   body.on('error', () => undefined);
   finished(request, { writable: false }, (error) => {
     if (error) body.destroy(error);

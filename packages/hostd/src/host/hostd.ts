@@ -81,8 +81,9 @@ function openApp(host: Host, parts: HostdParts, config: HostdConfig, log: Logger
 }
 
 /**
- * Opens the pool at the first request of a server, which asks for the template versions while it starts. On a small machine
- * both would otherwise compete for the processor, and the service would answer later. Others ask only for the health.
+ * Opens the pool at the first request of a server, which asks for the template versions while it starts. On a small
+ * machine, server and pool would otherwise compete for the processor, and the service would answer later. Other clients
+ * ask only for the health.
  */
 function openOnRequest(app: ReturnType<typeof createApp>, pool: WarmPool): void {
   let isOpen = false;

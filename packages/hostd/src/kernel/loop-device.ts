@@ -10,7 +10,7 @@ const BLKFLSBUF = 0x1261;
 const LO_FLAGS_AUTOCLEAR = 4;
 const CONFIG_BYTES = 304;
 const CONFIG_FLAGS_AT = 60;
-/** Of every loop device. */
+/** Major device number of loop devices. */
 const LOOP_MAJOR = 7;
 const S_IFBLK = 0o060000;
 /** Attempts to attach; other programs also take free devices, and each collision costs one attempt. */
@@ -72,8 +72,8 @@ export function openLoopDevice(number: number, path: string): number {
 }
 
 /**
- * Opens a loop device, after making its node where there is none: the `/dev` of a container has only the devices of
- * the time when the container was started.
+ * Opens a loop device. Creates its device file if that is missing: `/dev` of a container has files only for the devices
+ * that the kernel had when the container started.
  */
 function openDevice(number: number, flags: 'r' | 'r+'): number {
   const path = `/dev/loop${number}`;
