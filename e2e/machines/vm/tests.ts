@@ -33,6 +33,9 @@ export const TESTS: readonly Step[] = [
     title: `test ${file}`,
     minutes: 20,
     // What one file has compiled is there for the next.
-    script: `cd /content/checkout && NODE_COMPILE_CACHE=/content/compiled node_modules/.bin/node --test ${file}`,
+    script: `
+      cd /content/checkout
+      export CLOCHE_TEST_SLOWNESS="$slowness" NODE_COMPILE_CACHE=/content/compiled
+      node_modules/.bin/node --test ${file}`,
   })),
 ];
