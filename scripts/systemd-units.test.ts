@@ -31,7 +31,8 @@ const run = runPaths(UNIT_PATHS.runDir);
 const data = dataPaths(UNIT_PATHS.dataDir);
 const egress = egressPaths(UNIT_PATHS.runDir, UNIT_PATHS.dataDir);
 const FOLDERS: Record<PartName, { run: string[]; state: string[] }> = {
-  hostd: { run: [run.hostdDir, run.instancesDir], state: [data.hostdDir] },
+  // At each start, systemd would give all files in a RuntimeDirectory to root: the server could reach no sandbox.
+  hostd: { run: [], state: [data.hostdDir] },
   egress: { run: [egress.controlDir], state: [egress.authorityDir] },
   server: { run: [run.serverDir], state: [data.serverDir] },
 };
@@ -49,7 +50,7 @@ describe('the systemd units', () => {
         words(part, 'StateDirectory').map((name) => join('/var/lib', name)),
         FOLDERS[part].state,
       );
-      assert.deepEqual(words(part, 'RuntimeDirectoryPreserve'), ['yes']);
+      assert.deepEqual(words(part, 'RuntimeDirectoryPreserve'), FOLDERS[part].run.length > 0 ? ['yes'] : []);
     });
   }
 
