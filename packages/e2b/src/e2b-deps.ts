@@ -17,6 +17,12 @@ export interface PreviewServer {
   upgrade(connection: LeavingConnection): void | Promise<void>;
 }
 
+/** Texts of sandboxes by names, which every server reads. */
+export interface SandboxNotes {
+  put(sandboxId: string, name: string, value: string): Promise<void>;
+  find(sandboxId: string, name: string): Promise<string | undefined>;
+}
+
 export interface E2bDeps {
   /**
    * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
@@ -32,5 +38,13 @@ export interface E2bDeps {
   readonly ownerOf: (apiKey: string) => string;
   /** Returns whether a sandbox of this id runs, whosever it is. */
   readonly isLive: (sandboxId: string) => Promise<boolean>;
+  /**
+   * Sets the lifetime of a sandbox from now on, also to less than it has, with the rights of the key. `/v1` only extends.
+   *
+   * @throws FrontRefusal
+   */
+  readonly overwriteTtl: (request: IncomingMessage, apiKey: string, sandboxId: string, ttlMs: number) => Promise<void>;
+  /** What is kept of a sandbox until its record is deleted. */
+  readonly notes: SandboxNotes;
   readonly log: Logger;
 }

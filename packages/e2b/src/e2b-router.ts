@@ -195,7 +195,8 @@ async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Prom
     // Otherwise HEAD runs the handler of GET, and reads a file to its end for nothing.
     exposeHeadRoutes: false,
     // Checking the schemas themselves takes most of the time that their compilation takes at each start.
-    ajv: { customOptions: { validateSchema: false } },
+    // A number where a text belongs is refused, as by E2B, and not turned into a text.
+    ajv: { customOptions: { validateSchema: false, coerceTypes: false } },
   });
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = E2bError.of(error, log);

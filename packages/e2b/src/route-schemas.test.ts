@@ -28,6 +28,8 @@ before(async () => {
     addressOf: () => '',
     ownerOf: () => '',
     isLive: async () => false,
+    overwriteTtl: async () => undefined,
+    notes: { put: async () => undefined, find: async () => undefined },
     log: pino({ level: 'silent' }),
   });
   unsubscribe(MADE, note);

@@ -6,14 +6,19 @@ import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { clientOf, keyOf } from './client-of.ts';
 import { CREATE_SCHEMA, type CreateRequest, createBody } from './create-request.ts';
-import { metricsOf } from './e2b-metrics.ts';
+import { METRICS_SCHEMA, type MetricsQuery, metricsOf } from './e2b-metrics.ts';
 import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
+import { LIST_SCHEMA, type ListQuery, listSandboxes } from './list-sandboxes.ts';
 import { notYetRoutes } from './not-yet-routes.ts';
 import { secretRoutes } from './secret-routes.ts';
 
 const SECONDS = 1000;
-/** Lifetime that E2B documents for a creation without `timeout`. */
-const DEFAULT_TIMEOUT_S = 15;
+/** Keeps a lifetime up to the end of the longest session within it, when `/v1` looks at it a moment later. */
+const CLOCK_MARGIN_MS = 1000;
+/** Lifetime of a creation and of a connection without `timeout`. */
+const DEFAULT_TIMEOUT_S = 300;
+/** What E2B adds by a refresh without `duration`. */
+const DEFAULT_REFRESH_S = 15;
 
 interface ById {
   Params: { sandboxID: string };
@@ -42,10 +47,14 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
       const sandbox = await createSandbox(request, deps);
       return reply.code(201).send(connection(sandbox.info, keyOf(request), deps));
     });
-    app.get<{ Querystring: ListQuery }>(path, async (request) => listSandboxes(request, deps));
+    app.get<{ Querystring: ListQuery }>(path, { schema: LIST_SCHEMA }, async (request, reply) => {
+      const { sandboxes, nextToken } = await listSandboxes(clientOf(request, deps), request.query);
+      if (nextToken !== undefined) reply.header('x-next-token', nextToken);
+      return sandboxes.map(listed);
+    });
     app.post<WithTimeout>(`${path}/:sandboxID/connect`, { schema: TIMEOUT_SCHEMA }, async (request) => {
       const sandbox = await liveSandbox(request, deps);
-      await extend(sandbox, request.body?.timeout ?? 0);
+      await extend(sandbox, request.body?.timeout ?? DEFAULT_TIMEOUT_S);
       return connection(sandbox.info, keyOf(request), deps);
     });
   }
@@ -56,17 +65,22 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
     await (await liveSandbox(request, deps)).kill();
     return reply.code(204).send();
   });
-  app.get<ById>('/sandboxes/:sandboxID/metrics', async (request) =>
-    metricsOf((await clientOf(request, deps).call('getSandboxMetrics', { params: paramsOf(request) })).metrics),
+  app.get<ById & { Querystring: MetricsQuery }>(
+    '/sandboxes/:sandboxID/metrics',
+    { schema: METRICS_SCHEMA },
+    async (request) => {
+      const { metrics } = await clientOf(request, deps).call('getSandboxMetrics', { params: paramsOf(request) });
+      return metricsOf(metrics, request.query);
+    },
   );
   app.post<WithTimeout>('/sandboxes/:sandboxID/timeout', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
     const ttlMs = (request.body?.timeout ?? 0) * SECONDS;
     if (ttlMs === 0) await (await liveSandbox(request, deps)).kill();
-    else await clientOf(request, deps).call('setSandboxTtl', { params: paramsOf(request), body: { ttlMs } });
+    else await deps.overwriteTtl(request.raw, keyOf(request), request.params.sandboxID, ttlMs);
     return reply.code(204).send();
   });
   app.post<WithTimeout>('/sandboxes/:sandboxID/refreshes', { schema: TIMEOUT_SCHEMA }, async (request, reply) => {
-    await extend(await liveSandbox(request, deps), request.body?.duration ?? 0);
+    await extend(await liveSandbox(request, deps), request.body?.duration ?? DEFAULT_REFRESH_S);
     return reply.code(204).send();
   });
 }
@@ -98,35 +112,10 @@ async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promis
   return sandbox;
 }
 
-/** Sets the lifetime unless the sandbox lives longer already. */
+/** Sets the lifetime unless the sandbox lives longer already, as far as the longest session permits. */
 async function extend(sandbox: Sandbox, timeoutS: number): Promise<void> {
-  if (Date.now() + timeoutS * SECONDS > Date.parse(sandbox.info.expiresAt)) await sandbox.setTtl(timeoutS * SECONDS);
-}
-
-interface ListQuery {
-  readonly metadata?: string;
-  readonly state?: string | readonly string[];
-}
-
-async function listSandboxes(request: FastifyRequest<{ Querystring: ListQuery }>, deps: E2bDeps) {
-  const { metadata = '', state = 'running' } = request.query;
-  const states = [state].flat().flatMap((each) => each.split(','));
-  if (!states.includes('running')) return [];
-  // Clients encode each label and then the list of them.
-  const pairs = [...new URLSearchParams(metadata)].map((pair) => pair.map(decodeLabel));
-  const labels = Object.fromEntries(pairs);
-  const sandboxes = await clientOf(request, deps).sandboxes.list({ metadata: labels });
-  return sandboxes
-    .map(({ info }) => info)
-    .filter(isLive)
-    .map(listed);
-}
-
-/** @throws E2bError 400 */
-function decodeLabel(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw new E2bError(400, `The label ${text} in metadata has an invalid percent escape.`);
-  }
+  const { createdAt, expiresAt } = sandbox.info;
+  const last = Date.parse(createdAt) + LIMITS.sessionMaxMs - CLOCK_MARGIN_MS;
+  const end = Math.min(Date.now() + timeoutS * SECONDS, last);
+  if (end > Date.parse(expiresAt)) await sandbox.setTtl(end - Date.now());
 }

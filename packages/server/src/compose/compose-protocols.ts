@@ -1,39 +1,15 @@
 import type { IncomingMessage } from 'node:http';
-import type { TokenSeal } from '@cloche/e2b';
 import type { JupyterDeps } from '@cloche/jupyter';
 import type { RunApi } from '@cloche/run-apis';
-import type { Logger } from 'pino';
-import type { Authenticator } from '../api-keys/authenticator.ts';
-import type { IdSource } from '../base/id-source.ts';
-import { networkOf } from '../base/network-of.ts';
-import { openText, sealText } from '../base/sealed-text.ts';
-import type { Database } from '../db/database.ts';
-import { serverSecret } from '../db/server-secret.ts';
-import type { Callers } from '../http/callers.ts';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../http/front-gate.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import type { InFlight } from '../http/in-flight.ts';
-import { isLive } from '../sandboxes/record/sandbox.ts';
-import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
-import type { Previews } from './compose-previews.ts';
+import { type E2bServicesDeps, openE2b } from './compose-e2b.ts';
 import { FRONTS, type FrontName } from './fronts.ts';
 
-/** Form of ids of sandboxes, for those that a stranger sends. */
-const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
-const E2B_SECRET_NAME = 'e2b-access-tokens';
-
-export interface ProtocolsDeps {
-  readonly db: Database;
-  readonly log: Logger;
+export interface ProtocolsDeps extends E2bServicesDeps {
   readonly version: string;
-  /** URL at which clients reach the service, if it is configured. */
-  readonly publicUrl: string | undefined;
-  readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
-  readonly sandboxes: Pick<SandboxRepository, 'find'>;
-  readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
   readonly inFlight: InFlight;
-  readonly callers: Callers;
-  readonly ids: IdSource;
   readonly outcomes: FrontGateDeps['outcomes'];
   readonly checkKey: FrontGateDeps['checkKey'];
   readonly stallMs: number;
@@ -96,39 +72,11 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   };
 }
 
-async function openE2b(deps: ProtocolsDeps, apiUrl: () => string) {
-  const { E2bRouter } = await import('@cloche/e2b');
-  const { db, log, publicUrl, previews, sandboxes, authenticator, callers } = deps;
-  const { domain, hostRouter } = previews;
-  return E2bRouter.open({
-    apiUrl,
-    publicUrl,
-    seal: await e2bTokenSeal(db),
-    previews: { domain, handle: hostRouter.handle.bind(hostRouter), upgrade: hostRouter.upgrade.bind(hostRouter) },
-    addressOf: (request) => networkOf(callers.addressOf(request)),
-    ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
-    async isLive(sandboxId) {
-      const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
-      return found !== undefined && isLive(found);
-    },
-    log,
-  });
-}
-
 /** Returns what counts a WebSocket of a key as a request under way, and ends it with its key or with the server. */
 function holder({ authenticator, inFlight }: ProtocolsDeps): JupyterDeps['holdConnection'] {
   return async (apiKey) => {
     const credential = await authenticator.authenticate(apiKey);
     const controller = inFlight.enter(credential, true);
     return { signal: controller.signal, [Symbol.dispose]: () => inFlight.leave(credential, controller) };
-  };
-}
-
-/** Seals access tokens with a key that all servers of the database share. */
-async function e2bTokenSeal(db: Database): Promise<TokenSeal> {
-  const key = await serverSecret(db, E2B_SECRET_NAME);
-  return {
-    seal: (text) => sealText(text, key, E2B_SECRET_NAME),
-    open: (sealed) => openText(sealed, key, E2B_SECRET_NAME),
   };
 }

@@ -92,6 +92,7 @@ export interface SandboxCore {
   readonly startedWork: StartedWork;
   readonly createSandbox: CreateSandbox;
   readonly destroySandbox: DestroySandbox;
+  readonly setSandboxTtl: SetSandboxTtl;
   readonly customTemplates: CustomTemplateRepository;
   readonly findTemplates: FindTemplates;
   readonly files: AccessFiles;
@@ -208,6 +209,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     startedWork,
     createSandbox,
     destroySandbox,
+    setSandboxTtl,
     customTemplates,
     findTemplates,
     files: new AccessFiles({ sandboxUse, executions }),

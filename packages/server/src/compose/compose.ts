@@ -3,6 +3,7 @@ import { runPaths } from '@cloche/layout';
 import { reportTo, tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
+import type { Credential } from '../api-keys/credential.ts';
 import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { kindOf } from '../db/database-kind.ts';
 import { migrate } from '../db/migrate.ts';
@@ -68,6 +69,9 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     inFlight,
     stallMs: config.transferStallMs,
     sandboxes: sandboxes.core.sandboxes,
+    setSandboxTtl: sandboxes.core.setSandboxTtl,
+    limitRequests: (credential: Credential) => rates.limitRequest(credential),
+    auditLog: audit.auditLog,
   };
   const protocols = await composeProtocols({ ...shared, version, publicUrl, previews, ...gate, ...answered });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];

@@ -32,6 +32,7 @@ import { changesAndRevocations } from './migrations/032-changes-and-revocations-
 import { buildTurns } from './migrations/033-build-turns-expand.ts';
 import { plannedTimes } from './migrations/034-planned-times-expand.ts';
 import { lostEvents } from './migrations/035-lost-events-expand.ts';
+import { sandboxNotes } from './migrations/036-sandbox-notes-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -71,6 +72,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '033-build-turns-expand': buildTurns,
   '034-planned-times-expand': plannedTimes,
   '035-lost-events-expand': lostEvents,
+  '036-sandbox-notes-expand': sandboxNotes,
 };
 
 /** The newest migration of this version. */

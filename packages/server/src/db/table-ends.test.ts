@@ -25,6 +25,7 @@ const DELETED_BY: Readonly<Record<string, string>> = {
   replay_parts: 'idempotency/replay-parts.ts',
   request_counts: 'quotas/request-counts.ts',
   sandbox_activity: 'sandboxes/lifecycle/ended-records.ts',
+  sandbox_notes: 'sandboxes/lifecycle/ended-records.ts',
   sandbox_usage: 'sandboxes/lifecycle/ended-records.ts',
   sandboxes: 'sandboxes/lifecycle/ended-records.ts',
   secrets: 'projects/deleted-records.ts',

@@ -5,6 +5,7 @@ export interface SandboxTables {
   code_contexts: CodeContextTable;
   commands: CommandTable;
   sandbox_activity: SandboxActivityTable;
+  sandbox_notes: SandboxNoteTable;
   previews: PreviewTable;
   artifacts: ArtifactTable;
   content_removals: ContentRemovalTable;
@@ -64,6 +65,13 @@ export interface SandboxActivityTable {
   /** Whether the server has an execution in the sandbox. */
   running: number;
   last_active_at: number;
+}
+
+/** What a protocol beside `/v1` keeps of a sandbox. */
+export interface SandboxNoteTable {
+  sandbox_id: string;
+  name: string;
+  value: string;
 }
 
 export interface CodeContextTable {

@@ -4,6 +4,14 @@ import { locksRows } from '../../db/row-locks.ts';
 
 /** Records deleted in one transaction; bounds how long other requests wait for the database. */
 const BATCH = 100;
+const OF_SANDBOX = [
+  'code_contexts',
+  'commands',
+  'previews',
+  'sandbox_usage',
+  'sandbox_activity',
+  'sandbox_notes',
+] as const;
 
 /** Deletes the records of ended sandboxes after their retention period. */
 export class EndedRecords {
@@ -42,7 +50,7 @@ export class EndedRecords {
         .execute();
       const ids = rows.map(({ id }) => id);
       if (ids.length === 0) return 0;
-      for (const table of ['code_contexts', 'commands', 'previews', 'sandbox_usage', 'sandbox_activity'] as const) {
+      for (const table of OF_SANDBOX) {
         await tx.deleteFrom(table).where('sandbox_id', 'in', ids).execute();
       }
       await tx.deleteFrom('sandboxes').where('id', 'in', ids).execute();

@@ -7,7 +7,7 @@ import type { SandboxRecord } from '../record/sandbox.ts';
 import { type SandboxAccess, sandboxEnded } from '../record/sandbox-access.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
-/** Restarts the TTL countdown of live sandboxes. */
+/** Restarts the TTL countdown of live sandboxes. `ttl_expired` ends them at `expiresAt`, whichever server looks. */
 export class SetSandboxTtl {
   readonly #access: SandboxAccess;
   readonly #sandboxes: SandboxRepository;
@@ -33,13 +33,39 @@ export class SetSandboxTtl {
       if (changed) return changed;
     }
   }
+
+  /**
+   * Sets `expiresAt` to now + `ttlMs`, also to an earlier time, and to the last permitted time if that is later. Not an
+   * operation of `/v1`, whose clients rely on an expiry that only moves later.
+   *
+   * @throws AppError `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
+   */
+  async overwrite(
+    credential: Credential,
+    id: SandboxId,
+    givenMs: number,
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord> {
+    for (;;) {
+      const current = await this.#access.getLive(credential, id);
+      const now = this.#clock.now();
+      const ttlMs = Math.min(givenMs, maxTtl(current, now));
+      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt: now + ttlMs }, audit);
+      if (changed) return changed;
+    }
+  }
 }
 
-function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
+/** Returns the longest TTL that a sandbox may get now. */
+function maxTtl(current: SandboxRecord, now: number): number {
   // An expired sandbox cannot be extended, even if the reaper has not destroyed it yet.
   if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
   const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
-  const maxTtlMs = Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
+  return Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
+}
+
+function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
+  const maxTtlMs = maxTtl(current, now);
   if (ttlMs > maxTtlMs) {
     const message = `body.ttlMs must be at most ${maxTtlMs} now: a sandbox lives at most 24 hours from its creation.`;
     throw new AppError('sandbox_ttl_exceeded', message, { details: { maxTtlMs } });

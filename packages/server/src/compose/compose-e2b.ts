@@ -1,0 +1,106 @@
+import { operations, type SandboxId } from '@cloche/contract';
+import type { E2bDeps, TokenSeal } from '@cloche/e2b';
+import { FrontRefusal } from '@cloche/node-support';
+import type { Logger } from 'pino';
+import type { Authenticator } from '../api-keys/authenticator.ts';
+import type { AuditLog } from '../audit/audit-log.ts';
+import { auditActionOf, RequestAudit } from '../audit/request-audit.ts';
+import { AppError } from '../base/app-error.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { networkOf } from '../base/network-of.ts';
+import { openText, sealText } from '../base/sealed-text.ts';
+import type { Database } from '../db/database.ts';
+import { serverSecret } from '../db/server-secret.ts';
+import { requireOperationScope } from '../http/authorize.ts';
+import type { Callers } from '../http/callers.ts';
+import { errorResponse } from '../http/error-response.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../http/request-id.ts';
+import type { LimitRequests } from '../http/request-limit.ts';
+import type { SetSandboxTtl } from '../sandboxes/lifecycle/set-sandbox-ttl.ts';
+import { isLive } from '../sandboxes/record/sandbox.ts';
+import { SandboxNotes } from '../sandboxes/record/sandbox-notes.ts';
+import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
+import type { Previews } from './compose-previews.ts';
+
+/** Form of ids of sandboxes, for those that a stranger sends. */
+const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
+const SECRET_NAME = 'e2b-access-tokens';
+
+export interface E2bServicesDeps {
+  readonly db: Database;
+  readonly log: Logger;
+  /** URL at which clients reach the service, if it is configured. */
+  readonly publicUrl: string | undefined;
+  readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
+  readonly sandboxes: Pick<SandboxRepository, 'find'>;
+  readonly setSandboxTtl: SetSandboxTtl;
+  readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
+  readonly limitRequests: LimitRequests;
+  readonly auditLog: AuditLog;
+  readonly callers: Callers;
+  readonly ids: IdSource;
+}
+
+/** Opens E2B's protocol, with what it needs of this server beside `/v1`. */
+export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
+  const { E2bRouter } = await import('@cloche/e2b');
+  const { db, log, publicUrl, previews, sandboxes, authenticator, callers } = deps;
+  const { domain, hostRouter } = previews;
+  return E2bRouter.open({
+    apiUrl,
+    publicUrl,
+    seal: await tokenSeal(db),
+    previews: { domain, handle: hostRouter.handle.bind(hostRouter), upgrade: hostRouter.upgrade.bind(hostRouter) },
+    addressOf: (request) => networkOf(callers.addressOf(request)),
+    ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
+    async isLive(sandboxId) {
+      const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
+      return found !== undefined && isLive(found);
+    },
+    overwriteTtl: ttlOverwriting(deps),
+    notes: new SandboxNotes(db),
+    log,
+  });
+}
+
+/** Seals access tokens with a key that all servers of the database share. */
+async function tokenSeal(db: Database): Promise<TokenSeal> {
+  const key = await serverSecret(db, SECRET_NAME);
+  return {
+    seal: (text) => sealText(text, key, SECRET_NAME),
+    open: (sealed) => openText(sealed, key, SECRET_NAME),
+  };
+}
+
+/**
+ * Returns what sets a lifetime, which may end earlier than before. It has the scope, the request limit and the audit
+ * event of `setSandboxTtl`.
+ *
+ * SECURITY: held by "is set with the scope and the organization of the key alone" in e2b-control.test.ts.
+ */
+function ttlOverwriting(deps: E2bServicesDeps): E2bDeps['overwriteTtl'] {
+  const { authenticator, limitRequests, setSandboxTtl, auditLog, callers, ids } = deps;
+  const operation = operations.setSandboxTtl;
+  return async (request, apiKey, sandboxId, ttlMs) => {
+    try {
+      const credential = await authenticator.authenticate(apiKey);
+      const rate = await limitRequests(credential);
+      if (rate?.refusal) throw rate.refusal;
+      requireOperationScope(credential, operation, { sandboxId });
+      const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+      const action = auditActionOf(operation);
+      const origin = { credential, requestId, ip: callers.addressOf(request) };
+      const audit = action && new RequestAudit(auditLog, origin, action);
+      await setSandboxTtl.overwrite(credential, sandboxId as SandboxId, ttlMs, audit);
+    } catch (error) {
+      throw error instanceof AppError ? refusalOf(error) : error;
+    }
+  };
+}
+
+function refusalOf(error: AppError): FrontRefusal {
+  const { status, headers } = errorResponse(error, '');
+  // E2B does not remember a sandbox that has ended.
+  const isGone = error.is('sandbox_destroyed') || error.is('sandbox_failed');
+  return new FrontRefusal(isGone ? 404 : status, `${error.code}: ${error.message}`, headers);
+}

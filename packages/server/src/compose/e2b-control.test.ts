@@ -1,0 +1,244 @@
+/** What E2B's clients send to the control plane, on a whole server with a fake runtime. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { openTenants, type Tenants } from '../../testing/tenants.ts';
+
+const MINUTE_MS = 60_000;
+/** How far a time may lie from the one that a test computes. */
+const SLACK_MS = 30_000;
+
+let tenants: Tenants;
+before(async () => {
+  tenants = await openTenants({ CLOCHE_E2B: 'on' });
+});
+after(() => tenants?.close());
+
+interface Shown {
+  readonly sandboxID: string;
+  readonly endAt: string;
+  readonly startedAt: string;
+}
+
+async function send(method: string, path: string, body?: unknown, key = tenants.keys.whole) {
+  const headers = { 'x-api-key': key, ...(body !== undefined && { 'content-type': 'application/json' }) };
+  const answer = await fetch(`${tenants.server.url}/e2b${path}`, {
+    method,
+    headers,
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: text === '' ? undefined : JSON.parse(text), headers: answer.headers };
+}
+
+async function created(body: object = {}): Promise<Shown> {
+  const { status, body: made } = await send('POST', '/v2/sandboxes', { templateID: 'base', ...body });
+  assert.equal(status, 201, JSON.stringify(made));
+  return shown(made.sandboxID);
+}
+
+async function shown(id: string): Promise<Shown> {
+  return (await send('GET', `/sandboxes/${id}`)).body;
+}
+
+/** Asserts that a sandbox ends this long after now. */
+function endsIn({ endAt }: Shown, ms: number): void {
+  const left = Date.parse(endAt) - Date.now();
+  assert.ok(Math.abs(left - ms) < SLACK_MS, `${left} ms are left, not ${ms}`);
+}
+
+describe('the lifetime of a sandbox of E2B', () => {
+  const DEFAULT_MS = 5 * MINUTE_MS;
+  /** What extends, by the lifetime before and after. */
+  const EXTENDS: readonly [name: string, path: string, body: object | undefined, before: number, after: number][] = [
+    ['a connection without a timeout', '/v2/sandboxes/ID/connect', {}, MINUTE_MS, DEFAULT_MS],
+    ['an older connection without a timeout', '/sandboxes/ID/connect', {}, MINUTE_MS, DEFAULT_MS],
+    ['a connection without a body', '/v2/sandboxes/ID/connect', undefined, MINUTE_MS, DEFAULT_MS],
+    ['a connection to one that lives longer', '/v2/sandboxes/ID/connect', {}, 10 * MINUTE_MS, 10 * MINUTE_MS],
+    ['a connection with a timeout', '/v2/sandboxes/ID/connect', { timeout: 900 }, MINUTE_MS, 15 * MINUTE_MS],
+    [
+      'a connection past the longest session',
+      '/v2/sandboxes/ID/connect',
+      { timeout: 86_400 },
+      MINUTE_MS,
+      1440 * MINUTE_MS,
+    ],
+    ['a refresh without a duration', '/sandboxes/ID/refreshes', {}, MINUTE_MS, MINUTE_MS],
+    ['a refresh with a duration', '/sandboxes/ID/refreshes', { duration: 900 }, MINUTE_MS, 15 * MINUTE_MS],
+    ['a longer timeout', '/sandboxes/ID/timeout', { timeout: 900 }, MINUTE_MS, 15 * MINUTE_MS],
+    ['a shorter timeout', '/sandboxes/ID/timeout', { timeout: 120 }, 10 * MINUTE_MS, 2 * MINUTE_MS],
+    ['a timeout past the longest session', '/sandboxes/ID/timeout', { timeout: 86_400 }, MINUTE_MS, 1440 * MINUTE_MS],
+  ];
+  for (const [name, path, body, before, after] of EXTENDS) {
+    it(`after ${name}`, async () => {
+      const { sandboxID } = await created({ timeout: before / 1000 });
+      const { status, body: answer } = await send('POST', path.replace('ID', sandboxID), body);
+      assert.ok(status < 300, JSON.stringify(answer));
+      endsIn(await shown(sandboxID), after);
+    });
+  }
+
+  for (const [name, body] of Object.entries({ none: {}, 'a timeout of 0': { timeout: 0 } })) {
+    it(`is five minutes with ${name}`, async () => endsIn(await created(body), DEFAULT_MS));
+  }
+
+  it('may be set often: each timeout overwrites the one before', async () => {
+    const { sandboxID } = await created();
+    for (const timeout of [600, 120, 60, 300, 90]) {
+      assert.equal((await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout })).status, 204);
+      endsIn(await shown(sandboxID), timeout * 1000);
+    }
+  });
+
+  it('ends early for every server, and a later TTL of /v1 ends it later again', async () => {
+    const { sandboxID } = await created({ timeout: 600 });
+    await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 120 });
+    const path = `/v1/sandboxes/${sandboxID}`;
+    const v1 = (await tenants.call(tenants.keys.whole, 'GET', path)).body.sandbox;
+    endsIn({ ...(await shown(sandboxID)), endAt: v1.expiresAt }, 2 * MINUTE_MS);
+    const earlier = { body: { ttlMs: MINUTE_MS }, idempotencyKey: 'earlier' };
+    assert.equal((await tenants.call(tenants.keys.whole, 'POST', `${path}/ttl`, earlier)).status, 400);
+    const later = { body: { ttlMs: 20 * MINUTE_MS }, idempotencyKey: 'later' };
+    assert.equal((await tenants.call(tenants.keys.whole, 'POST', `${path}/ttl`, later)).status, 200);
+    endsIn(await shown(sandboxID), 20 * MINUTE_MS);
+    await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 1 });
+    const ended = await tenants.call(tenants.keys.whole, 'GET', `${path}?waitFor=destroyed&waitMs=20000`);
+    assert.deepEqual([ended.body.sandbox.status, ended.body.sandbox.destroyedReason], ['destroyed', 'ttl_expired']);
+    assert.equal((await send('POST', `/sandboxes/${sandboxID}/timeout`, { timeout: 60 })).status, 404);
+  });
+
+  it('is set with the scope and the organization of the key alone, and each change has its audit event', async () => {
+    const { sandboxID } = await created({ timeout: 600 });
+    const path = `/sandboxes/${sandboxID}/timeout`;
+    assert.equal((await send('POST', path, { timeout: 60 }, tenants.keys.foreign)).status, 404);
+    const { key } = await tenants.operator('/keys', { scopes: ['sandbox:read'] });
+    assert.equal((await send('POST', path, { timeout: 60 }, key.secret)).status, 403);
+    endsIn(await shown(sandboxID), 10 * MINUTE_MS);
+    await send('POST', path, { timeout: 60 });
+    const { data } = (await tenants.call(tenants.keys.whole, 'GET', '/v1/audit-events?limit=500')).body;
+    const mine = data.filter(({ target }: { target: { id: string } }) => target.id === sandboxID);
+    const actions = mine.map(({ action, outcome }: Record<string, string>) => `${action} ${outcome}`);
+    assert.ok(actions.includes('sandbox.extended allowed'), String(actions));
+  });
+});
+
+describe('a value of another type is refused, as by E2B:', () => {
+  const CASES: readonly [path: string, body: object][] = [
+    ['/v2/sandboxes', { metadata: { a: 5 } }],
+    ['/v2/sandboxes', { metadata: { a: null } }],
+    ['/v2/sandboxes', { metadata: [['a', 'b']] }],
+    ['/v2/sandboxes', { envVars: { A: 5 } }],
+    ['/v2/sandboxes', { envVars: { A: true } }],
+    ['/v2/sandboxes', { timeout: '60' }],
+    ['/v2/sandboxes', { timeout: 1.5 }],
+    ['/v2/sandboxes', { templateID: 5 }],
+    ['/v2/sandboxes', { allow_internet_access: 'false' }],
+    ['/v2/sandboxes', { network: { allowOut: 'a.example' } }],
+    ['/v2/sandboxes', { network: { denyOut: [5] } }],
+    ['/sandboxes/ID/timeout', { timeout: '60' }],
+    ['/sandboxes/ID/refreshes', { duration: '60' }],
+    ['/v2/sandboxes/ID/connect', { timeout: true }],
+    ['/secrets', { name: 5, value: 'x', metadata: { hosts: 'a.example' } }],
+    ['/secrets', { name: 'numbered', value: 5, metadata: { hosts: 'a.example' } }],
+    ['/v3/templates', { name: 5 }],
+  ];
+  for (const [path, body] of CASES) {
+    it(`${path} ${JSON.stringify(body)}`, async () => {
+      const { sandboxID } = await created();
+      const whole = path === '/v2/sandboxes' ? { templateID: 'base', ...body } : body;
+      const answer = await send('POST', path.replace('ID', sandboxID), whole);
+      assert.equal(answer.status, 400, JSON.stringify(answer.body));
+    });
+  }
+
+  it('absent and null values are not', async () => {
+    await created({ metadata: null, envVars: null, network: null, allow_internet_access: null, timeout: 60 });
+    await created({ network: { allowOut: null, denyOut: null } });
+  });
+});
+
+describe('a list of E2B', () => {
+  const ids: string[] = [];
+  const metadata = { suite: 'list' };
+  let second: Shown;
+  before(async () => {
+    for (let count = 0; count < 5; count += 1) ids.push((await created({ metadata })).sandboxID);
+    second = await shown(ids[1] as string);
+    await send('DELETE', `/sandboxes/${ids[4]}`);
+  });
+
+  async function list(query: string): Promise<{ ids: string[]; next: string | null; status: number }> {
+    const { status, body, headers } = await send('GET', `/v2/sandboxes?metadata=suite%3Dlist&${query}`);
+    const found = status === 200 ? body.map(({ sandboxID }: Shown) => ids.indexOf(sandboxID)) : [];
+    return { ids: found, next: headers.get('x-next-token'), status };
+  }
+
+  const after = (ms: number) => new Date(Date.parse(second.startedAt) + ms).toISOString();
+  const QUERIES: Readonly<Record<string, readonly [query: () => string, found: readonly number[]]>> = {
+    'newest first': [() => '', [3, 2, 1, 0]],
+    'in descending order': [() => 'order=desc', [3, 2, 1, 0]],
+    'in ascending order': [() => 'order=asc', [0, 1, 2, 3]],
+    'from a start time on': [() => `startedAfter=${after(0)}`, [3, 2, 1]],
+    'after a start time, ascending': [() => `startedAfter=${after(1)}&order=asc`, [2, 3]],
+    'of a template by E2B’s name': [() => 'template=base', [3, 2, 1, 0]],
+    'of a template by its slug': [() => 'template=python-node', [3, 2, 1, 0]],
+    'of an unknown template': [() => 'template=unknown-template', []],
+    'of running and paused ones': [() => 'state=running,paused', [3, 2, 1, 0]],
+    'of paused ones': [() => 'state=paused', []],
+    'of states one by one': [() => 'state=paused&state=running', [3, 2, 1, 0]],
+  };
+  for (const [name, [query, found]] of Object.entries(QUERIES)) {
+    it(name, async () => assert.deepEqual(await list(query()), { ids: found, next: null, status: 200 }));
+  }
+
+  for (const [order, found] of Object.entries({ desc: [3, 2, 1, 0], asc: [0, 1, 2, 3] })) {
+    for (const limit of [1, 2, 3, 4]) {
+      it(`has pages of ${limit} in order ${order}, the last without a token`, async () => {
+        const pages: number[][] = [];
+        for (let token: string | null = ''; token !== null; ) {
+          const more: string = token === '' ? '' : `&nextToken=${encodeURIComponent(token)}`;
+          const page = await list(`order=${order}&limit=${limit}${more}`);
+          pages.push(page.ids);
+          token = page.next;
+        }
+        assert.deepEqual(pages.flat(), found);
+        assert.equal(pages.length, Math.ceil(4 / limit));
+      });
+    }
+  }
+
+  for (const query of [
+    'order=up',
+    'startedAfter=soon',
+    'limit=0',
+    'limit=x',
+    'limit=-1',
+    'nextToken=x',
+    'state=gone',
+  ]) {
+    it(`refuses ${query}`, async () => assert.equal((await list(query)).status, 400));
+  }
+});
+
+describe('metrics of E2B', () => {
+  it('are those of the interval', async () => {
+    const { sandboxID, startedAt } = await created();
+    const start = Math.floor(Date.parse(startedAt) / 1000);
+    const count = async (query: string) => {
+      const { status, body } = await send('GET', `/sandboxes/${sandboxID}/metrics${query}`);
+      return status === 200 ? body.length > 0 : status;
+    };
+    const hour = 3600;
+    const cases: Readonly<Record<string, boolean | number>> = {
+      '': true,
+      [`?start=${start - hour}`]: true,
+      [`?start=${start - hour}&end=${start + hour}`]: true,
+      [`?end=${start + hour}`]: true,
+      [`?start=${start - 2 * hour}&end=${start - hour}`]: false,
+      [`?end=${start - hour}`]: false,
+      [`?start=${start + hour}`]: false,
+      '?start=x': 400,
+      '?end=-1': 400,
+    };
+    for (const [query, found] of Object.entries(cases)) assert.equal(await count(query), found, query);
+  });
+});

@@ -1,0 +1,26 @@
+import type { Database } from '../../db/database.ts';
+
+/**
+ * What a protocol beside `/v1` keeps of a sandbox, such as the directory of a context as its client knows it. Every
+ * server reads it. It is deleted with the record of the sandbox.
+ */
+export class SandboxNotes {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async put(sandboxId: string, name: string, value: string): Promise<void> {
+    await this.#db
+      .insertInto('sandbox_notes')
+      .values({ sandbox_id: sandboxId, name, value })
+      .onConflict((conflict) => conflict.columns(['sandbox_id', 'name']).doUpdateSet({ value }))
+      .execute();
+  }
+
+  async find(sandboxId: string, name: string): Promise<string | undefined> {
+    const query = this.#db.selectFrom('sandbox_notes').select('value').where('sandbox_id', '=', sandboxId);
+    return (await query.where('name', '=', name).executeTakeFirst())?.value;
+  }
+}
