@@ -23,12 +23,13 @@ export const FilePath = Text({
 });
 
 /** The user that a file operation runs as. */
-export type FileUser = CommandUser;
+export const FILE_USERS = [...COMMAND_USERS, 'root:user'] as const;
+export type FileUser = CommandUser | 'root:user';
 export const FileUser = Type.Optional({
   ...oneOf(
-    COMMAND_USERS,
-    'User that performs the operation. Code runs as `user`; `root` is root only inside the sandbox. If the user lacks the ' +
-      'permission, the error is `permission_denied`.',
+    FILE_USERS,
+    'User that performs the operation. Code runs as `user`; `root` is root only inside the sandbox; with `root:user`, what ' +
+      'root creates or replaces belongs to `user`. If the user lacks the permission, the error is `permission_denied`.',
   ),
   default: 'user',
 });
@@ -48,6 +49,17 @@ export const FileEntry = Type.Object(
     modifiedAt: timestamp('When the content was changed.'),
     etag: Type.Optional(Type.String({ description: 'ETag of the content. Only files have one.' })),
     target: Type.Optional(Type.String({ description: 'Target of a symbolic link, as stored in the link.' })),
+    resolved: Type.Optional(
+      Type.Object(
+        { path: Type.String({ description: 'Absolute path without links.' }), type: oneOf(FILE_TYPES) },
+        { description: 'What a symbolic link leads to, if there is something. Only with `details`.' },
+      ),
+    ),
+    attributes: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'Extended attributes of the namespace `user.`, without this prefix. Only with `details`.',
+      }),
+    ),
   },
   { $id: 'FileEntry' },
 );

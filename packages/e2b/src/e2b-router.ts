@@ -6,7 +6,7 @@ import { accessOf } from './box/box-session.ts';
 import { rpcCodeOf } from './box/connect-error.ts';
 import { interpreterRoutes } from './box/interpreter-routes.ts';
 import { signedFileRoutes } from './box/signed-file-routes.ts';
-import { SignedUrls } from './box/signed-urls.ts';
+import { isSigned, SignedUrls } from './box/signed-urls.ts';
 import { keyOf } from './control/client-of.ts';
 import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
@@ -89,7 +89,7 @@ export class E2bRouter {
         await templateRoutes(app, deps);
         await buildRoutes(app, given);
       }),
-      box: await serve(deps, (app) => boxRoutes(app, deps)),
+      box: await serve(deps, (app) => boxRoutes(app, deps, urls)),
       interpreter: await serve(deps, (app) => interpreterRoutes(app, deps)),
       signedFiles: await serve(deps, (app) => signedFileRoutes(app, deps, urls)),
     };
@@ -117,6 +117,9 @@ export class E2bRouter {
     switch (this.frontOf(request)) {
       case 'ports of E2B':
         return this.#hosts.accessOf(request).apiKey;
+      case '/e2b-box/files':
+        if (!isSigned(request)) return accessOf(request.headers, this.#deps).apiKey;
+        return (await this.#urls.open(request, this.#deps.addressOf(request))).apiKey;
       case '/files':
         return (await this.#urls.open(request, this.#deps.addressOf(request))).apiKey;
       case '/e2b/template-files':

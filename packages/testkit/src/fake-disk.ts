@@ -13,7 +13,7 @@ export interface FakeFile extends FakeEntry {
   readonly version: number;
 }
 
-export const UIDS: Readonly<Record<FileUser, number>> = { user: 1000, root: 0 };
+export const UIDS: Readonly<Record<FileUser, number>> = { user: 1000, root: 0, 'root:user': 1000 };
 /** Permission bits of the owner. Those of all others are six bits lower. */
 export const READ = 0o400;
 const WRITE = 0o200;
@@ -87,7 +87,7 @@ export class FakeDiskView {
   }
 
   require(bit: number, entry: FakeEntry | undefined, path: string): void {
-    if (this.#user === 'root' || !entry) return;
+    if (this.#user !== 'user' || !entry) return;
     const granted = entry.uid === UIDS.user ? entry.mode & bit : entry.mode & (bit >> 6);
     if (granted !== 0) return;
     const at = posix.resolve(WORKSPACE, path);

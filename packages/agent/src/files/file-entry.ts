@@ -1,5 +1,6 @@
 import type { BigIntStats } from 'node:fs';
 import type { AgentFile } from '@cloche/protocol';
+import { attributesOf } from './attributes.ts';
 import { type FilePath, nameOf, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 
@@ -7,8 +8,29 @@ import type { FileSystem } from './file-system.ts';
 const MAX_MS = 8_640_000_000_000_000n;
 
 /** Returns the description of the file at `path`. Does not follow a link. */
-export function describeFile(path: FilePath, system: FileSystem): AgentFile {
-  return system.run(() => entryOf(path, system.lstat(path), system));
+export function describeFile(path: FilePath, system: FileSystem, hasDetails = false): AgentFile {
+  return system.run(() => {
+    const entry = entryOf(path, system.lstat(path), system);
+    return hasDetails ? withDetails(entry, path, system) : entry;
+  });
+}
+
+/** Adds what takes further system calls: attributes, and what a link leads to. */
+export function withDetails(entry: AgentFile, path: FilePath, system: FileSystem): AgentFile {
+  return system.run(() => {
+    const attributes = attributesOf(path);
+    const resolved = entry.type === 'symlink' ? resolvedLink(path, system) : undefined;
+    return { ...entry, ...(attributes && { attributes }), ...(resolved && { resolved }) };
+  });
+}
+
+/** Returns what a link leads to; undefined if that is nothing, or not accessible to the user. */
+function resolvedLink(path: FilePath, system: FileSystem): AgentFile['resolved'] {
+  try {
+    return { path: textOf(system.realpath(path)), type: typeOf(system.stat(path)) };
+  } catch {
+    return undefined;
+  }
 }
 
 export function entryOf(path: FilePath, stat: BigIntStats, system: FileSystem): AgentFile {

@@ -15,6 +15,7 @@ import {
   fchownSync,
   fstatSync,
   futimesSync,
+  lchownSync,
   linkSync,
   lstatSync,
   lutimesSync,
@@ -36,6 +37,7 @@ import type { FileUser } from '@cloche/protocol';
 import { codeOf } from '../base/error-code.ts';
 import { PermissionDeniedError } from './file-error.ts';
 import { bytesOf, type FilePath } from './file-path.ts';
+import type { Owner } from './owner.ts';
 import type { Rights, Settled } from './rights.ts';
 
 /** Linux's O_PATH: opens a file without reading or writing it. Node has no constant for it. */
@@ -47,9 +49,13 @@ const LATIN1 = { encoding: 'latin1' as BufferEncoding };
 
 export class FileSystem {
   readonly #rights: Rights;
+  /** Owner of what is created or replaced, if it is not the user whose rights apply. */
+  readonly owner: Owner | undefined;
 
-  constructor(rights: Rights) {
+  /** @param owner only with root's rights */
+  constructor(rights: Rights, owner?: Owner) {
     this.#rights = rights;
+    this.owner = owner;
   }
 
   get user(): FileUser {
@@ -94,7 +100,11 @@ export class FileSystem {
 
   /** Returns a descriptor that the caller has to close. */
   open(path: FilePath, flags: number, mode?: number): number {
-    return this.#at(path, (bytes) => openSync(bytes, flags, mode));
+    return this.#at(path, (bytes) => {
+      const fd = openSync(bytes, flags, mode);
+      if (flags & constants.O_CREAT) this.#giveAway(fd);
+      return fd;
+    });
   }
 
   /** Opens a directory for threads to read. Permissions are checked only now. */
@@ -111,6 +121,11 @@ export class FileSystem {
   mkdir(path: FilePath, mode?: number): void {
     this.#at(path, (bytes) => {
       mkdirSync(bytes, mode);
+      if (!this.owner) return;
+      // By a descriptor: a program may have put a link to another file in place of the directory.
+      const fd = openSync(bytes, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+      this.#giveAway(fd);
+      closeSync(fd);
     });
   }
 
@@ -133,7 +148,10 @@ export class FileSystem {
   }
 
   symlink(target: Buffer, path: FilePath): void {
-    this.#at(path, (bytes) => symlinkSync(target, bytes));
+    this.#at(path, (bytes) => {
+      symlinkSync(target, bytes);
+      if (this.owner) lchownSync(bytes, this.owner.uid, this.owner.gid);
+    });
   }
 
   chmod(path: FilePath, mode: number): void {
@@ -161,6 +179,11 @@ export class FileSystem {
 
   setTimesOpen(fd: number, atime: number, mtime: number): void {
     this.run(() => futimesSync(fd, atime, mtime));
+  }
+
+  /** Gives what was just created to `owner`. */
+  #giveAway(fd: number): void {
+    if (this.owner) fchownSync(fd, this.owner.uid, this.owner.gid);
   }
 
   /** Calls `act`, which removes the last name of a large file. A thread frees the blocks of the file afterwards. */

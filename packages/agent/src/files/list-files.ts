@@ -3,7 +3,7 @@ import { TimeSlice } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { codeOf } from '../base/error-code.ts';
-import { entryOf } from './file-entry.ts';
+import { entryOf, withDetails } from './file-entry.ts';
 import { PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
@@ -16,6 +16,8 @@ export interface Listing {
   readonly depth: number;
   /** Most entries of a listing. */
   readonly limit: number;
+  /** Whether each entry has its attributes, and what a link leads to. */
+  readonly hasDetails: boolean;
 }
 
 /** Sends the entries of `folder`, down to `depth` levels. A folder precedes its entries. */
@@ -34,7 +36,7 @@ export async function sendListing(
     lines.push(`${JSON.stringify(entry)}\n`);
   };
   try {
-    await new Walk(system, listing.limit, add).into(folder, listing.depth);
+    await new Walk(system, listing, add).into(folder, listing.depth);
   } catch (error) {
     throw toFileError(error, folder);
   }
@@ -45,12 +47,14 @@ export async function sendListing(
 class Walk {
   readonly #system: FileSystem;
   readonly #limit: number;
+  readonly #hasDetails: boolean;
   readonly #add: (entry: AgentFile) => void;
   readonly #timeSlice = new TimeSlice();
 
-  constructor(system: FileSystem, limit: number, add: (entry: AgentFile) => void) {
+  constructor(system: FileSystem, { limit, hasDetails }: Listing, add: (entry: AgentFile) => void) {
     this.#system = system;
     this.#limit = limit;
+    this.#hasDetails = hasDetails;
     this.#add = add;
   }
 
@@ -61,7 +65,7 @@ class Walk {
       const paths = names.slice(at, at + AT_ONCE).map((name) => joined(folder, name));
       const found = this.#system.run(() => paths.flatMap((path) => findEntry(path, this.#system)));
       for (const { path, entry } of found) {
-        this.#add(entry);
+        this.#add(this.#hasDetails ? withDetails(entry, path, this.#system) : entry);
         // A folder that was deleted or replaced meanwhile, or that the user may not read, is listed as empty.
         if (depth > 1 && entry.type === 'directory') await this.into(path, depth - 1).catch(ignoreChange);
       }

@@ -7,6 +7,7 @@
  */
 import { stat } from 'node:fs';
 import type { FileUser } from '@cloche/protocol';
+import { loadFfi } from '../base/load-ffi.ts';
 import type { Owner } from './owner.ts';
 
 export interface Rights {
@@ -90,17 +91,4 @@ function openCredentials(): Credentials {
       throw new Error('the agent may not act as the user of the sandbox');
     },
   };
-}
-
-/**
- * Loads Node's FFI without its warning about being experimental. The warning is needless: the Node version is pinned.
- */
-function loadFfi() {
-  const { emitWarning } = process;
-  process.emitWarning = () => undefined;
-  try {
-    return process.getBuiltinModule('node:ffi');
-  } finally {
-    process.emitWarning = emitWarning;
-  }
 }

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { codeOf } from '../base/error-code.ts';
+import { readAttributes, setAttributes } from './attributes.ts';
 import { preconditionHolds } from './conditions.ts';
 import { permissionsOf } from './copy-tree.ts';
 import { describeFile, etagOf } from './file-entry.ts';
@@ -75,12 +76,21 @@ async function writeBeside(write: WriteContent, target: FilePath, system: FileSy
   }
 }
 
-/** Sets owner and mode. Root keeps the owner of the replaced file; any other user owns what it writes. */
-function dress(fd: number, replaced: BigIntStats | undefined, { mode }: WriteContent, system: FileSystem): void {
+/**
+ * Sets owner, mode and attributes. Root keeps the owner of the replaced file, unless the file system gives what it creates to
+ * another one; any other user owns what it writes.
+ */
+function dress(
+  fd: number,
+  replaced: BigIntStats | undefined,
+  { mode, headers }: WriteContent,
+  system: FileSystem,
+): void {
   // Before the mode, because a change of owner clears the set-user-id bit.
-  if (replaced && system.user === 'root') system.chownOpen(fd, replaced.uid, replaced.gid);
+  if (replaced && system.user === 'root' && !system.owner) system.chownOpen(fd, replaced.uid, replaced.gid);
   const kept = replaced && permissionsOf(replaced, system.statOpen(fd));
   system.chmodOpen(fd, mode ?? kept ?? NEW_FILE_MODE);
+  setAttributes(fd, readAttributes(headers['file-attributes']));
 }
 
 function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath, system: FileSystem): void {

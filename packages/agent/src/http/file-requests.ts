@@ -29,6 +29,7 @@ export class FileRequests {
     this.#systems = {
       user: new FileSystem(new UserRights({ uid, gid })),
       root: new FileSystem(ROOT_RIGHTS),
+      'root:user': new FileSystem(ROOT_RIGHTS, { uid, gid }),
     };
   }
 
@@ -70,7 +71,7 @@ export class FileRequests {
         const at = path();
         return sendJson(
           response,
-          onFile(at, () => describeFile(at, system)),
+          onFile(at, () => describeFile(at, system, query.get('details') === 'true')),
         );
       }
       case 'POST /files/directories':
@@ -110,7 +111,7 @@ async function receiveContent(
 function userOf(query: URLSearchParams): FileUser {
   const user = query.get('user') ?? 'user';
   if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user must be "user" or "root".');
-  return user;
+  return user === 'root' && query.get('owner') === 'user' ? 'root:user' : user;
 }
 
 function attemptOf(query: URLSearchParams): ArchiveAttempt | undefined {
@@ -134,7 +135,7 @@ function opener(request: IncomingMessage, response: ServerResponse): () => Incom
 function listingOf(query: URLSearchParams): Listing {
   const [depth, limit] = ['depth', 'limit'].map((name) => Number(query.get(name)));
   if (!depth || !limit) throw new AgentError('bad_request', 'A listing requires a depth and a limit.');
-  return { depth, limit };
+  return { depth, limit, hasDetails: query.get('details') === 'true' };
 }
 
 function sendJson(response: ServerResponse, body: object): void {

@@ -7,6 +7,9 @@ import { SandboxParams } from './sandboxes.ts';
 
 const FileResponse = Type.Object({ file: FileEntry });
 const common = { tag: 'Files', idempotency: 'none', params: SandboxParams } as const;
+const details = Type.Optional(
+  Type.Boolean({ default: false, description: 'Adds `attributes`, and `resolved` of symbolic links.' }),
+);
 const ENDED = ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'] as const;
 const collection = '/v1/sandboxes/{sandboxId}/files';
 const content = '/v1/sandboxes/{sandboxId}/files/content';
@@ -67,6 +70,9 @@ export const writeFile = {
     'if-match': 'ETags, or `*` for any. If the file has none of them, the error is `precondition_failed`.',
     'if-none-match': '`*`: write only if the file does not exist; otherwise the error is `precondition_failed`.',
     'content-digest': CONTENT_DIGEST,
+    'file-attributes':
+      'A JSON object of texts: extended attributes of the namespace `user.`, by names without this prefix. A replaced file ' +
+      'loses those that it had.',
   },
   upload: {
     contentTypes: ['application/octet-stream'],
@@ -100,6 +106,7 @@ export const listFiles = {
           description: 'How many levels to list.',
         }),
       ),
+      details,
       user: FileUser,
       ...PAGE,
     },
@@ -117,7 +124,7 @@ export const statFile = {
   summary: 'Get the properties of a file',
   description: 'Works for a file, directory, symbolic link, pipe, socket or device. A link is not followed.',
   scope: 'file:read',
-  query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
+  query: Type.Object({ path: FilePath, details, user: FileUser }, { additionalProperties: false }),
   response: { status: 200, schema: FileResponse, description: 'The properties.' },
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;

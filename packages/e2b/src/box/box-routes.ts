@@ -1,3 +1,4 @@
+import { createContextValues } from '@connectrpc/connect';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -7,9 +8,12 @@ import { Process } from '../generated/process/process_pb.js';
 import { BODY_BYTES, JSON_BOUNDS } from '../read-json.ts';
 import { boundedFrames, boundedMessage } from './bounded-frames.ts';
 import { basicUser, sessionOf } from './box-session.ts';
+import { CONNECTION } from './connect-error.ts';
 import { fileOf, fileRoutes } from './file-routes.ts';
 import { filesystemService } from './filesystem-service.ts';
 import { processService } from './process-service.ts';
+import { signedFileOf } from './signed-file-routes.ts';
+import type { SignedUrls } from './signed-urls.ts';
 
 /** Type of streams of JSON messages. */
 const STREAM_TYPE = 'application/connect+json';
@@ -22,6 +26,7 @@ async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void>
     acceptCompression: [],
     grpc: false,
     grpcWeb: false,
+    contextValues: ({ raw }) => createContextValues().set(CONNECTION, raw.socket),
     routes: (router) => {
       router.service(Process, processService(deps));
       router.service(Filesystem, filesystemService(deps));
@@ -44,7 +49,7 @@ async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void>
 }
 
 /** Registers what E2B's clients call at port 49983 of a sandbox. */
-export async function boxRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
+export async function boxRoutes(app: FastifyInstance, deps: E2bDeps, urls: SignedUrls): Promise<void> {
   await app.register(async (scope) => connectRoutes(scope, deps));
   // Needs no token, as in E2B. The answer is the same for each organization's sandbox.
   app.get('/health', async ({ headers }, reply) =>
@@ -52,6 +57,8 @@ export async function boxRoutes(app: FastifyInstance, deps: E2bDeps): Promise<vo
   );
   await app.register(async (scope) =>
     fileRoutes(scope, (request, name) => {
+      const signed = urls.find(request.raw);
+      if (signed) return signedFileOf(signed, request, deps, name);
       const { path, username = basicUser(request.headers.authorization) } = request.query;
       return fileOf(sessionOf(request, deps), path, name, username);
     }),

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { CommandUser, SandboxId } from '@cloche/contract';
+import type { CommandUser, FileUser, SandboxId } from '@cloche/contract';
 import { type Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import { type Access, readAccessToken } from '../access-token.ts';
@@ -58,6 +58,11 @@ export function userOf(name: string | undefined): CommandUser {
   if (name === undefined || name === '' || name === 'user') return 'user';
   if (name === 'root') return 'root';
   throw new E2bError(401, `There is no user "${name}" in the sandbox; use user or root.`);
+}
+
+/** Returns how E2B's service works on files: as root, and what it creates belongs to the user of the request. */
+export function rightsOf(user: CommandUser): FileUser {
+  return user === 'root' ? 'root' : 'root:user';
 }
 
 export function basicUser(authorization: string | undefined): string | undefined {

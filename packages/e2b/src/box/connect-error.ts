@@ -1,5 +1,6 @@
+import type { Socket } from 'node:net';
 import { type ClocheError, isClocheError } from '@cloche/sdk';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code, ConnectError, createContextKey, type HandlerContext } from '@connectrpc/connect';
 import { E2bError, retryAfter } from '../e2b-error.ts';
 import { isGone } from './box-session.ts';
 
@@ -47,14 +48,25 @@ export function answering<Request, Context, Response>(
     });
 }
 
-/** Like `answering`, for a call that answers with a stream. */
-export function streaming<Request, Context, Message>(
+/** The connection of a call. */
+export const CONNECTION = createContextKey<Socket | undefined>(undefined);
+
+/**
+ * Like `answering`, for a call that answers with a stream. If the sandbox ends after the first message, it breaks the
+ * connection: only then do E2B's clients look whether the sandbox was killed, and say so.
+ */
+export function streaming<Request, Context extends Pick<HandlerContext, 'values'>, Message>(
   answer: (request: Request, context: Context) => AsyncIterable<Message>,
 ): (request: Request, context: Context) => AsyncIterable<Message> {
   return async function* (request, context) {
+    let hasBegun = false;
     try {
-      yield* answer(request, context);
+      for await (const message of answer(request, context)) {
+        hasBegun = true;
+        yield message;
+      }
     } catch (error) {
+      if (hasBegun && isGone(error)) context.values.get(CONNECTION)?.destroy();
       throw connectError(error);
     }
   };

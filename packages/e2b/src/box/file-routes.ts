@@ -5,10 +5,18 @@ import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NAME, textUpTo } from '../bounded-schemas.ts';
 import { E2bError } from '../e2b-error.ts';
-import { type BoxSession, pathOf, userOf } from './box-session.ts';
+import { type BoxSession, pathOf, rightsOf, userOf } from './box-session.ts';
+import { attributesField } from './entry-info.ts';
 
 /** Files of one upload. */
 const MOST_FILES = 1000;
+/** Beginning of the names of headers with metadata. */
+const METADATA_FIELD = 'x-metadata-';
+/** With the prefixes of attributes, Linux permits 255 bytes. */
+const METADATA_NAME = /^.{1,246}$/;
+const PRINTABLE = /^[\x20-\x7e]*$/;
+
+type Metadata = Readonly<Record<string, string>>;
 
 export interface FileQuery {
   Querystring: { path?: string; username?: string; signature?: string; signature_expiration?: string };
@@ -62,22 +70,23 @@ export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<
 
   app.get<FileQuery>('/files', { schema: FILE_SCHEMA }, async (request, reply) => {
     const { session, path, user } = open(request);
-    const { body, sizeBytes } = await session.files.stream(path, { user });
+    const { body, sizeBytes } = await session.files.stream(path, { user: rightsOf(user) });
     reply.header('content-type', 'application/octet-stream');
     if (sizeBytes !== undefined) reply.header('content-length', sizeBytes);
     return reply.send(Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]));
   });
 
   app.post<FileQuery>('/files', { schema: FILE_SCHEMA }, async (request) => {
+    const metadata = metadataOf(request.raw.headersDistinct);
     if (!request.isMultipart()) {
       const { session, path, user } = open(request);
       const bytes = decoded(request.body as Readable, request.headers['content-encoding']);
-      return [writtenOf(await write(session, path, bytes, user))];
+      return [writtenOf(await write(session, path, bytes, user, metadata), metadata)];
     }
     const written: object[] = [];
     for await (const part of filesOf(request)) {
       const { session, path, user } = open(request, part.filename);
-      written.push(writtenOf(await write(session, path, part.file, user)));
+      written.push(writtenOf(await write(session, path, part.file, user, metadata), metadata));
     }
     if (written.length === 0) throw new E2bError(400, 'The form has no file; send at least one.');
     return written;
@@ -93,7 +102,26 @@ async function* filesOf(request: FastifyRequest) {
   }
 }
 
-async function write({ files }: BoxSession, path: string, bytes: Readable, user: ReturnType<typeof userOf>) {
+/**
+ * Reads the metadata of the files of an upload: a header by its name in lower case, the first one if it is repeated.
+ *
+ * @throws E2bError 400
+ */
+function metadataOf(headers: NodeJS.Dict<string[]>): Metadata {
+  const named = Object.entries(headers).filter(([name]) => name.startsWith(METADATA_FIELD));
+  const metadata = named.map(([name, [value = ''] = []]) => [name.slice(METADATA_FIELD.length), value]);
+  const isValid = metadata.every(([name = '', value = '']) => METADATA_NAME.test(name) && PRINTABLE.test(value));
+  if (!isValid) throw new E2bError(400, 'Metadata must have names, and printable ASCII characters as values.');
+  return Object.fromEntries(metadata);
+}
+
+async function write(
+  { cloche, sandboxId }: BoxSession,
+  path: string,
+  bytes: Readable,
+  user: CommandUser,
+  metadata: Metadata,
+) {
   let refusal: E2bError | undefined;
   const received = async function* (): AsyncGenerator<Uint8Array> {
     try {
@@ -103,9 +131,13 @@ async function write({ files }: BoxSession, path: string, bytes: Readable, user:
       throw refusal;
     }
   };
-  return files.write(path, received(), { user }).catch((error: unknown) => {
+  const query = { path, user: rightsOf(user) };
+  const headers = attributesField(metadata);
+  const upload = { params: { sandboxId }, query, headers, bytes: received() };
+  const { file } = await cloche.call('writeFile', upload).catch((error: unknown) => {
     throw refusal ?? error;
   });
+  return file;
 }
 
 function broken(error: unknown): E2bError {
@@ -123,6 +155,7 @@ function decoded(body: Readable, encoding: string | undefined): Readable {
   return body.pipe(unzipped);
 }
 
-function writtenOf({ name, type, path }: FileEntry) {
-  return { name, type: type === 'directory' ? 'dir' : 'file', path };
+function writtenOf({ name, type, path }: FileEntry, metadata: Metadata) {
+  const shown = Object.keys(metadata).length === 0 ? {} : { metadata };
+  return { name, type: type === 'directory' ? 'dir' : 'file', path, ...shown };
 }

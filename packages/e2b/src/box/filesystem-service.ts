@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { FileEntry, FileEvent } from '@cloche/contract';
+import type { FileEntry, FileEvent, FileUser } from '@cloche/contract';
 import { isClocheError, type WatchOptions } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -9,7 +9,7 @@ import {
   type FilesystemEvent,
   FilesystemEventSchema,
 } from '../generated/filesystem/filesystem_pb.js';
-import { type BoxSession, basicUser, openSession, pathOf, userOf } from './box-session.ts';
+import { type BoxSession, basicUser, openSession, pathOf, rightsOf, userOf } from './box-session.ts';
 import { answering, streaming } from './connect-error.ts';
 import { entryInfo } from './entry-info.ts';
 import { Watchers } from './watchers.ts';
@@ -28,7 +28,7 @@ export function filesystemService(deps: E2bDeps): Implementation {
     const user = userOf(basicUser(requestHeader.get('authorization') ?? undefined));
     return {
       session: openSession(Object.fromEntries(requestHeader), deps),
-      user,
+      user: rightsOf(user),
       at: (path: string) => pathOf(path, user),
     };
   };
@@ -36,7 +36,7 @@ export function filesystemService(deps: E2bDeps): Implementation {
   return {
     stat: answering(async ({ path }, context) => {
       const { session, user, at } = open(context);
-      return { entry: entryInfo(await session.files.stat(at(path), { user })) };
+      return { entry: entryInfo(await detailsOf(session, at(path), user)) };
     }),
     makeDir: answering(async ({ path }, context) => {
       const { session, user, at } = open(context);
@@ -46,16 +46,21 @@ export function filesystemService(deps: E2bDeps): Implementation {
     }),
     move: answering(async ({ source, destination }, context) => {
       const { session, user, at } = open(context);
-      return { entry: entryInfo(await session.files.move(at(source), at(destination), { user, overwrite: true })) };
+      const moved = await session.files.move(at(source), at(destination), { user, overwrite: true });
+      return { entry: entryInfo(await detailsOf(session, moved.path, user)) };
     }),
     listDir: answering(async ({ path, depth }, context) => {
       const { session, user, at } = open(context);
-      const entries = await session.files.list(at(path), { user, depth: Math.max(1, depth) });
-      return { entries: entries.map(entryInfo) };
+      const { cloche, sandboxId } = session;
+      const query = { path: at(path), user, depth: Math.max(1, depth), details: true };
+      const { data } = await cloche.call('listFiles', { params: { sandboxId }, query });
+      return { entries: data.map(entryInfo) };
     }),
     remove: answering(async ({ path }, context) => {
       const { session, user, at } = open(context);
-      await session.files.remove(at(path), { user, recursive: true });
+      await session.files.remove(at(path), { user, recursive: true }).catch((error: unknown) => {
+        if (!isMissingFile(error)) throw error;
+      });
       return {};
     }),
     watchDir: streaming(async function* ({ path, recursive, includeEntry }, context) {
@@ -64,19 +69,18 @@ export function filesystemService(deps: E2bDeps): Implementation {
       await requireDirectory(session, directory, user);
       const changes = await openWatch(session, directory, { user, recursive, signal: context.signal });
       yield { event: { case: 'start' as const, value: {} } };
+      const told = { session, directory, user, includeEntry };
       for await (const change of changes) {
-        const value = eventOf(change, directory);
-        if (!value) continue;
-        const entry = includeEntry && change.type !== 'deleted' ? await findChanged(session, change, user) : undefined;
-        yield { event: { case: 'filesystem' as const, value: entry ? { ...value, entry: entryInfo(entry) } : value } };
+        for await (const value of eventsOf(change, told)) yield { event: { case: 'filesystem' as const, value } };
       }
     }),
-    createWatcher: answering(async ({ path, recursive }, context) => {
+    createWatcher: answering(async ({ path, recursive, includeEntry }, context) => {
       const { session, user, at } = open(context);
       const directory = at(path);
       await requireDirectory(session, directory, user);
       const watch = (signal: AbortSignal) => openWatch(session, directory, { user, recursive, signal });
-      return { watcherId: await watchers.open(session.sandboxId, watch, (change) => eventOf(change, directory)) };
+      const told = { session, directory, user, includeEntry };
+      return { watcherId: await watchers.open(session.sandboxId, watch, (change) => eventsOf(change, told)) };
     }),
     getWatcherEvents: answering(async ({ watcherId }, context) => {
       const { session } = open(context);
@@ -90,18 +94,26 @@ export function filesystemService(deps: E2bDeps): Implementation {
   };
 }
 
-type User = ReturnType<typeof userOf>;
+/** Returns an entry with its attributes, and with what a link leads to. */
+async function detailsOf({ cloche, sandboxId }: BoxSession, path: string, user: FileUser): Promise<FileEntry> {
+  const query = { path, user, details: true };
+  return (await cloche.call('statFile', { params: { sandboxId }, query })).file;
+}
 
-async function findEntry({ files }: BoxSession, path: string, user: User): Promise<FileEntry | undefined> {
+async function findEntry(session: BoxSession, path: string, user: FileUser): Promise<FileEntry | undefined> {
   try {
-    return await files.stat(path, { user });
+    return await detailsOf(session, path, user);
   } catch (error) {
-    if (isClocheError(error, 'not_found') && error.details?.resource !== 'sandbox') return undefined;
+    if (isMissingFile(error)) return undefined;
     throw error;
   }
 }
 
-async function requireDirectory(session: BoxSession, path: string, user: User): Promise<void> {
+function isMissingFile(error: unknown): boolean {
+  return isClocheError(error, 'not_found') && error.details?.resource !== 'sandbox';
+}
+
+async function requireDirectory(session: BoxSession, path: string, user: FileUser): Promise<void> {
   const { type } = await session.files.stat(path, { user });
   if (type !== 'directory') throw new ConnectError(`${path} is not a directory.`, Code.InvalidArgument);
 }
@@ -126,14 +138,27 @@ async function openWatch(
   })();
 }
 
-async function findChanged(session: BoxSession, change: FileEvent, user: User): Promise<FileEntry | undefined> {
-  return 'path' in change.data ? findEntry(session, change.data.path, user) : undefined;
+interface Told {
+  readonly session: BoxSession;
+  readonly directory: string;
+  readonly user: FileUser;
+  readonly includeEntry: boolean;
 }
 
-/** Returns E2B's event for a change; undefined if E2B has none. Names are relative to the watched directory. */
-function eventOf({ type, data }: FileEvent, directory: string): FilesystemEvent | undefined {
+/**
+ * Yields E2B's events for a change; none if E2B has none. A file that appears with content was created and written.
+ * Names are relative to the watched directory.
+ */
+async function* eventsOf({ type, data }: FileEvent, told: Told): AsyncGenerator<FilesystemEvent> {
+  const { session, directory, user, includeEntry } = told;
   const event = EVENTS[type];
-  if (event === undefined || !('path' in data)) return undefined;
+  if (event === undefined || !('path' in data)) return;
+  const looks = type === 'created' || (includeEntry && type === 'modified');
+  // It may be gone again, and so may the sandbox, which the watch itself then reports.
+  const found = looks ? await findEntry(session, data.path, user).catch(() => undefined) : undefined;
   const name = data.path.startsWith(`${directory}/`) ? data.path.slice(directory.length + 1) : data.path;
-  return create(FilesystemEventSchema, { name, type: event });
+  const entry = includeEntry && found ? { entry: entryInfo(found) } : {};
+  yield create(FilesystemEventSchema, { name, type: event, ...entry });
+  const isWritten = type === 'created' && found?.type === 'file' && found.sizeBytes > 0;
+  if (isWritten) yield create(FilesystemEventSchema, { name, type: EventType.WRITE, ...entry });
 }

@@ -6,6 +6,8 @@ import { type BoxSession, pathOf } from './box-session.ts';
 const REMEMBERED = 10_000;
 /** Mark that a kernel has in its process once it was moved. A new kernel does not have it. */
 const MARK = '_cloche_e2b_moved';
+/** Begins the message of an error that a directory may not be entered, in Python and in JavaScript. */
+const CLOSED = /^(\[Errno 13\]|EACCES)/;
 
 /**
  * Moves contexts to the directory where E2B's clients expect their code: the home of the user. A context of `/v1`
@@ -30,20 +32,25 @@ export class HomeDirectory {
 }
 
 /**
- * Moves a kernel to its first directory. Has no effect on a kernel that was moved before: its code may have entered
+ * Moves a kernel to its first directory, or to the user's home if the user may not enter that. Has no effect on a kernel that was moved before: its code may have entered
  * another directory since.
  *
  * @throws E2bError 400 if the directory cannot be entered.
  */
 export async function moveOnce(
-  { cloche, sandboxId }: BoxSession,
-  { language, contextId }: { readonly language: Language; readonly contextId?: string },
+  session: BoxSession,
+  target: { readonly language: Language; readonly contextId?: string },
   directory: string,
 ): Promise<void> {
+  const { cloche, sandboxId } = session;
+  const { language, contextId } = target;
   const path = JSON.stringify(directory);
   const code = language === 'python' ? inPython(path) : inJavaScript(path);
   const body = { code, language, ...(contextId === undefined ? {} : { contextId }) };
   const { run } = await cloche.call('runCode', { params: { sandboxId }, body });
+  const isClosed = run.error && CLOSED.test(run.error.message);
+  // E2B's code runs as root, and enters what Cloche's may not.
+  if (isClosed && directory !== pathOf('', 'user')) return moveOnce(session, target, pathOf('', 'user'));
   if (run.error) throw new E2bError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
 }
 

@@ -1,19 +1,22 @@
 import { Readable } from 'node:stream';
-import { type CodeContext, type CodeOutput, type CodeRunEvent, type Language, LIMITS } from '@cloche/contract';
-import { isClocheError } from '@cloche/sdk';
+import { type CodeRunEvent, type Language, LIMITS } from '@cloche/contract';
 import type { FastifyInstance } from 'fastify';
 import { ENVIRONMENT, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { joined } from '../joined.ts';
 import { readJsonBodies } from '../read-json.ts';
+import { bashEvents, isBash } from './bash-run.ts';
 import { type BoxSession, pathOf, sessionOf } from './box-session.ts';
-import { resultsOf } from './e2b-result.ts';
-import { HomeDirectory, moveOnce } from './home-directory.ts';
+import { E2bContexts, standingLanguage } from './e2b-contexts.ts';
+import { HomeDirectory } from './home-directory.ts';
+import { lines } from './run-lines.ts';
 import { setVariables } from './variables-of-run.ts';
 
 /** Longest run. A client normally ends its run by closing the connection; this limit is for one that does not. */
 const LONGEST_RUN_MS = 600_000;
+/** Longest time before the head of a response, while a run that waits or prints nothing is not refused. */
+const LONGEST_HEAD_MS = 500;
 const LANGUAGES: Readonly<Record<string, Language>> = {
   python: 'python',
   python3: 'python',
@@ -54,6 +57,7 @@ interface ById {
 /** Registers what E2B's code interpreter clients call at port 49999 of a sandbox. */
 export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void> {
   const home = new HomeDirectory();
+  const contexts = new E2bContexts(deps);
   readJsonBodies(app);
   app.post<{ Body: ExecuteBody }>('/execute', { schema: EXECUTE_SCHEMA }, async (request, reply) => {
     const session = sessionOf(request, deps);
@@ -61,111 +65,82 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
     // The listener is added to the response, because the connection is reused and would collect a listener for each
     // run.
     reply.raw.once('close', () => stop.abort());
-    const events = await begun(execute(session, home, request.body, stop.signal));
-    return reply.type('application/x-ndjson').send(Readable.from(joined(lines(events))));
+    const { code, language } = request.body;
+    const events = isBash(language)
+      ? bashEvents(session, code, request.body.env_vars ?? {}, stop.signal)
+      : execute(session, home, request.body, { isLive: deps.isLive, signal: stop.signal });
+    const begun = await begunEvents(events);
+    reply.type('application/x-ndjson').send(Readable.from(joined(lines(begun))));
+    // Otherwise the head would wait for the first line, and the client's own time limit counts from the head.
+    reply.raw.flushHeaders();
+    return reply;
   });
-  app.get('/contexts', async (request) =>
-    (await sessionOf(request, deps).contexts.list()).map(({ info }) => contextOf(info)),
-  );
+  app.get('/contexts', async (request) => contexts.list(sessionOf(request, deps)));
   app.post<ContextBody>('/contexts', { schema: CONTEXT_SCHEMA }, async (request) => {
     const { cwd } = request.body ?? {};
     const language = languageOf(request.body?.language);
     const session = sessionOf(request, deps);
-    const { info } = await session.contexts.create({ language });
-    await begin(session, info, pathOf(cwd ?? '', 'user'));
-    return contextOf(info);
+    return contexts.create(session, language, pathOf(cwd ?? '', 'user'));
   });
   app.delete<ById>('/contexts/:id', async (request, reply) => {
-    const { contexts } = sessionOf(request, deps);
-    await contexts.get(request.params.id);
-    await contexts.delete(request.params.id);
+    await contexts.remove(sessionOf(request, deps), request.params.id);
     return reply.code(204).send();
   });
   app.post<ById>('/contexts/:id/restart', async (request, reply) => {
-    const session = sessionOf(request, deps);
-    const context = await session.contexts.get(request.params.id);
-    await context.restart();
-    await begin(session, context.info, pathOf('', 'user'));
+    await contexts.restart(sessionOf(request, deps), request.params.id);
     return reply.code(204).send();
   });
-}
-
-/** Moves a new kernel to its directory. */
-function begin(session: BoxSession, { id, language }: CodeContext, directory: string): Promise<void> {
-  return moveOnce(session, { language, contextId: id }, directory);
 }
 
 function languageOf(name: string | null | undefined): Language {
   const language = LANGUAGES[(name ?? 'python').toLowerCase()];
   if (language) return language;
-  throw new E2bError(400, `Cloche does not run "${name}"; use python, javascript or typescript.`);
-}
-
-function contextOf({ id, language, cwd }: CodeContext) {
-  return { id, language, cwd };
+  throw new E2bError(400, `Cloche does not run "${name}"; use python, javascript, typescript or bash.`);
 }
 
 async function* execute(
   session: BoxSession,
   home: HomeDirectory,
   { code, context_id, language, env_vars }: ExecuteBody,
-  signal: AbortSignal,
+  { isLive, signal }: Pick<E2bDeps, 'isLive'> & { readonly signal: AbortSignal },
 ): AsyncGenerator<CodeRunEvent> {
   // An empty cell has no run.
   if (code === '') return;
   const { cloche, sandboxId, contexts } = session;
-  const context = context_id ? await contexts.get(context_id) : undefined;
-  if (!context) await home.moveDefault(session, languageOf(language));
-  const target = { language: context?.language ?? languageOf(language), ...(context && { contextId: context.id }) };
+  const standing = standingLanguage(context_id);
+  const context = context_id && !standing ? await contexts.get(context_id) : undefined;
+  const chosen = context?.language ?? standing ?? languageOf(language);
+  if (!context) await home.moveDefault(session, chosen);
+  const target = { language: chosen, ...(context && { contextId: context.id }) };
   const body = { code, ...target, timeoutMs: LONGEST_RUN_MS };
   const hasVariables = env_vars && Object.keys(env_vars).length > 0;
   const restore = hasVariables ? await setVariables(session, target, env_vars) : undefined;
   try {
-    yield* cloche.stream('streamCode', { params: { sandboxId }, body, signal });
+    for await (const event of cloche.stream('streamCode', { params: { sandboxId }, body, signal })) {
+      const isCanceled = event.type === 'error' && event.data.name === 'CanceledError';
+      if (isCanceled && !(await isLive(sandboxId))) throw new E2bError(502, 'The sandbox has ended.');
+      yield event;
+    }
   } finally {
     // Fails if the run has ended the sandbox or its context. Then there is nothing to restore.
     await restore?.().catch(() => undefined);
   }
 }
 
-/** Waits for the first event, so that the response to a refused run has an error status. */
-async function begun(events: AsyncGenerator<CodeRunEvent>): Promise<AsyncGenerator<CodeRunEvent>> {
-  const first = await events.next();
+/** Waits for the first event, so that the response to a refused run has an error status, but not for long. */
+async function begunEvents(events: AsyncGenerator<CodeRunEvent>): Promise<AsyncGenerator<CodeRunEvent>> {
+  const first = events.next();
+  const silence = Promise.withResolvers<void>();
+  const timer = setTimeout(silence.resolve, LONGEST_HEAD_MS);
+  try {
+    await Promise.race([first, silence.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
   return (async function* () {
-    if (first.done) return;
-    yield first.value;
+    const { done, value } = await first;
+    if (done) return;
+    yield value;
     yield* events;
   })();
-}
-
-/** Translates the events of a run to the lines that the clients read. */
-async function* lines(events: AsyncIterable<CodeRunEvent>): AsyncGenerator<string> {
-  const line = (message: object) => `${JSON.stringify(message)}\n`;
-  const timestamp = () => new Date().toISOString();
-  let bundle: CodeOutput[] = [];
-  const flush = () => resultsOf(bundle.splice(0)).map(line);
-  try {
-    for await (const event of events) {
-      if (event.type === 'output' && bundle[0] !== undefined && bundle[0].bundle !== event.data.bundle) yield* flush();
-      if (event.type === 'output') {
-        bundle = [...bundle, event.data];
-        continue;
-      }
-      yield* flush();
-      if (event.type === 'stdout' || event.type === 'stderr') {
-        yield line({ type: event.type, text: event.data, timestamp: timestamp() });
-      }
-      if (event.type === 'error') {
-        const { name, message, traceback = [] } = event.data;
-        yield line({ type: 'error', name, value: message, traceback: traceback.join('\n') || `${name}: ${message}` });
-      }
-      if (event.type === 'complete') {
-        yield line({ type: 'number_of_executions', execution_count: event.data.executionCount });
-      }
-    }
-  } catch (error) {
-    if (!isClocheError(error)) throw error;
-    yield line({ type: 'error', name: error.code, value: error.message, traceback: `${error.code}: ${error.message}` });
-  }
-  yield line({ type: 'end_of_execution' });
 }

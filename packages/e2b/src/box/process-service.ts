@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { Command as CommandInfo, CommandLogEntry } from '@cloche/contract';
+import { type Command as CommandInfo, type CommandLogEntry, LIMITS } from '@cloche/contract';
 import type { Command } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -94,9 +94,15 @@ async function startCommand(session: BoxSession, request: StartRequest, context:
     cwd: pathOf(process.cwd ?? '', user),
     env: { ...process.envs },
     stdinOpen: stdin ?? pty !== undefined,
-    ...(timeoutMs === undefined ? {} : { timeoutMs: Math.max(1, Math.round(timeoutMs)) }),
+    ...limited(timeoutMs),
     signal: context.signal,
   });
+}
+
+/** A time limit beyond that of `/v1` is none: the sandbox ends the command, or the client does at its own limit. */
+function limited(timeoutMs: number | undefined): { timeoutMs?: number } {
+  if (timeoutMs === undefined || timeoutMs > LIMITS.commandTimeoutMaxMs) return {};
+  return { timeoutMs: Math.max(1, Math.round(timeoutMs)) };
 }
 
 function configOf(info: CommandInfo) {

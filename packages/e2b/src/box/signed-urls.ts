@@ -14,6 +14,8 @@ const PATH_CHARACTERS = 4096;
 const TIME_CHARACTERS = 16;
 
 const SEARCH = 'search';
+/** E2B's clients compare this text. */
+const EXPIRED = 'signature is already expired';
 
 /** The file and the access that a URL grants. */
 export interface SignedAccess {
@@ -35,9 +37,13 @@ export class SignedUrls {
 
   /** Returns what `open` has found for a request. */
   opened(request: IncomingMessage): SignedAccess {
-    const opened = this.#opened.get(request);
+    const opened = this.find(request);
     if (!opened) throw refused('The URL has not been checked.');
     return opened;
+  }
+
+  find(request: IncomingMessage): SignedAccess | undefined {
+    return this.#opened.get(request);
   }
 
   /**
@@ -49,6 +55,8 @@ export class SignedUrls {
   async open(request: IncomingMessage, address: string): Promise<Access> {
     const file = signedFile(request);
     const access = this.#tokens.findKnown(file) ?? (await this.#search(file, address));
+    const named = request.headers['e2b-sandbox-id'];
+    if (named !== undefined && named !== access.sandboxId) throw refused('The signature is of another sandbox.');
     this.#opened.set(request, { access, path: file.path, user: file.user });
     return access;
   }
@@ -71,6 +79,11 @@ export class SignedUrls {
   }
 }
 
+/** Returns whether a request has a signature in place of a token. */
+export function isSigned({ url = '', headers }: IncomingMessage): boolean {
+  return headers['x-access-token'] === undefined && new URLSearchParams(url.split('?', 2)[1]).has('signature');
+}
+
 /** @throws E2bError 401 */
 function signedFile({ url = '', method }: IncomingMessage): SignedFile {
   const query = new URLSearchParams(url.split('?', 2)[1]);
@@ -85,7 +98,7 @@ function signedFile({ url = '', method }: IncomingMessage): SignedFile {
     throw refused('The path of the URL is too long.');
   }
   if (expiration !== undefined && !(Number(expiration) * SECOND_MS > Date.now())) {
-    throw refused('The URL has expired: make another one.');
+    throw refused(EXPIRED);
   }
   userOf(user);
   return { path, user, signature, expiration, operation: method === 'POST' ? 'write' : 'read' };

@@ -29,7 +29,7 @@ export class Watchers {
   async open(
     sandboxId: string,
     watch: (signal: AbortSignal) => Promise<AsyncIterable<FileEvent>>,
-    eventOf: (change: FileEvent) => FilesystemEvent | undefined,
+    eventsOf: (change: FileEvent) => AsyncIterable<FilesystemEvent>,
   ): Promise<string> {
     const open = [...this.#watchers.values()].filter((each) => each.sandboxId === sandboxId);
     if (open.length >= PER_SANDBOX) {
@@ -46,7 +46,7 @@ export class Watchers {
     this.#watchers.set(id, watcher);
     try {
       const changes = await watch(watcher.stop.signal);
-      collect(watcher, changes, eventOf)
+      collect(watcher, changes, eventsOf)
         .finally(() => this.#remove(id))
         .catch(reportFailure);
       return id;
@@ -96,13 +96,12 @@ export class Watchers {
 async function collect(
   watcher: Watcher,
   changes: AsyncIterable<FileEvent>,
-  eventOf: (change: FileEvent) => FilesystemEvent | undefined,
+  eventsOf: (change: FileEvent) => AsyncIterable<FilesystemEvent>,
 ): Promise<void> {
   try {
     for await (const change of changes) {
-      const event = eventOf(change);
       if (change.type === 'overflow' || watcher.events.length >= EVENTS) watcher.overflowed = true;
-      else if (event) watcher.events.push(event);
+      else for await (const event of eventsOf(change)) watcher.events.push(event);
     }
   } catch {
     // The sandbox or the directory is gone, or the watcher was removed.

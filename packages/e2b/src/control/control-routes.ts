@@ -5,10 +5,12 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { clientOf, keyOf } from './client-of.ts';
-import { CREATE_SCHEMA, type CreateRequest, createBody } from './create-request.ts';
+import { CREATE_SCHEMA, type CreateRequest, createBody, ignoredFields } from './create-request.ts';
 import { METRICS_SCHEMA, type MetricsQuery, metricsOf } from './e2b-metrics.ts';
 import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
+import { IgnoredFields } from './ignored-fields.ts';
 import { LIST_SCHEMA, type ListQuery, listSandboxes } from './list-sandboxes.ts';
+import { logRoutes } from './log-routes.ts';
 import { notYetRoutes } from './not-yet-routes.ts';
 import { secretRoutes } from './secret-routes.ts';
 
@@ -42,8 +44,11 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
   readJsonBodies(app);
   await secretRoutes(app, deps);
   await notYetRoutes(app);
+  await logRoutes(app, deps);
+  const ignored = new IgnoredFields(deps.log);
   for (const path of ['/sandboxes', '/v2/sandboxes']) {
     app.post<{ Body: CreateRequest }>(path, { schema: CREATE_SCHEMA }, async (request, reply) => {
+      ignored.note(ignoredFields(request.body));
       const sandbox = await createSandbox(request, deps);
       return reply.code(201).send(connection(sandbox.info, keyOf(request), deps));
     });
@@ -58,6 +63,12 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
       return connection(sandbox.info, keyOf(request), deps);
     });
   }
+  // An organization is a team. Its key is that of the request, which the client has already.
+  app.get('/teams', async (request) => {
+    const [project] = await clientOf(request, deps).projects.list();
+    const teamID = project?.orgId ?? '';
+    return [{ teamID, name: teamID, apiKey: '', isDefault: true }];
+  });
   app.get<ById>('/sandboxes/:sandboxID', async (request) =>
     detailed((await liveSandbox(request, deps)).info, keyOf(request), deps),
   );

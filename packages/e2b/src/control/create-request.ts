@@ -5,14 +5,25 @@ import { slugOf } from './template-name.ts';
 
 const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
 /** Features of E2B that Cloche would otherwise ignore silently. */
-const NOT_YET = ['autoPause', 'autoPauseMemory', 'mcp', 'iam', 'volumeMounts'] as const;
+const NOT_YET = ['iam', 'volumeMounts'] as const;
+/** Features of `network` that Cloche does not have. Each decides what a sandbox reaches, or what reaches it. */
+const NETWORK_NOT_YET = ['rules', 'egressProxy', 'maskRequestHost'] as const;
+/** What Cloche does, or what changes nothing: `secure`, because a token is always needed, and clients start `mcp`. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...['templateID', 'timeout', 'metadata', 'envVars', 'allow_internet_access', 'network', 'secure', 'mcp'],
+  ...['autoPause', 'autoPauseMemory', 'autoResume', ...NOT_YET],
+]);
+const KNOWN_IN_NETWORK: ReadonlySet<string> = new Set([
+  ...['allowOut', 'denyOut', 'allowPublicTraffic', ...NETWORK_NOT_YET],
+]);
+/** Fields that end a sandbox at its timeout in place of pausing it. */
+const PAUSES = ['autoPause', 'autoPauseMemory', 'autoResume'] as const;
 
 interface Network {
   readonly allowOut?: readonly string[] | null;
   readonly denyOut?: readonly string[] | null;
   readonly allowPublicTraffic?: boolean | null;
-  readonly rules?: unknown;
-  readonly egressProxy?: unknown;
+  readonly [field: string]: unknown;
 }
 
 export interface CreateRequest {
@@ -26,6 +37,7 @@ export interface CreateRequest {
   readonly [field: string]: unknown;
 }
 
+const FLAG = { type: ['boolean', 'null'] };
 const hosts = { type: ['array', 'null'], items: NAME, maxItems: LIMITS.networkHosts };
 
 /** Checked before the translation. `/v1` then checks the values. */
@@ -38,8 +50,14 @@ export const CREATE_SCHEMA = {
       timeout: { type: 'integer', minimum: 0, maximum: 86_400 },
       metadata: METADATA,
       envVars: ENVIRONMENT,
-      allow_internet_access: { type: ['boolean', 'null'] },
-      network: { type: ['object', 'null'], properties: { allowOut: hosts, denyOut: hosts } },
+      allow_internet_access: FLAG,
+      network: {
+        type: ['object', 'null'],
+        properties: { allowOut: hosts, denyOut: hosts, allowPublicTraffic: FLAG },
+      },
+      secure: FLAG,
+      autoPause: FLAG,
+      autoPauseMemory: FLAG,
     },
   },
 };
@@ -57,22 +75,29 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
 }
 
 function refuseUnknownFeatures(request: CreateRequest): void {
-  const given = NOT_YET.filter((field) => isSet(request[field]));
-  if (request.autoResume?.enabled) given.push('autoResume' as (typeof NOT_YET)[number]);
+  const { network } = request;
+  const given: string[] = NOT_YET.filter((field) => isSet(request[field]));
+  given.push(...NETWORK_NOT_YET.filter((field) => isSet(network?.[field])).map((field) => `network.${field}`));
   if (given.length > 0) throw new E2bError(400, `Cloche does not have ${given.join(', ')} yet; leave it out.`);
 }
 
+/** Returns fields of a creation that are ignored, with why: they are unknown, or Cloche does not pause sandboxes. */
+export function ignoredFields(request: CreateRequest): { field: string; why: string }[] {
+  const fields = Object.keys(request).filter((field) => !KNOWN.has(field));
+  fields.push(
+    ...Object.keys(request.network ?? {}).flatMap((each) => (KNOWN_IN_NETWORK.has(each) ? [] : `network.${each}`)),
+  );
+  const unknown = fields.map((field) => ({ field, why: 'it is unknown' }));
+  const pauses = PAUSES.filter((field) => isSet(request[field]));
+  return [...unknown, ...pauses.map((field) => ({ field, why: 'the sandbox ends at its timeout' }))];
+}
+
 function isSet(value: unknown): boolean {
-  return Array.isArray(value) ? value.length > 0 : Boolean(value);
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
+  return Boolean(value);
 }
 
 function networkPolicy({ allow_internet_access, network }: CreateRequest): CreateSandboxBody['networkPolicy'] {
-  if (isSet(network?.rules) || isSet(network?.egressProxy)) {
-    throw new E2bError(400, 'Cloche does not have network.rules and network.egressProxy yet; leave them out.');
-  }
-  if (network?.allowPublicTraffic) {
-    throw new E2bError(400, 'Ports of a sandbox need its trafficAccessToken; leave network.allowPublicTraffic out.');
-  }
   if (allow_internet_access === false) return { mode: 'deny-all' };
   const denied = network?.denyOut ?? [];
   const allowed = network?.allowOut ?? [];

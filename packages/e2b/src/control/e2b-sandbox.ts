@@ -2,8 +2,8 @@ import type { SandboxInfo } from '@cloche/sdk';
 import { issueAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 
-/** Newest version of E2B's daemon whose calls are all answered. Newer versions also store labels of files. */
-export const ENVD_VERSION = '0.6.1';
+/** Newest version of E2B's daemon whose calls are all answered. */
+export const ENVD_VERSION = '0.6.4';
 /** Value of a field that E2B's clients require but do not use. */
 const CLIENT_ID = 'cloche';
 

@@ -4,9 +4,9 @@
  * | method and path | body → answer |
  * |---|---|
  * | `GET`, `HEAD /files/content?path` | → the bytes, with `content-length`, `etag` and, for 206, `content-range`; supports `range`, `if-range`, `if-match`, `if-none-match` |
- * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; supports `if-match`, `if-none-match: *`, and `expect: 100-continue` |
- * | `GET /files?path&depth&limit` | → `AgentFile`, one JSON text per line; `too_many` beyond the limit |
- * | `GET /files/stat?path` | → `AgentFile` |
+ * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; supports `if-match`, `if-none-match: *`, `file-attributes` and `expect: 100-continue` |
+ * | `GET /files?path&depth&limit&details` | → `AgentFile`, one JSON text per line; `too_many` beyond the limit |
+ * | `GET /files/stat?path&details` | → `AgentFile` |
  * | `POST /files/directories?path` | → `AgentFile` |
  * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile` of `to` |
  * | `GET /files/archive?path&format` | → the bytes of a `tar`, `tar.gz` or `zip` |
@@ -15,6 +15,7 @@
  * | `DELETE /files?path&recursive` | → `AgentFile` of the deleted file |
  *
  * Every request accepts `user` in its query: `user` (the default) or `root`. The operation runs with that user's rights.
+ * With `owner=user`, what root creates or replaces belongs to the user; agents of earlier releases ignore it.
  *
  * A path is absolute, relative to the workspace, or a `file:///` URI, whose percent escapes can express any byte. Closing
  * the connection of an upload undoes the upload.
@@ -22,18 +23,23 @@
 import { type Static, Type } from 'typebox';
 import { Count, Path } from '../bounded.ts';
 
-/** User whose rights a file operation has. */
-export type FileUser = 'user' | 'root';
+/** User whose rights a file operation has. `root:user`: those of root, and what it creates belongs to the user. */
+export type FileUser = 'user' | 'root' | 'root:user';
 
 /** A name of at most 255 bytes, each as a percent escape. */
 const FileName = Type.String({ maxLength: 3 * 255 });
+
+/** Longest line of a listing: path, name, targets and attributes, with each byte escaped. */
+export const MAX_AGENT_FILE_BYTES = 256 * 1024;
+
+const FileType = Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type)));
 
 export const AgentFile = Type.Object(
   {
     /** Absolute path, or a file URI when its bytes are not valid UTF-8. */
     path: Path,
     name: FileName,
-    type: Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type))),
+    type: FileType,
     sizeBytes: Count,
     /** The permission bits. */
     mode: Type.Integer({ minimum: 0, maximum: 0o7777 }),
@@ -44,10 +50,22 @@ export const AgentFile = Type.Object(
     etag: Type.Optional(Type.String({ pattern: '^"[0-9a-f-]{1,100}"$' })),
     /** Target of a symbolic link. */
     target: Type.Optional(Path),
+    /** With `details`: what a symbolic link leads to, if there is something, with all links in the path followed. */
+    resolved: Type.Optional(Type.Object({ path: Path, type: FileType }, { additionalProperties: false })),
+    /** With `details`: the extended attributes of the namespace `user.`, without this prefix. */
+    attributes: Type.Optional(
+      Type.Record(Type.String({ maxLength: 255 }), Type.String({ maxLength: MAX_AGENT_FILE_BYTES }), {
+        maxProperties: 64,
+      }),
+    ),
   },
   { additionalProperties: false },
 );
-export type AgentFile = Omit<Static<typeof AgentFile>, 'type'> & { type: 'file' | 'directory' | 'symlink' | 'other' };
+type AgentFileType = 'file' | 'directory' | 'symlink' | 'other';
+export type AgentFile = Omit<Static<typeof AgentFile>, 'type' | 'resolved'> & {
+  type: AgentFileType;
+  resolved?: { path: string; type: AgentFileType };
+};
 
 export const AgentUnpacked = Type.Object(
   {
@@ -84,9 +102,6 @@ export const AgentFileEvent = Type.Union([
   Type.Object({ type: Type.Union([Type.Literal('overflow'), Type.Literal('ended')]) }, { additionalProperties: false }),
 ]);
 export type AgentFileEvent = Static<typeof AgentFileEvent>;
-
-/** Longest line of a listing: path, name and target, with each byte escaped. */
-export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /**
  * Error codes of file operations, with their HTTP status.

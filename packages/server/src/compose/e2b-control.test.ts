@@ -166,9 +166,9 @@ describe('a list of E2B', () => {
     await send('DELETE', `/sandboxes/${ids[4]}`);
   });
 
-  async function list(query: string): Promise<{ ids: string[]; next: string | null; status: number }> {
+  async function list(query: string): Promise<{ ids: number[]; next: string | null; status: number }> {
     const { status, body, headers } = await send('GET', `/v2/sandboxes?metadata=suite%3Dlist&${query}`);
-    const found = status === 200 ? body.map(({ sandboxID }: Shown) => ids.indexOf(sandboxID)) : [];
+    const found: number[] = status === 200 ? body.map(({ sandboxID }: Shown) => ids.indexOf(sandboxID)) : [];
     return { ids: found, next: headers.get('x-next-token'), status };
   }
 
@@ -240,5 +240,81 @@ describe('metrics of E2B', () => {
       '?end=-1': 400,
     };
     for (const [query, found] of Object.entries(cases)) assert.equal(await count(query), found, query);
+  });
+});
+
+describe('fields of a creation', () => {
+  const ACCEPTED: readonly object[] = [
+    { autoPause: true },
+    { autoPause: false, autoPauseMemory: false },
+    { autoPause: true, autoResume: { enabled: true } },
+    { secure: true },
+    { secure: false },
+    { network: { allowPublicTraffic: true } },
+    { network: { allowPublicTraffic: false } },
+    { mcp: { exa: { apiKey: 'x' } } },
+    { ofANewerClient: { a: 1 } },
+    { network: { ofANewerClient: true } },
+    { iam: {}, volumeMounts: [] },
+  ];
+  for (const body of ACCEPTED) {
+    it(`${JSON.stringify(body)} is accepted`, async () => {
+      await created(body);
+    });
+  }
+
+  const REFUSED: Readonly<Record<string, object>> = {
+    'network.maskRequestHost': { network: { maskRequestHost: 'a.example' } },
+    'network.rules': { network: { rules: { 'a.example': [{}] } } },
+    'network.egressProxy': { network: { egressProxy: { address: 'a.example:1' } } },
+    volumeMounts: { volumeMounts: [{ name: 'a', path: '/a' }] },
+    iam: { iam: { tokens: { a: {} } } },
+  };
+  for (const [name, body] of Object.entries(REFUSED)) {
+    it(`${name} is refused by name, because it changes what a sandbox reaches`, async () => {
+      const { status, body: answer } = await send('POST', '/v2/sandboxes', { templateID: 'base', ...body });
+      assert.equal(status, 400);
+      assert.match(answer.message, new RegExp(`does not have ${name} yet`));
+    });
+  }
+});
+
+describe('E2B’s command line', () => {
+  it('lists templates by E2B’s names, with every field', async () => {
+    for (const path of ['/templates', '/v2/templates']) {
+      const { body } = await send('GET', path);
+      const names = body.flatMap(({ aliases }: { aliases: string[] }) => aliases);
+      assert.ok(names.includes('base') && names.includes('code-interpreter-v1'), String(names));
+      for (const template of body) {
+        const missing = ['buildID', 'cpuCount', 'memoryMB', 'createdAt', 'envdVersion', 'buildStatus', 'spawnCount'];
+        assert.deepEqual(
+          missing.filter((field) => template[field] === undefined),
+          [],
+        );
+      }
+    }
+  });
+
+  it('finds its team', async () => {
+    const { status, body } = await send('GET', '/teams');
+    assert.deepEqual([status, body.length, body[0].isDefault], [200, 1, true]);
+    assert.match(body[0].teamID, /^org_/);
+  });
+
+  it('reads the output of commands as logs, and not those of another organization', async () => {
+    const { sandboxID } = await created();
+    const command = { body: { command: 'print logged' }, idempotencyKey: 'logged' };
+    await tenants.call(tenants.keys.whole, 'POST', `/v1/sandboxes/${sandboxID}/commands`, command);
+    const path = `/sandboxes/${sandboxID}/logs`;
+    const { status, body } = await send('GET', `${path}?limit=100`);
+    assert.equal(status, 200);
+    assert.match(JSON.stringify(body.logs), /logged/);
+    assert.match(JSON.stringify((await send('GET', `/v2${path}`)).body.logs), /"message":"logged/);
+    assert.deepEqual((await send('GET', `/v2${path}?cursor=${Date.now() + 60_000}`)).body.logs, []);
+    for (const each of [path, `/v2${path}`]) {
+      assert.equal((await send('GET', each, undefined, tenants.keys.foreign)).status, 404);
+      assert.equal((await send('GET', `${each}?limit=x`)).status, 400);
+    }
+    assert.equal((await send('GET', '/sandboxes/sbx_none/logs')).status, 404);
   });
 });

@@ -28,7 +28,8 @@ export interface AgentFiles {
    * `LIMITS.fileListBytes`.
    */
   list(path: string, options: ListOptions, signal: AbortSignal): Promise<AgentFile[]>;
-  stat(path: string, signal: AbortSignal): Promise<AgentFile>;
+  /** @param details adds attributes, and what a link leads to */
+  stat(path: string, signal: AbortSignal, details?: boolean): Promise<AgentFile>;
   /** Creates a directory and its missing parents. Idempotent. */
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile>;
   move(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
@@ -56,6 +57,8 @@ export interface ListOptions {
   readonly depth: number;
   /** Maximum number of entries. */
   readonly limit: number;
+  /** Whether each entry has its attributes, and what a link leads to. */
+  readonly details?: boolean;
   /** Memory to request before more of the listing is read. */
   readonly resultMemory?: ResultMemory;
 }

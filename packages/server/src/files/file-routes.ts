@@ -13,6 +13,7 @@ import type { FileContent, FileTransfer } from '../driver/agent-files.ts';
 import { listRoute } from '../http/list-route.ts';
 import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../http/route.ts';
 import type { AccessFiles } from './access-files.ts';
+import { requireAttributes } from './file-attributes.ts';
 
 const ARCHIVE_TYPES: Readonly<Record<ArchiveFormat, string>> = {
   tar: 'application/x-tar',
@@ -38,6 +39,7 @@ function contentRoutes(files: AccessFiles): Route[] {
     uploadRoute(operations.writeFile, (request) =>
       files.with(request, async (agentFiles) => {
         const { query, headers, upload, signal } = request;
+        requireAttributes(headers);
         const file = toEntry(
           await agentFiles.as(query.user).write(query.path, upload, { headers, mode: query.mode }, signal),
         );
@@ -79,9 +81,9 @@ function lookRoutes(files: AccessFiles): Route[] {
       return toEvents(await files.watch(request, path, { recursive, user }));
     }),
     listRoute(operations.listFiles, async (request) => {
-      const { path = '/workspace', depth = 1, user } = request.query;
+      const { path = '/workspace', depth = 1, details = false, user } = request.query;
       const limit = LIMITS.fileListEntries;
-      const options = { depth, limit, resultMemory: request.resultMemory };
+      const options = { depth, limit, details, resultMemory: request.resultMemory };
       const entries = await files.act(request, (agentFiles, signal) => agentFiles.as(user).list(path, options, signal));
       return inMemory(entries, ({ path: entry }) => ['', entry], {
         follows: ({ path: entry }, [, gone]) => isAfter(entry, gone),
@@ -89,8 +91,8 @@ function lookRoutes(files: AccessFiles): Route[] {
       });
     }),
     route(operations.statFile, (request) => {
-      const { path, user } = request.query;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).stat(path, signal)));
+      const { path, details, user } = request.query;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).stat(path, signal, details)));
     }),
   ];
 }

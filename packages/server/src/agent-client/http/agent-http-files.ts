@@ -63,17 +63,20 @@ export class AgentHttpFiles implements AgentFiles {
     return this.#upload(`/files/archive?${query}`, source, {}, signal, parseUnpacked);
   }
 
-  async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {
+  async list(path: string, { depth, details = false, ...bounds }: ListOptions, signal: AbortSignal) {
     const response = await this.#ask(
       'files',
-      { method: 'GET', path: `/files?${this.#query({ path, depth, limit: bounds.limit })}` },
+      {
+        method: 'GET',
+        path: `/files?${this.#query({ path, depth, limit: bounds.limit, ...(details && { details }) })}`,
+      },
       signal,
     );
     return readListing(response, bounds, signal);
   }
 
-  stat(path: string, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('GET', `/files/stat?${this.#query({ path })}`, signal);
+  stat(path: string, signal: AbortSignal, details = false): Promise<AgentFile> {
+    return this.#change('GET', `/files/stat?${this.#query({ path, ...(details && { details }) })}`, signal);
   }
 
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile> {
@@ -171,7 +174,9 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   #query(values: Readonly<Record<string, string | number | boolean>>): string {
-    const named = Object.entries({ ...values, user: this.#user }).map(([name, value]) => [name, String(value)]);
+    const [user, owner] = this.#user.split(':') as [string, string?];
+    const all = { ...values, user, ...(owner !== undefined && { owner }) };
+    const named = Object.entries(all).map(([name, value]) => [name, String(value)]);
     return new URLSearchParams(named).toString();
   }
 }
