@@ -39,14 +39,13 @@ const STATIC_ONLY: ReadonlySet<string> = new Set(['Volume', 'TemplateBase']);
 
 /** How a method that works differs from E2B. */
 const DIFFERENCES: Readonly<Record<string, string>> = {
-  'Sandbox.setTimeout': 'extends; a shorter lifetime is refused',
   'Sandbox.deleteSnapshot': 'Cloche has no snapshots, so the answer is always that the snapshot does not exist',
   'Sandbox.getHost': 'requests need the header `e2b-traffic-access-token`',
   'Sandbox.uploadUrl': 'after a restart of the server, from the next other request of the client on',
   'Sandbox.downloadUrl': 'after a restart of the server, from the next other request of the client on',
   'commands.list': 'a process has a number of its own, and no tag',
   'pty.create': 'bytes that are not UTF-8 are replaced',
-  'files.write': 'files have no labels (`metadata`)',
+  'files.watchDir': 'a rename is a removal and a creation, and a change of permissions a write',
   'Secret.create': 'needs `metadata.hosts`, the hosts that receive the value',
 };
 

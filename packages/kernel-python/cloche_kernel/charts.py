@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes a matplotlib figure as data: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`."""
+"""Describes a matplotlib figure as data: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, x, y, series: [...] }] }`.
+
+`x` and `y` are `{ scale, ticks, labels }`.
+"""
 
 import numpy
 from matplotlib.collections import PathCollection
 from matplotlib.container import BarContainer
-from matplotlib.patches import Wedge
+from matplotlib.dates import num2date
+from matplotlib.patches import PathPatch, Wedge
 
 from cloche_kernel.forms import json_safe
 
@@ -12,12 +16,13 @@ CHART_MIME_TYPE = "application/vnd.cloche.chart+json"
 MAX_AXES = 32
 MAX_SERIES = 64
 MAX_POINTS = 5000
+MAX_TICKS = 200
 # Limit for all series of a figure together. A series that does not fit is left out.
 MAX_TOTAL_POINTS = 20_000
 
 
 def describe(figure):
-    """Returns the figure's lines, bars, scatters and pies as data, or None if it has none of them."""
+    """Returns the figure's lines, bars, scatters, pies and boxes as data, or None if it has none of them."""
     try:
         axes = [_axes(one) for one in figure.axes[:MAX_AXES]]
     except Exception:
@@ -45,9 +50,25 @@ def _keep_within(axes, points):
 
 
 def _axes(axes):
-    described = {"series": [*_lines(axes), *_bars(axes), *_scatters(axes), *_pies(axes)][:MAX_SERIES]}
+    boxes = list(_boxes(axes))
+    lines = [] if boxes else _lines(axes)
+    series = [*lines, *boxes, *_bars(axes), *_scatters(axes), *_pies(axes)][:MAX_SERIES]
+    described = {"series": series, "x": _axis(axes.xaxis), "y": _axis(axes.yaxis)}
     texts = {"title": axes.get_title(), "xLabel": axes.get_xlabel(), "yLabel": axes.get_ylabel()}
     return described | {key: text for key, text in texts.items() if text}
+
+
+def _axis(axis):
+    ticks = list(axis.get_ticklocs())[:MAX_TICKS]
+    labels = [label.get_text() for label in axis.get_ticklabels()][:MAX_TICKS]
+    converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
+    scale = axis.get_scale()
+    if "Date" in type(converter).__name__:
+        return {"scale": "datetime", "ticks": [num2date(tick).isoformat() for tick in ticks], "labels": labels}
+    named = [tick == index and label != str(index) for index, (tick, label) in enumerate(zip(ticks, labels, strict=False))]
+    if scale == "linear" and named and all(named):
+        scale = "categorical"
+    return {"scale": scale, "ticks": json_safe([float(tick) for tick in ticks]), "labels": labels}
 
 
 def _lines(axes):
@@ -90,7 +111,43 @@ def _pies(axes):
     wedges = [patch for patch in axes.patches if isinstance(patch, Wedge)][:MAX_POINTS]
     if wedges:
         shares = [(wedge.theta2 - wedge.theta1) / 360 for wedge in wedges]
-        yield _series("pie", None, [wedge.get_label() for wedge in wedges], shares)
+        radii = [wedge.r for wedge in wedges]
+        yield _series("pie", None, [wedge.get_label() for wedge in wedges], shares) | {"radii": json_safe(radii)}
+
+
+def _boxes(axes):
+    """Yields the boxes of `boxplot(patch_artist=True)`: `y` is the smallest value, the quartiles and the largest."""
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    boxes = [patch for patch in axes.patches if isinstance(patch, PathPatch)][:MAX_SERIES]
+    upright = len({_rounded(numpy.ptp(box.get_path().vertices[:, 0])) for box in boxes}) < 2
+    across, along = (0, 1) if upright else (1, 0)
+    if not upright:
+        names = [label.get_text() for label in axes.get_yticklabels()]
+    lines = [numpy.asarray(line.get_xydata()) for line in axes.get_lines()]
+    for name, box in zip(names, boxes, strict=False):
+        vertices = box.get_path().vertices
+        left, right = vertices[:, across].min(), vertices[:, across].max()
+        low, high = vertices[:, along].min(), vertices[:, along].max()
+        smallest, median, largest, outliers = low, low, high, []
+        for points in lines:
+            if len(points) == 0 or points[:, across].min() < left or points[:, across].max() > right:
+                continue
+            values = points[:, along]
+            if len(points) == 2 and points[0, across] != points[1, across]:
+                median = values[0] if low <= values[0] <= high else median
+            elif len(points) == 2 and values.max() == low:
+                smallest = values.min()
+            elif len(points) == 2 and values.min() == high:
+                largest = values.max()
+            elif len(points) != 2 or values.min() > largest or values.max() < smallest:
+                outliers = [*outliers, *values[:MAX_POINTS]]
+        found = [_rounded(value) for value in (smallest, low, median, high, largest)]
+        yield _series("box", name, [name], found) | {"outliers": json_safe([_rounded(value) for value in outliers])}
+
+
+def _rounded(value):
+    """Drops what floating-point arithmetic has added."""
+    return round(float(value), 10)
 
 
 def _series(kind, label, x, y):

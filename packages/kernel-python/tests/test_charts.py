@@ -2,6 +2,7 @@
 """Tests of figures as data."""
 
 import unittest
+from datetime import date
 from unittest import mock
 
 from matplotlib.figure import Figure
@@ -31,8 +32,41 @@ class Charts(unittest.TestCase):
         self.axes.set(title="t", xlabel="x", ylabel="y")
         self.figure.suptitle("all")
         series = {"type": "line", "x": [1, 2], "y": [3, 4], "label": "a"}
-        axes = {"series": [series], "title": "t", "xLabel": "x", "yLabel": "y"}
-        self.assertEqual(self.described(), {"type": "line", "axes": [axes], "title": "all"})
+        chart = self.described()
+        (axes,) = chart["axes"]
+        texts = {"series": [series], "title": "t", "xLabel": "x", "yLabel": "y"}
+        self.assertEqual({name: value for name, value in axes.items() if name not in "xy"}, texts)
+        self.assertEqual((chart["type"], chart["title"]), ("line", "all"))
+
+    def test_have_scales_and_ticks(self):
+        scales = {
+            "linear": lambda: self.axes.plot([1, 2], [3, 4]),
+            "categorical": lambda: self.axes.plot(["a", "b"], [3, 4]),
+            "datetime": lambda: self.axes.plot([date(2026, 1, 1), date(2026, 1, 2)], [3, 4]),
+            "log": lambda: (self.axes.plot([1, 10], [3, 4]), self.axes.set_xscale("log")),
+        }
+        for scale, draw in scales.items():
+            with self.subTest(scale):
+                self.setUp()
+                draw()
+                axis = self.described()["axes"][0]["x"]
+                self.assertEqual(axis["scale"], scale)
+                self.assertEqual(len(axis["ticks"]), len(axis["labels"]))
+                kind = str if scale == "datetime" else float
+                self.assertEqual({type(tick) for tick in axis["ticks"]}, {kind})
+
+    def test_have_boxes_with_their_quartiles_and_outliers(self):
+        values = {"a": [1, 2, 3, 4, 5], "b": [10, 11, 12, 13, 40, 41], "c": [7]}
+        for orientation in ("vertical", "horizontal"):
+            with self.subTest(orientation):
+                self.setUp()
+                self.axes.boxplot(list(values.values()), patch_artist=True, orientation=orientation)
+                ticks = self.axes.set_xticklabels if orientation == "vertical" else self.axes.set_yticklabels
+                ticks(list(values))
+                first, second, third = self.described()["axes"][0]["series"]
+                self.assertEqual((first["label"], first["y"], first["outliers"]), ("a", [1, 2, 3, 4, 5], []))
+                self.assertEqual((second["y"][0], second["y"][4], second["outliers"]), (10, 41, []))
+                self.assertEqual((third["y"], third["outliers"]), ([7, 7, 7, 7, 7], []))
 
     def test_have_no_labels_that_matplotlib_has_made_up(self):
         self.axes.plot([1], [2])

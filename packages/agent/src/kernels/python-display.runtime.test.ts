@@ -159,6 +159,13 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     assert.equal(done.error, undefined);
     assert.equal(outputs.filter(({ format }) => format === 'png').length, 2);
     const charts = outputs.filter(({ format }) => format === 'chart').map(({ value }) => JSON.parse(value));
+    for (const { axes } of charts) {
+      for (const each of axes) {
+        assert.equal(each.y.scale, 'linear');
+        delete each.x;
+        delete each.y;
+      }
+    }
     assert.deepEqual(charts, [
       { type: 'bar', axes: [{ title: 'Bars', series: [{ type: 'bar', x: ['a', 'b'], y: [3, 4] }] }] },
       { type: 'line', axes: [{ xLabel: 'x', series: [{ type: 'line', x: [1, 2], y: [3, 4], label: 'line' }] }] },

@@ -1,5 +1,6 @@
 import type { CodeOutput, OutputFormat } from '@cloche/contract';
 import { parsePlainJson } from '@cloche/node-support';
+import { chartOf, dataOf } from './e2b-chart.ts';
 
 /** Formats that have a field of their own in a result of E2B. The others are in `extra`, by media type. */
 const FIELDS: Partial<Record<OutputFormat, string>> = {
@@ -28,7 +29,9 @@ export function resultsOf(forms: readonly CodeOutput[]): object[] {
     const value = form.value ?? '';
     if (field) result[field] = form.format === 'text' ? unquoted(value) : value;
     else if (form.format === 'json') result.json = parsed(value);
-    else if (form.format !== 'chart' && form.format !== 'data') extra[form.mimeType] = value;
+    else if (form.format === 'chart') result.chart = chartOf(value);
+    else if (form.format === 'data') result.data = dataOf(value);
+    else extra[form.mimeType] = value;
   }
   if (Object.keys(extra).length > 0) result.extra = extra;
   return [result];

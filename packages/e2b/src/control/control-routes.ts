@@ -1,5 +1,5 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
-import type { Sandbox } from '@cloche/sdk';
+import { isClocheError, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
@@ -59,7 +59,7 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
     });
     app.post<WithTimeout>(`${path}/:sandboxID/connect`, { schema: TIMEOUT_SCHEMA }, async (request) => {
       const sandbox = await liveSandbox(request, deps);
-      await extend(sandbox, request.body?.timeout ?? DEFAULT_TIMEOUT_S);
+      await extendFor(sandbox, request.body?.timeout);
       return connection(sandbox.info, keyOf(request), deps);
     });
   }
@@ -121,6 +121,14 @@ async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promis
   const sandbox = await clientOf(request, deps).sandboxes.get(request.params.sandboxID);
   if (!isLive(sandbox.info)) throw new E2bError(404, `The sandbox ${sandbox.id} has ended.`);
   return sandbox;
+}
+
+/** Extends for a connection. A key that may not extend connects too, unless it names a timeout. */
+async function extendFor(sandbox: Sandbox, timeoutS: number | undefined): Promise<void> {
+  const extended = extend(sandbox, timeoutS ?? DEFAULT_TIMEOUT_S);
+  await extended.catch((error: unknown) => {
+    if (timeoutS !== undefined || !isClocheError(error, 'forbidden')) throw error;
+  });
 }
 
 /** Sets the lifetime unless the sandbox lives longer already, as far as the longest session permits. */

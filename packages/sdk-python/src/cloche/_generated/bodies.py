@@ -176,9 +176,9 @@ class ExportArtifact(TypedDict):
     """
     Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
     """
-    user: NotRequired[Literal["user", "root"]]
+    user: NotRequired[Literal["user", "root", "root:user"]]
     """
-    User that performs the operation. Code runs as `user`; `root` is root only inside the sandbox. If the user lacks the permission, the error is `permission_denied`.
+    User that performs the operation. Code runs as `user`; `root` is root only inside the sandbox; with `root:user`, what root creates or replaces belongs to `user`. If the user lacks the permission, the error is `permission_denied`.
     """
 
 

@@ -314,47 +314,16 @@ class CommandExitEvent(Model):
     data: Command
 
 
-class FileEntry(Model):
+class FileEntryResolved(Model):
+    """
+    What a symbolic link leads to, if there is something. Only with `details`.
+    """
+
     path: str
     """
-    Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.
-    """
-    name: str
-    """
-    Last part of the path. Bytes that are not UTF-8 are replaced.
+    Absolute path without links.
     """
     type: Literal["file", "directory", "symlink", "other"]
-    """
-    `symlink`: a symbolic link. `other`: a pipe, a socket or a device.
-    """
-    size_bytes: int
-    """
-    Size of the content.
-    """
-    mode: str
-    """
-    Permissions in octal, such as `0644`.
-    """
-    uid: int
-    """
-    Id of the owner inside the sandbox.
-    """
-    gid: int
-    """
-    Id of the group inside the sandbox.
-    """
-    modified_at: str
-    """
-    When the content was changed. ISO 8601, UTC.
-    """
-    etag: str | None = None
-    """
-    ETag of the content. Only files have one.
-    """
-    target: str | None = None
-    """
-    Target of a symbolic link, as stored in the link.
-    """
 
 
 class FileCreatedEventData(Model):
@@ -1393,6 +1362,54 @@ class CommandLogPage(Model):
 
 
 CommandEvent: TypeAlias = CommandLogEvent | CommandExitEvent
+
+
+class FileEntry(Model):
+    path: str
+    """
+    Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.
+    """
+    name: str
+    """
+    Last part of the path. Bytes that are not UTF-8 are replaced.
+    """
+    type: Literal["file", "directory", "symlink", "other"]
+    """
+    `symlink`: a symbolic link. `other`: a pipe, a socket or a device.
+    """
+    size_bytes: int
+    """
+    Size of the content.
+    """
+    mode: str
+    """
+    Permissions in octal, such as `0644`.
+    """
+    uid: int
+    """
+    Id of the owner inside the sandbox.
+    """
+    gid: int
+    """
+    Id of the group inside the sandbox.
+    """
+    modified_at: str
+    """
+    When the content was changed. ISO 8601, UTC.
+    """
+    etag: str | None = None
+    """
+    ETag of the content. Only files have one.
+    """
+    target: str | None = None
+    """
+    Target of a symbolic link, as stored in the link.
+    """
+    resolved: FileEntryResolved | None = None
+    attributes: dict[str, str] | None = None
+    """
+    Extended attributes of the namespace `user.`, without this prefix. Only with `details`.
+    """
 
 
 class FileCreatedEvent(Model):
