@@ -335,7 +335,10 @@ describe('a run', () => {
 
 describe('a watch', () => {
   const EVENTS: Readonly<Record<string, readonly [act: () => Promise<unknown>, expected: readonly string[]]>> = {
-    'a new file with content is created and written': [() => sandbox.files.write('/tmp/w/new', 'x'), ['create new', 'write new']],
+    'a new file with content is created and written': [
+      () => sandbox.files.write('/tmp/w/new', 'x'),
+      ['create new', 'write new'],
+    ],
     'an empty file is created': [() => sandbox.files.write('/tmp/w/empty', ''), ['create empty']],
     'a file that is changed is written': [() => sandbox.files.write('/tmp/w/old', 'changed'), ['write old']],
     'a file in a new folder': [
@@ -345,7 +348,10 @@ describe('a watch', () => {
       },
       ['create folder', 'create folder/in', 'write folder/in'],
     ],
-    'a program that writes': [() => sandbox.commands.run('echo x > /tmp/w/by-program'), ['create by-program', 'write by-program']],
+    'a program that writes': [
+      () => sandbox.commands.run('echo x > /tmp/w/by-program'),
+      ['create by-program', 'write by-program'],
+    ],
     'a file that is removed': [() => sandbox.files.remove('/tmp/w/old'), ['remove old']],
   };
   for (const [name, [act, expected]] of Object.entries(EVENTS)) {

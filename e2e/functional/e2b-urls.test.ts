@@ -138,8 +138,9 @@ describe('hosts of ports', () => {
     const reading = await service.createKey({ scopes: ['sandbox:read'] });
     const reader = await Sandbox.connect(sandbox.sandboxId, { ...options, apiKey: reading });
     assert.equal((await visit(reader, '/')).status, 403);
-    const open = { ...options, network: { allowPublicTraffic: true } };
-    await assert.rejects(Sandbox.create(open), /trafficAccessToken/);
+    const open = await Sandbox.create({ ...options, ...LASTING, network: { allowPublicTraffic: true } });
+    assert.equal((await visit(open, '/', '')).status, 401);
+    await open.kill();
   });
 
   it('a preview that was deleted is opened again', async () => {

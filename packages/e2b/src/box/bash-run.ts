@@ -1,4 +1,5 @@
 import type { CodeRunEvent } from '@cloche/contract';
+import { onAbort } from '@cloche/node-support';
 import type { BoxSession } from './box-session.ts';
 import { pathOf } from './box-session.ts';
 
@@ -17,18 +18,16 @@ export async function* bashEvents(
   signal: AbortSignal,
 ): AsyncGenerator<CodeRunEvent> {
   const command = await commands.start(['/bin/bash', '-c', code], { cwd: pathOf('', 'user'), env: { ...env }, signal });
-  const kill = () => void command.kill('SIGKILL').catch(() => undefined);
-  signal.addEventListener('abort', kill, { once: true });
-  try {
-    for await (const event of command.events({ signal })) {
-      if (event.type === 'log') {
-        yield { type: event.data.stream === 'stdout' ? 'stdout' : 'stderr', data: event.data.data };
-      }
-      if (event.type !== 'exit' || event.data.exitCode === 0) continue;
-      const reason = String(event.data.exitCode ?? event.data.signal ?? event.data.status);
-      yield { type: 'error', data: { name: '', message: reason } };
+  using _ = onAbort(signal, () => {
+    // Fails if the command or its sandbox has ended.
+    command.kill('SIGKILL').catch(() => undefined);
+  });
+  for await (const event of command.events({ signal })) {
+    if (event.type === 'log') {
+      yield { type: event.data.stream === 'stdout' ? 'stdout' : 'stderr', data: event.data.data };
     }
-  } finally {
-    signal.removeEventListener('abort', kill);
+    if (event.type !== 'exit' || event.data.exitCode === 0) continue;
+    const reason = String(event.data.exitCode ?? event.data.signal ?? event.data.status);
+    yield { type: 'error', data: { name: '', message: reason } };
   }
 }

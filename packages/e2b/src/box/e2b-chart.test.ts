@@ -2,20 +2,30 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { chartOf, dataOf } from './e2b-chart.ts';
 
-const chart = (axes: object[], more = {}) => chartOf(JSON.stringify({ type: 'x', axes, ...more })) as Record<string, unknown>;
+const chart = (axes: object[], more = {}) =>
+  chartOf(JSON.stringify({ type: 'x', axes, ...more })) as Record<string, unknown>;
 const NO_UNITS = { x_unit: null, y_unit: null };
 
 describe('a chart of E2B', () => {
   it('is a line with its axes and the units in their labels', () => {
     const x = { scale: 'datetime', ticks: ['2026-01-01'], labels: ['Jan'] };
-    const series = [{ type: 'line', x: ['2026-01-01'], y: [1], label: 'sin' }, { type: 'line', x: [1, 2], y: [3] }];
+    const series = [
+      { type: 'line', x: ['2026-01-01'], y: [1], label: 'sin' },
+      { type: 'line', x: [1, 2], y: [3] },
+    ];
     assert.deepEqual(chart([{ title: 't', xLabel: 'Time (s)', yLabel: 'Level [Hz]', x, series }]), {
       ...{ type: 'line', title: 't', x_label: 'Time (s)', y_label: 'Level [Hz]', x_unit: 's', y_unit: 'Hz' },
       ...{ x_ticks: ['2026-01-01'], x_tick_labels: ['Jan'], x_scale: 'datetime' },
       ...{ y_ticks: [], y_tick_labels: [], y_scale: 'linear' },
       elements: [
         { label: 'sin', points: [['2026-01-01', 1]] },
-        { label: 'Line 1', points: [[1, 3], [2, null]] },
+        {
+          label: 'Line 1',
+          points: [
+            [1, 3],
+            [2, null],
+          ],
+        },
       ],
     });
   });
@@ -25,7 +35,10 @@ describe('a chart of E2B', () => {
     const bars = { type: 'bar', x: ['a', 2], y: [1, 2] };
     assert.deepEqual(chart([{ xLabel: 'x', series: [bars] }]), {
       ...{ type: 'bar', title: null, x_label: 'x', y_label: null, ...NO_UNITS },
-      elements: [{ label: 'a', group: 'Group 0', value: 1 }, { label: '2', group: 'Group 0', value: 2 }],
+      elements: [
+        { label: 'a', group: 'Group 0', value: 1 },
+        { label: '2', group: 'Group 0', value: 2 },
+      ],
     });
     assert.equal(chart([{ xLabel: 'x', series: [{ ...bars, horizontal: true }] }]).y_label, 'x');
     assert.deepEqual(chart([{ series: [{ type: 'pie', x: ['a', 'b'], y: [0.9, 0.1], radii: [1, 2] }] }]).elements, [
@@ -43,14 +56,23 @@ describe('a chart of E2B', () => {
     const mixed = { series: [{ type: 'line' }, { type: 'bar' }] };
     const { type, title, elements } = chart([line, mixed], { title: 'all' });
     assert.deepEqual([type, title], ['superchart', 'all']);
-    assert.deepEqual((elements as { type: string }[]).map((each) => each.type), ['line', 'unknown']);
+    assert.deepEqual(
+      (elements as { type: string }[]).map((each) => each.type),
+      ['line', 'unknown'],
+    );
   });
 
   for (const text of ['', 'no JSON', 'null', '[]', '{}', '{"axes":5}', '{"axes":[]}', '['.repeat(100_000)]) {
     it(`is none of ${text.slice(0, 20)}`, () => assert.equal(chartOf(text), undefined));
   }
 
-  for (const axes of [{}, { series: 5 }, { series: [5] }, { series: [{ type: 'line', x: 5 }] }, { series: [{ type: 'pie', y: {} }] }]) {
+  for (const axes of [
+    {},
+    { series: 5 },
+    { series: [5] },
+    { series: [{ type: 'line', x: 5 }] },
+    { series: [{ type: 'pie', y: {} }] },
+  ]) {
     it(`of ${JSON.stringify(axes)} ends nothing`, () => assert.equal(typeof chart([axes]).type, 'string'));
   }
 });
