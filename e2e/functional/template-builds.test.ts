@@ -152,6 +152,22 @@ describe('a template of an organization', () => {
     assert.equal((await service.api.request('POST', `${path}/cancel`)).body.build.status, 'canceled');
     await requireNoSandboxes();
   });
+
+  const alike = withinASandbox(sameOnTheHostKernel('the agent makes the folder'));
+  it('has a workspace, also if its setup has removed it', alike, async () => {
+    const ways = { removed: 'rmdir /workspace', moved: 'mv /workspace /opt/moved' };
+    for (const [slug, run] of Object.entries(ways)) {
+      const recipe: TemplateRecipe = { from: 'node', setup: [{ run }, { as: 'user', run: 'pwd > ~/at' }, { run }] };
+      const build = await built(slug, recipe);
+      assert.equal(build.status, 'succeeded', `${JSON.stringify(build)} ${await logOf(build)}`);
+      const sandbox = await service.api.readySandbox({ template: slug });
+      assert.equal(
+        (await service.api.run(sandbox.id, 'console.log(process.cwd())', { language: 'javascript' })).stdout,
+        '/workspace\n',
+      );
+      assert.equal(await outputIn(slug, 'cat ~/at; pwd; stat -c %U .'), '/workspace\n/workspace\nuser\n');
+    }
+  });
 });
 
 describe('a template of an image', () => {

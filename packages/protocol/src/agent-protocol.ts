@@ -195,8 +195,9 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
  * context, or it was closed; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed`
  * 500: the kernel did not start; `process_limit` 429: the sandbox had no process left for the kernel; `timeout` 504:
  * the kernel did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409:
- * no process listens on the port; `conflict` 409: the current state does not allow the operation; `bad_request` 400:
- * the message does not match its schema.
+ * no process listens on the port; `conflict` 409: the current state does not allow the operation; `unusable` 409: the
+ * workspace or the interpreter of the sandbox cannot be used until its user repairs it; `bad_request` 400: the message
+ * does not match its schema.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',
@@ -208,6 +209,7 @@ export const AGENT_ERROR_CODES = [
   'timeout',
   'queue_full',
   'port_closed',
+  'unusable',
   'bad_request',
   'internal',
 ] as const;

@@ -10,6 +10,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   not_found: 404,
   language_unavailable: 409,
   port_closed: 409,
+  unusable: 409,
   conflict: 409,
   precondition_failed: 412,
   range_not_satisfiable: 416,

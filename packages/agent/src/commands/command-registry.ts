@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { reportFailure } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { ensureWorkspace, isWithin, notUsable } from '../base/workspace-folder.ts';
 import type { AgentConfig } from '../config.ts';
 import { Command } from './command.ts';
 import type { SupervisorOptions } from './supervisor.ts';
@@ -48,11 +49,15 @@ export class CommandRegistry {
 
   /**
    * Starts a command. Idempotent by id. Resolves when it runs, or when it could not be started.
-   * Throws `invalid_cwd`, `queue_full`.
+   * Throws `invalid_cwd`, `queue_full`, `unusable`.
    */
   async start(id: string, request: StartCommand): Promise<Command> {
     const command = this.#commands.get(id) ?? this.#launch(id, request);
-    await command.hasStarted();
+    await command.hasStarted().catch((error: unknown) => {
+      const { workspace } = this.#config;
+      const isWorkspace = error instanceof AgentError && error.code === 'invalid_cwd' && request.cwd === workspace;
+      throw isWorkspace ? notUsable(workspace, 'may not be entered by the user') : error;
+    });
     return command;
   }
 
@@ -77,6 +82,7 @@ export class CommandRegistry {
     if (this.#commands.size - this.#ended.length >= MAX_RUNNING) {
       throw new AgentError('queue_full', `${MAX_RUNNING} commands are already running.`);
     }
+    if (isWithin(request.cwd, this.#config.workspace)) ensureWorkspace(this.#config);
     requireFolder(request.cwd);
     const folder = join(this.#config.commandLogDir, encodeURIComponent(id));
     const { terminal } = request;

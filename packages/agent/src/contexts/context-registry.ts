@@ -60,7 +60,7 @@ export class ContextRegistry {
       await existing.ready;
       return existing.context;
     }
-    const cwd = resolveCwd(request.cwd, this.#config.workspace);
+    const cwd = resolveCwd(request.cwd, this.#config);
     const { language, timeoutMs, kernelWaitMs } = request;
     const description = { contextId, language, cwd };
     const context = new Context(description, this.#kernels);

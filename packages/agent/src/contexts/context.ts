@@ -52,9 +52,9 @@ export class Context {
 
   /**
    * Starts a kernel. Resolves when it accepts runs. Waits up to `kernelWaitMs` for a kernel that the host provides
-   * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
+   * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout`, `language_unavailable` or `unusable`.
    */
-  start(timeoutMs: number, kernelWaitMs = 0): Promise<void> {
+  async start(timeoutMs: number, kernelWaitMs = 0): Promise<void> {
     this.#executionCount = 0;
     return this.#kernel.start(timeoutMs, kernelWaitMs);
   }
@@ -170,7 +170,7 @@ export class Context {
     } catch (error) {
       // A kernel that ended before it was ready has already failed the run that waited for it. The next run tries
       // again.
-      const impossible = error instanceof AgentError && error.code === 'language_unavailable';
+      const impossible = error instanceof AgentError && ['language_unavailable', 'unusable'].includes(error.code);
       if (!impossible) return;
       const died = { name: 'KernelDiedError', message: `The kernel cannot be replaced. ${error.message}` };
       for (const run of this.#queue.splice(0)) run.finish({ executionCount: 0, error: died });

@@ -4,7 +4,7 @@ import type { ArchiveAttempt, FileUser } from '@cloche/protocol';
 import { ArchiveAttempts } from '../archives/archive-attempts.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import { AgentError } from '../base/agent-error.ts';
-import type { AgentConfig } from '../config.ts';
+import { ensureWorkspace, isWithin, type WorkspaceOptions } from '../base/workspace-folder.ts';
 import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from '../files/change-files.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { onFile } from '../files/file-error.ts';
@@ -20,12 +20,13 @@ import { writeContent } from '../files/write-content.ts';
 
 /** Serves the requests under `/files`, as `agent-protocol/files.ts` describes them. */
 export class FileRequests {
-  readonly #workspace: string;
+  readonly #options: WorkspaceOptions;
   readonly #systems: Readonly<Record<FileUser, FileSystem>>;
   readonly #archiveAttempts = new ArchiveAttempts();
 
-  constructor({ workspace, uid, gid }: Pick<AgentConfig, 'workspace' | 'uid' | 'gid'>) {
-    this.#workspace = workspace;
+  constructor(options: WorkspaceOptions) {
+    this.#options = { workspace: options.workspace, uid: options.uid, gid: options.gid };
+    const { uid, gid } = options;
     this.#systems = {
       user: new FileSystem(new UserRights({ uid, gid })),
       root: new FileSystem(ROOT_RIGHTS),
@@ -44,7 +45,7 @@ export class FileRequests {
     response.on('error', () => undefined);
     const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://agent');
     const system = this.#systems[userOf(query)];
-    const path = (name = 'path') => readPath(query.get(name) ?? '', this.#workspace, system);
+    const path = (name = 'path') => this.#path(query.get(name) ?? '', system);
     const transfer = (): Transfer => ({
       from: path('from'),
       to: path('to'),
@@ -81,12 +82,27 @@ export class FileRequests {
       case 'POST /files/copy':
         return sendJson(response, await copyFile(transfer(), system));
       case 'DELETE /files': {
-        const workspace = readPath('.', this.#workspace, system);
-        return sendJson(response, await deleteFile(path(), query.get('recursive') === 'true', workspace, system));
+        return sendJson(
+          response,
+          await deleteFile(path(), query.get('recursive') === 'true', this.#path('.', system), system),
+        );
       }
       default:
         throw new AgentError('not_found', `The agent has no ${request.method} ${pathname}.`);
     }
+  }
+
+  #path(text: string, system: FileSystem): FilePath {
+    const { workspace } = this.#options;
+    const path = readPath(text, workspace, system);
+    if (isWithin(path, workspace)) {
+      try {
+        ensureWorkspace(this.#options);
+      } catch {
+        // The request for the file says what is at the path.
+      }
+    }
+    return path;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Language } from '@cloche/protocol';
+import { ensureWorkspace, isWithin, requireContextFolder, type WorkspaceOptions } from '../base/workspace-folder.ts';
 import type { AgentConfig } from '../config.ts';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
@@ -26,7 +27,9 @@ const WARM_UP_AFTER_MS = 50;
  * context often opens a third.
  */
 export class SandboxProvisioner implements KernelProvisioner {
-  readonly #workspace: string;
+  readonly #options: WorkspaceOptions;
+  /** Identifies the folder in which the spares are. */
+  #spareFolder: string | undefined;
   readonly #baseEnv: Readonly<Record<string, string>>;
   readonly #spawn: SpawnProvisioner;
   readonly #new: SpawnProvisioner | ForkProvisioner;
@@ -41,8 +44,9 @@ export class SandboxProvisioner implements KernelProvisioner {
 
   constructor(config: AgentConfig, arrivals: KernelArrivals, group: KernelsGroup) {
     const hasRoom = () => freeMemory() > ROOM_BYTES && !group.isCrowded();
-    this.#workspace = config.workspace;
+    this.#options = config;
     this.#baseEnv = config.baseEnv;
+    this.#findWorkspaceForSpares();
     this.#spares = new SpareProvisioner((language, listener) => this.#provisionAhead(language, listener), hasRoom);
     this.#zygote = this.#openZygote(config, arrivals, group, hasRoom);
     this.#spawn = new SpawnProvisioner(config, group, (busy) => this.#zygote?.noteBusy(busy));
@@ -52,8 +56,7 @@ export class SandboxProvisioner implements KernelProvisioner {
 
   set environment(env: Readonly<Record<string, string>>) {
     this.#env = { ...env };
-    const place = this.#placeIn(this.#workspace);
-    for (const language of this.#spares.moveAll((kernel) => kernel.move(place))) this.noteUse(language);
+    this.#moveSpares();
   }
 
   get environment(): Readonly<Record<string, string>> {
@@ -61,9 +64,12 @@ export class SandboxProvisioner implements KernelProvisioner {
   }
 
   provision(language: Language, { cwd, listener, ...request }: KernelRequest): KernelProcess {
+    const { workspace } = this.#options;
+    if (isWithin(cwd, workspace)) this.#findWorkspace();
+    requireContextFolder(cwd);
     const place = this.#placeIn(cwd);
     // A spare that cannot move is kept for a context in the workspace.
-    const fits = (kernel: KernelProcess) => cwd === this.#workspace || kernel.move(place);
+    const fits = (kernel: KernelProcess) => cwd === workspace || kernel.move(place);
     this.#zygote?.noteRequest();
     const spare = this.#spares.provision(language, fits);
     if (spare === undefined) return this.#new.provision(language, { ...request, place, listener });
@@ -134,7 +140,7 @@ export class SandboxProvisioner implements KernelProvisioner {
   }
 
   #provisionAhead(language: Language, listener: KernelListener): KernelProcess {
-    return this.#new.provision(language, { place: this.#placeIn(this.#workspace), listener, kernelWaitMs: 0 });
+    return this.#new.provision(language, { place: this.#placeIn(this.#options.workspace), listener, kernelWaitMs: 0 });
   }
 
   /** Assigns a kernel that was forked ahead to the workspace at once, so that the next context finds it ready. */
@@ -148,6 +154,28 @@ export class SandboxProvisioner implements KernelProvisioner {
     };
     const kernel = this.#provisionAhead('python', { ...NO_LISTENER, ready });
     this.#spares.keep('python', kernel);
+  }
+
+  /** Moves the spares to the workspace if they are in a folder that root of the sandbox has replaced. */
+  #findWorkspace(): void {
+    const folder = ensureWorkspace(this.#options);
+    const isReplaced = this.#spareFolder !== undefined && this.#spareFolder !== folder;
+    this.#spareFolder = folder;
+    if (isReplaced) this.#moveSpares();
+  }
+
+  /** Does nothing where the workspace is unusable: the first request that needs it says so. */
+  #findWorkspaceForSpares(): void {
+    try {
+      this.#findWorkspace();
+    } catch {
+      // Reported by `provision`.
+    }
+  }
+
+  #moveSpares(): void {
+    const place = this.#placeIn(this.#options.workspace);
+    for (const language of this.#spares.moveAll((kernel) => kernel.move(place))) this.noteUse(language);
   }
 
   #placeIn(cwd: string): KernelPlace {

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { ensureWorkspace } from '../base/workspace-folder.ts';
 import { supervisorOptions } from '../commands/command-registry.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
@@ -52,6 +53,7 @@ export class TerminalRegistry {
     const user = query.get('user') === 'root' ? 'root' : 'user';
     const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
     const { shell, workspace } = this.#config;
+    ensureWorkspace(this.#config);
     const request = { argv: [shell, '-l'], cwd: workspace, env: { TERM }, user, stdinOpen: true } as const;
     const spec = {
       ...supervisorOptions(this.#config, this.#clientEnv(), { ...request, argv: [...request.argv] }),

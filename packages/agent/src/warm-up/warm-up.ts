@@ -58,7 +58,9 @@ export interface WarmUpOptions {
  * compiled and shared pages are copied on write. A first `1+1` takes 13.0 ms from the creation of its sandbox; with a
  * warm-up of the middle parts alone it took 19.7. Leaves the kernel unchanged.
  */
-export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions): void {
+export function warmUp({ supervisors, kernel, isWaiting, ...options }: WarmUpOptions): void {
+  // Not in the workspace, which root may be replacing just now, and which the agent would make again.
+  const config = { ...options.config, workspace: '/' };
   const folder = config.kernelsFolder ?? '';
   const path = join(folder, 'warm-up.sock');
   const commandLogDir = join(folder, 'warm-up');

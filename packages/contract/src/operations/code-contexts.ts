@@ -21,7 +21,7 @@ export const createContext = {
   params: SandboxParams,
   body: CreateContextBody,
   response: { status: 201, schema: ContextResponse, description: 'The context. It is ready for runs.' },
-  errors: ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
+  errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
 } as const satisfies Operation;
 
 export const listContexts = {
@@ -90,5 +90,5 @@ export const restartContext = {
   idempotency: 'optional',
   params: ContextParams,
   response: { status: 200, schema: ContextResponse, description: 'The context.' },
-  errors: ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
+  errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
 } as const satisfies Operation;

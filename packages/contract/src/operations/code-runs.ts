@@ -11,7 +11,7 @@ const common = {
   idempotency: 'required',
   params: SandboxParams,
   body: RunCodeBody,
-  errors: ['sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
+  errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed', 'sandbox_incompatible'],
 } as const;
 
 export const runCode = {

@@ -45,7 +45,7 @@ export const createCommand = {
     schema: CommandResponse,
     description: 'The command: it has ended or, with `background`, started.',
   },
-  errors: ended,
+  errors: ['conflict', ...ended],
 } as const satisfies Operation;
 
 export const runCommand = {

@@ -182,7 +182,8 @@ function ociProcess({ command, environment, agentSettings, kernelsGroupCount, li
     terminal: false,
     user: { uid: 0, gid: 0 },
     args: command,
-    cwd: '/workspace',
+    // Not the workspace, which the setup of a template can have removed. The agent makes it again.
+    cwd: '/',
     env: [
       'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
       'HOME=/root',

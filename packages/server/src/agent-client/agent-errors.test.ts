@@ -42,6 +42,7 @@ const KINDS: Record<Kind, true> = {
   timeout: true,
   busy: true,
   port_closed: true,
+  unusable: true,
   incompatible: true,
   internal: true,
 };
@@ -75,6 +76,7 @@ describe('an error code of the agent', () => {
     timeout: { contexts: 'timeout', commands: 'timeout' },
     queue_full: { contexts: 'busy', commands: 'busy', upgrades: 'busy' },
     port_closed: { upgrades: 'port_closed' },
+    unusable: { contexts: 'unusable', commands: 'unusable', upgrades: 'unusable' },
     bad_request: {},
     internal: {},
   };
@@ -166,6 +168,7 @@ describe('a failure of the connection', () => {
 });
 
 describe("the service's error", () => {
+  const UNUSABLE: Row = ['conflict', 409, undefined, 'The sandbox cannot do this as it is: of the agent.'];
   const OTHERS: Row = ['unavailable', 503, 1, 'The operation failed inside the sandbox; try again.'];
   const expected: Partial<Record<Kind, Row>> = {
     gone: ['unavailable', 503, 1, 'The connection to the sandbox "sbx_1" broke; try again.'],
@@ -191,6 +194,7 @@ describe("the service's error", () => {
     ],
     busy: ['unavailable', 503, 1, 'The sandbox has too many active and queued runs; try again when some have ended.'],
     port_closed: ['unavailable', 503, 1, 'No program listens on the port inside the sandbox.'],
+    unusable: UNUSABLE,
     incompatible: [
       'sandbox_incompatible',
       409,
@@ -225,6 +229,7 @@ describe("the service's error", () => {
     command: {
       invalid_cwd: invalid('body.cwd', 'must be an existing directory that the user may enter'),
       busy: ['unavailable', 503, 1, 'The sandbox has too many running commands; end some.'],
+      unusable: UNUSABLE,
     },
     stdin: {
       conflict: [

@@ -28,6 +28,7 @@ const REFUSALS: readonly [AgentErrorCode, Kind, ...RequestGroup[]][] = [
   ['timeout', 'timeout', 'contexts', 'commands'],
   ['queue_full', 'busy', 'contexts', 'commands', 'upgrades'],
   ['port_closed', 'port_closed', 'upgrades'],
+  ['unusable', 'unusable', 'contexts', 'commands', 'upgrades'],
 ];
 
 /** Codes of failed or broken connections that are not system errors, or that have another code than the system's. */
@@ -78,6 +79,7 @@ const SANDBOX_ERRORS: Partial<Record<Kind, (error: AgentError, sandbox: Subject)
     const message = `The sandbox "${id}" was launched by a version of the service that the server cannot work with. Create another one, or have the operator run a server of the version that launched it.`;
     return new AppError('sandbox_incompatible', message, { cause });
   },
+  unusable,
   port_closed: (error) => unavailable('No program listens on the port inside the sandbox.', error),
 };
 
@@ -87,6 +89,7 @@ const OWN_ERRORS = {
     invalid_cwd: () =>
       invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' }),
     busy: (error) => unavailable('The sandbox has too many running commands; end some.', error),
+    unusable,
   },
   stdin: {
     conflict: inputClosed,
@@ -252,6 +255,11 @@ function noProcessLeft(limit: number, cause: Error): AppError {
     `The interpreter could not be started: the sandbox has reached its limit of processes and threads ` +
     `(resources.pids is ${limit}); end some, or create a sandbox with a higher limit.`;
   return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
+}
+
+/** Returns the error for a workspace or an interpreter that does not work until the sandbox's owner repairs it. */
+function unusable(cause: AgentError): AppError {
+  return new AppError('conflict', `The sandbox cannot do this as it is: ${cause.message}.`, { cause });
 }
 
 function failedInside(cause: AgentError): AppError {

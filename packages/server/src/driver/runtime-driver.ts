@@ -220,6 +220,7 @@ export class AgentError extends Error {
     | 'timeout'
     | 'busy'
     | 'port_closed'
+    | 'unusable'
     | 'incompatible'
     | 'internal';
 
