@@ -93,6 +93,15 @@ describe('a file of root', () => {
   });
 });
 
+describe('directories that even root of the sandbox may not read', () => {
+  it('are marked in a listing of the tree that has them', async () => {
+    for (const path of ['/proc', '/sys', '/dev']) {
+      const entries = await sandbox.files.list(path, { depth: 30, ...AS_ROOT });
+      assert.ok(entries.length > 0, path);
+    }
+  });
+});
+
 describe('a directory that is closed to the user', () => {
   it('is not listed, searched, packed or watched', async () => {
     await denied('/srv/closed', () => sandbox.files.list('/srv/closed'));
@@ -113,6 +122,11 @@ describe('a directory that is closed to the user', () => {
     assert.ok((await names()).includes('/srv/closed'));
     assert.ok(!(await names()).includes('/srv/closed/file'));
     assert.ok((await names(AS_ROOT)).includes('/srv/closed/file'));
+    const marked = (await sandbox.files.list('/srv', { depth: 3 })).filter(({ unlisted }) => unlisted);
+    assert.deepEqual(
+      marked.map(({ path }) => path),
+      ['/srv/closed'],
+    );
     await denied('/srv/closed', () => archiveOf('/srv'));
     await asUser('mkdir -p /workspace/mixed && echo mine > /workspace/mixed/mine');
     await asRoot('install -m 600 /srv/secret /workspace/mixed/secret');

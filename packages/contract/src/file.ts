@@ -60,6 +60,13 @@ export const FileEntry = Type.Object(
         description: 'Extended attributes of the namespace `user.`, without this prefix. Only with `details`.',
       }),
     ),
+    unlisted: Type.Optional(
+      Type.Literal(true, {
+        description:
+          'In a listing of several levels: the entries of this directory are left out, because the user may not read them, ' +
+          'no process can, or the directory vanished meanwhile.',
+      }),
+    ),
   },
   { $id: 'FileEntry' },
 );

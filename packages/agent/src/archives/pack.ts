@@ -3,11 +3,11 @@ import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { TimeSlice } from '@cloche/node-support';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
-import { onFile } from '../files/file-error.ts';
+import { onFile, toFileError } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { namesIn } from '../files/list-files.ts';
-import { contentOf, ifPresent, type PackedFile } from './packed-file.ts';
+import { contentOf, ifPossible, type PackedFile } from './packed-file.ts';
 import { zipOf } from './write-zip.ts';
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
@@ -23,8 +23,11 @@ const CHUNK_BYTES = 256 * 1024;
  */
 export async function pack(path: FilePath, format: ArchiveFormat, system: FileSystem): Promise<Readable> {
   const stat = onFile(path, () => system.lstat(path));
-  const files = () => (stat.isDirectory() ? below(path, '', system) : [{ path, name: posix.basename(path), stat }]);
-  await requireReadable(files(), system);
+  const single = { path, name: posix.basename(path), stat };
+  const names = stat.isDirectory() ? await namesIn(path, system).catch((error) => rethrow(error, path)) : [];
+  const files = () => readable(stat.isDirectory() ? below(path, names, '', system) : [single], system);
+  // Checks in advance that all files can be read. Once the response has begun, an error can only cut it off.
+  for await (const _ of files());
   if (format === 'zip') return zipOf(files(), system);
   const tar = Readable.from(tarOf(files(), system), { objectMode: false, highWaterMark: CHUNK_BYTES });
   if (format === 'tar') return tar;
@@ -38,29 +41,55 @@ export async function pack(path: FilePath, format: ArchiveFormat, system: FileSy
   return tar.pipe(gzip);
 }
 
-/** Checks in advance that all files can be read. Once the response has begun, an error can only cut it off. */
-async function requireReadable(
+function rethrow(error: unknown, path: FilePath): never {
+  throw toFileError(error, path);
+}
+
+/** Leaves out what `ifPossible` does. Throws for a file that the user may not read. */
+async function* readable(
   files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
   system: FileSystem,
-): Promise<void> {
+): AsyncGenerator<PackedFile, void> {
   // Listing a directory checks the rights to it. A file with all read bits needs no check; any other is opened.
   const isOpenToAll = ({ mode }: PackedFile['stat']) => (Number(mode) & 0o444) === 0o444;
-  for await (const { path, stat } of files) {
-    if (!stat.isFile() || stat.size === 0n || isOpenToAll(stat)) continue;
-    ifPresent(() => closeSync(system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)));
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+  for await (const file of files) {
+    const { path, stat } = file;
+    if (stat.isSymbolicLink()) {
+      const link = ifPossible(system, () => system.readlink(path));
+      if (link !== undefined) yield { ...file, link };
+    } else if (!stat.isFile() || stat.size === 0n || isOpenToAll(stat)) yield file;
+    else if (ifPossible(system, () => closeSync(system.open(path, flags)) ?? true)) yield file;
   }
 }
 
-async function* below(folder: FilePath, prefix: string, system: FileSystem): AsyncGenerator<PackedFile, void> {
+async function* below(
+  folder: FilePath,
+  names: readonly string[],
+  prefix: string,
+  system: FileSystem,
+): AsyncGenerator<PackedFile, void> {
   const timeSlice = new TimeSlice();
-  for (const each of await namesIn(folder, system)) {
+  for (const each of names) {
     await timeSlice.yieldIfOver();
     const path = joined(folder, each);
     const name = prefix === '' ? each : `${prefix}/${each}`;
-    const stat = system.findLink(path);
+    const stat = ifPossible(system, () => system.findLink(path));
     if (!stat) continue;
     yield { path, name, stat };
-    if (stat.isDirectory()) yield* below(path, name, system);
+    if (stat.isDirectory()) yield* below(path, await namesIfPossible(path, system), name, system);
+  }
+}
+
+/** Returns no names for a directory that has vanished, or that even root may not read: it is empty in the archive. */
+async function namesIfPossible(folder: FilePath, system: FileSystem): Promise<string[]> {
+  try {
+    return await namesIn(folder, system);
+  } catch (error) {
+    const fail = (): never => {
+      throw error;
+    };
+    return ifPossible(system, fail) ?? [];
   }
 }
 
@@ -69,7 +98,7 @@ async function* tarOf(
   system: FileSystem,
 ): AsyncGenerator<Buffer, void> {
   for await (const file of files) {
-    const { name, path, stat } = file;
+    const { name, path, stat, link } = file;
     const common = {
       name,
       mode: Number(stat.mode) & 0o7777,
@@ -78,9 +107,8 @@ async function* tarOf(
       linkName: '',
     };
     if (stat.isDirectory()) yield writeTarHeader({ ...common, name: `${name}/`, flag: '5' });
-    else if (stat.isSymbolicLink()) {
-      yield writeTarHeader({ ...common, flag: '2', linkName: system.readlink(path).toString('latin1') });
-    } else if (stat.isFile()) {
+    else if (link !== undefined) yield writeTarHeader({ ...common, flag: '2', linkName: link.toString('latin1') });
+    else if (stat.isFile()) {
       const size = Number(stat.size);
       yield writeTarHeader({ ...common, flag: '0', size });
       yield* contentOf(path, size, system);

@@ -1,7 +1,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { closeLater } from '@cloche/node-support';
-import { codeOf } from '../base/error-code.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
+import { isAboutOneFile, PermissionDeniedError } from '../files/file-error.ts';
 import type { FilePath } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 
@@ -13,6 +13,8 @@ export interface PackedFile {
   /** Holds one byte in each character (Latin-1). The name of a directory has no slash at its end. */
   readonly name: string;
   readonly stat: BigIntStats;
+  /** Target of a symbolic link. */
+  readonly link?: Buffer;
 }
 
 /** Yields exactly `size` bytes. Bytes appended meanwhile are left out; bytes removed meanwhile are sent as zeros. */
@@ -34,15 +36,19 @@ export async function* contentOf(path: FilePath, size: number, system: FileSyste
 
 /** Opens a file for reading. If a link has replaced it, opening fails; if a pipe has, opening does not block. */
 function openIfPresent(path: FilePath, system: FileSystem): number | undefined {
-  return ifPresent(() => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
+  return ifPossible(system, () => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
 }
 
-/** Returns the result of `act`, or undefined if the file was deleted while it was packed. */
-export function ifPresent<T>(act: () => T): T | undefined {
+/**
+ * Returns the result of `act`, or undefined for a file that has vanished or that even root may not read. An archive leaves
+ * it out, but not what another `user` could read.
+ */
+export function ifPossible<T>(system: FileSystem, act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    const isForRoot = error instanceof PermissionDeniedError && system.user !== 'root';
+    if (isAboutOneFile(error) && !isForRoot) return undefined;
     throw error;
   }
 }

@@ -20,11 +20,11 @@ export async function zipOf(
   output.on('error', () => undefined);
   const fill = async () => {
     for await (const file of files) {
-      const { path, stat } = file;
+      const { path, stat, link } = file;
       const options = { mtime: new Date(Number(stat.mtimeMs)), mode: Number(stat.mode) & 0xffff };
       const name = nameOf(file);
       if (stat.isDirectory()) zip.addEmptyDirectory(name, options);
-      else if (stat.isSymbolicLink()) zip.addBuffer(system.readlink(path), name, options);
+      else if (link !== undefined) zip.addBuffer(link, name, options);
       else if (stat.isFile()) {
         const content = Readable.from(contentOf(path, Number(stat.size), system), { objectMode: false });
         zip.addReadStream(content, name, { ...options, size: Number(stat.size) });

@@ -1,6 +1,7 @@
 import type { BigIntStats } from 'node:fs';
 import type { AgentFile } from '@cloche/protocol';
 import { attributesOf } from './attributes.ts';
+import { isAboutOneFile } from './file-error.ts';
 import { type FilePath, nameOf, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 
@@ -46,8 +47,18 @@ export function entryOf(path: FilePath, stat: BigIntStats, system: FileSystem): 
     modifiedMs: clamped(stat.mtimeNs / 1_000_000n),
     ...(type === 'file' ? { etag: etagOf(stat) } : {}),
     // A link's target is bytes; this is the text for people to read.
-    ...(type === 'symlink' ? { target: system.readlink(path).toString('utf8') } : {}),
+    ...(type === 'symlink' ? targetOf(path, system) : {}),
   };
+}
+
+/** Returns nothing for a link of `/proc` that its process hides. */
+function targetOf(path: FilePath, system: FileSystem): { target?: string } {
+  try {
+    return { target: system.readlink(path).toString('utf8') };
+  } catch (error) {
+    if (isAboutOneFile(error)) return {};
+    throw error;
+  }
 }
 
 /** Returns a strong ETag: every change of the content changes one of these numbers. */

@@ -53,7 +53,18 @@ export class PermissionDeniedError extends AgentError {
 export function toFileError(error: unknown, path: FilePath): unknown {
   if (error instanceof PermissionDeniedError) return error.on(path);
   const [code, means] = SYSTEM_ERRORS[codeOf(error) ?? ''] ?? [];
-  return code === undefined ? error : new AgentError(code, `${shown(path)} ${means}.`);
+  if (code !== undefined) return new AgentError(code, `${shown(path)} ${means}.`);
+  if (!isAboutOneFile(error)) return error;
+  return new AgentError('conflict', `${shown(path)} cannot be used: the system answers ${codeOf(error)}.`);
+}
+
+/** Errors of the system that say nothing about the file of the call: the agent lacks descriptors or memory. */
+const SHORTAGES: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
+
+/** Returns whether the system or the user's rights refused a call on a file, so that the next file may succeed. */
+export function isAboutOneFile(error: unknown): boolean {
+  if (error instanceof PermissionDeniedError) return true;
+  return error instanceof Error && 'syscall' in error && !SHORTAGES.includes(codeOf(error));
 }
 
 /** Calls `act`. Throws errors of the system as errors of the protocol. */

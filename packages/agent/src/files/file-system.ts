@@ -9,7 +9,6 @@ import {
   close,
   closeSync,
   constants,
-  type Dir,
   type FSWatcher,
   fchmodSync,
   fchownSync,
@@ -107,9 +106,17 @@ export class FileSystem {
     });
   }
 
-  /** Opens a directory for threads to read. Permissions are checked only now. */
-  openDirectory(path: FilePath): Dir {
-    return this.#at(path, (bytes) => opendirSync(bytes as never, { ...LATIN1, bufferSize: 1024 }));
+  /**
+   * Yields the names in a directory, which threads read. Permissions are checked only when it is opened; some directories,
+   * such as those of `/proc`, are refused to everybody only then when they are read.
+   */
+  async *namesIn(path: FilePath): AsyncGenerator<string, void> {
+    const directory = this.#at(path, (bytes) => opendirSync(bytes as never, { ...LATIN1, bufferSize: 1024 }));
+    try {
+      for await (const { name } of directory) yield name;
+    } catch (error) {
+      throw this.#refusal(error, path);
+    }
   }
 
   /** Reports the names of entries that change in a directory. Permissions are checked only now. */
@@ -201,9 +208,12 @@ export class FileSystem {
     try {
       return this.#rights.run(() => act(bytesOf(path)));
     } catch (error) {
-      if (!['EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
-      throw new PermissionDeniedError(path, this.user);
+      throw this.#refusal(error, path);
     }
+  }
+
+  #refusal(error: unknown, path: FilePath): unknown {
+    return ['EACCES', 'EPERM'].includes(codeOf(error) ?? '') ? new PermissionDeniedError(path, this.user) : error;
   }
 }
 

@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { TimeSlice } from '@cloche/node-support';
-import type { AgentFile } from '@cloche/protocol';
+import { type AgentFile, MAX_PATH_BYTES } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
-import { codeOf } from '../base/error-code.ts';
 import { entryOf, withDetails } from './file-entry.ts';
-import { PermissionDeniedError, shown, toFileError } from './file-error.ts';
+import { isAboutOneFile, shown, toFileError } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { isTemporary } from './temporary.ts';
@@ -14,6 +13,8 @@ const AT_ONCE = 64;
 
 export interface Listing {
   readonly depth: number;
+  /** Whether the server knows the field `unlisted`. */
+  readonly marksUnlisted: boolean;
   /** Most entries of a listing. */
   readonly limit: number;
   /** Whether each entry has its attributes, and what a link leads to. */
@@ -36,7 +37,9 @@ export async function sendListing(
     lines.push(`${JSON.stringify(entry)}\n`);
   };
   try {
-    await new Walk(system, listing, add).into(folder, listing.depth);
+    if (system.find(folder)?.isDirectory() === false)
+      throw new AgentError('conflict', `${shown(folder)} is not a directory; get it as a file.`);
+    await new Walk(system, listing, add).into(folder, await namesIn(folder, system, listing.limit), listing.depth);
   } catch (error) {
     throw toFileError(error, folder);
   }
@@ -46,41 +49,65 @@ export async function sendListing(
 
 class Walk {
   readonly #system: FileSystem;
-  readonly #limit: number;
-  readonly #hasDetails: boolean;
+  readonly #listing: Listing;
   readonly #add: (entry: AgentFile) => void;
   readonly #timeSlice = new TimeSlice();
 
-  constructor(system: FileSystem, { limit, hasDetails }: Listing, add: (entry: AgentFile) => void) {
+  constructor(system: FileSystem, listing: Listing, add: (entry: AgentFile) => void) {
     this.#system = system;
-    this.#limit = limit;
-    this.#hasDetails = hasDetails;
+    this.#listing = listing;
     this.#add = add;
   }
 
-  async into(folder: FilePath, depth: number): Promise<void> {
-    const names = await namesIn(folder, this.#system, this.#limit);
+  async into(folder: FilePath, names: readonly string[], depth: number): Promise<void> {
     for (let at = 0; at < names.length; at += AT_ONCE) {
       await this.#timeSlice.yieldIfOver();
       const paths = names.slice(at, at + AT_ONCE).map((name) => joined(folder, name));
-      const found = this.#system.run(() => paths.flatMap((path) => findEntry(path, this.#system)));
+      const found = this.#system.run(() =>
+        paths.flatMap((path) => findEntry(path, this.#system, this.#listing.hasDetails)),
+      );
       for (const { path, entry } of found) {
-        this.#add(this.#hasDetails ? withDetails(entry, path, this.#system) : entry);
-        // A folder that was deleted or replaced meanwhile, or that the user may not read, is listed as empty.
-        if (depth > 1 && entry.type === 'directory') await this.into(path, depth - 1).catch(ignoreChange);
+        if (depth === 1 || entry.type !== 'directory') this.#add(entry);
+        else await this.#addDirectory(path, entry, depth - 1);
       }
+    }
+  }
+
+  async #addDirectory(path: FilePath, entry: AgentFile, depth: number): Promise<void> {
+    const names = await this.#findNames(path);
+    const isMarked = names === undefined && this.#listing.marksUnlisted;
+    this.#add(isMarked ? { ...entry, unlisted: true } : entry);
+    if (names !== undefined) await this.into(path, names, depth);
+  }
+
+  /**
+   * Returns undefined for a directory whose entries cannot be named: one that the user may not read or enter, that no
+   * process can read, that has vanished, or whose entries have too long a path.
+   */
+  async #findNames(folder: FilePath): Promise<string[] | undefined> {
+    try {
+      // Looking up a name takes the right to enter the directory, which reading it does not.
+      this.#system.stat(`${folder}/.` as FilePath);
+      const names = await namesIn(folder, this.#system, this.#listing.limit);
+      const longest = names.reduce((length, name) => Math.max(length, name.length), 0);
+      return folder.length + 1 + longest < MAX_PATH_BYTES ? names : undefined;
+    } catch (error) {
+      if (isAboutOneFile(error)) return undefined;
+      throw error;
     }
   }
 }
 
-/** Returns nothing for an entry that was deleted, or whose folder can be read but not searched. */
-function findEntry(path: FilePath, system: FileSystem): { path: FilePath; entry: AgentFile }[] {
+/** Returns nothing for an entry that has vanished or cannot be looked at. */
+function findEntry(path: FilePath, system: FileSystem, hasDetails: boolean): { path: FilePath; entry: AgentFile }[] {
   try {
     const stat = system.findLink(path);
-    return stat ? [{ path, entry: entryOf(path, stat, system) }] : [];
+    if (!stat) return [];
+    const entry = entryOf(path, stat, system);
+    return [{ path, entry: hasDetails ? withDetails(entry, path, system) : entry }];
   } catch (error) {
-    ignoreChange(error);
-    return [];
+    if (isAboutOneFile(error)) return [];
+    throw error;
   }
 }
 
@@ -91,7 +118,7 @@ export async function namesIn(
   limit = Number.POSITIVE_INFINITY,
 ): Promise<string[]> {
   const names: string[] = [];
-  for await (const { name } of system.openDirectory(folder)) {
+  for await (const name of system.namesIn(folder)) {
     if (!isTemporary(name)) names.push(name);
     if (names.length > limit) break;
   }
@@ -100,12 +127,5 @@ export async function namesIn(
 
 /** Returns all names in a folder, in no order, including those of the agent's temporary files. */
 export async function allNamesIn(folder: FilePath, system: FileSystem): Promise<string[]> {
-  const names: string[] = [];
-  for await (const { name } of system.openDirectory(folder)) names.push(name);
-  return names;
-}
-
-function ignoreChange(error: unknown): void {
-  if (error instanceof PermissionDeniedError || ['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '')) return;
-  throw error;
+  return Array.fromAsync(system.namesIn(folder));
 }

@@ -151,7 +151,12 @@ function opener(request: IncomingMessage, response: ServerResponse): () => Incom
 function listingOf(query: URLSearchParams): Listing {
   const [depth, limit] = ['depth', 'limit'].map((name) => Number(query.get(name)));
   if (!depth || !limit) throw new AgentError('bad_request', 'A listing requires a depth and a limit.');
-  return { depth, limit, hasDetails: query.get('details') === 'true' };
+  return {
+    depth,
+    limit,
+    hasDetails: query.get('details') === 'true',
+    marksUnlisted: query.get('marksUnlisted') === 'true',
+  };
 }
 
 function sendJson(response: ServerResponse, body: object): void {

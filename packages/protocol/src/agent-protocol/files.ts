@@ -5,7 +5,7 @@
  * |---|---|
  * | `GET`, `HEAD /files/content?path` | → the bytes, with `content-length`, `etag` and, for 206, `content-range`; supports `range`, `if-range`, `if-match`, `if-none-match` |
  * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; supports `if-match`, `if-none-match: *`, `file-attributes` and `expect: 100-continue` |
- * | `GET /files?path&depth&limit&details` | → `AgentFile`, one JSON text per line; `too_many` beyond the limit |
+ * | `GET /files?path&depth&limit&details&marksUnlisted` | → `AgentFile`, one JSON text per line; `too_many` beyond the limit |
  * | `GET /files/stat?path&details` | → `AgentFile` |
  * | `POST /files/directories?path` | → `AgentFile` |
  * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile` of `to` |
@@ -58,6 +58,8 @@ export const AgentFile = Type.Object(
         maxProperties: 64,
       }),
     ),
+    /** Set for a directory of a listing whose entries could not be listed, if the request has `marksUnlisted=true`. */
+    unlisted: Type.Optional(Type.Literal(true)),
   },
   { additionalProperties: false },
 );

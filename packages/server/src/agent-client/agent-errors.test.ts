@@ -168,7 +168,7 @@ describe('a failure of the connection', () => {
 });
 
 describe("the service's error", () => {
-  const UNUSABLE: Row = ['conflict', 409, undefined, 'The sandbox cannot do this as it is: of the agent.'];
+  const unusable = (why: string): Row => ['conflict', 409, undefined, `The sandbox cannot do this as it is: ${why}.`];
   const OTHERS: Row = ['unavailable', 503, 1, 'The operation failed inside the sandbox; try again.'];
   const expected: Partial<Record<Kind, Row>> = {
     gone: ['unavailable', 503, 1, 'The connection to the sandbox "sbx_1" broke; try again.'],
@@ -194,7 +194,7 @@ describe("the service's error", () => {
     ],
     busy: ['unavailable', 503, 1, 'The sandbox has too many active and queued runs; try again when some have ended.'],
     port_closed: ['unavailable', 503, 1, 'No program listens on the port inside the sandbox.'],
-    unusable: UNUSABLE,
+    unusable: unusable('of the agent'),
     incompatible: [
       'sandbox_incompatible',
       409,
@@ -229,7 +229,7 @@ describe("the service's error", () => {
     command: {
       invalid_cwd: invalid('body.cwd', 'must be an existing directory that the user may enter'),
       busy: ['unavailable', 503, 1, 'The sandbox has too many running commands; end some.'],
-      unusable: UNUSABLE,
+      unusable: unusable('x'),
     },
     stdin: {
       conflict: [

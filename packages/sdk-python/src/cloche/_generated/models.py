@@ -1410,6 +1410,10 @@ class FileEntry(Model):
     """
     Extended attributes of the namespace `user.`, without this prefix. Only with `details`.
     """
+    unlisted: Literal[True] | None = None
+    """
+    In a listing of several levels: the entries of this directory are left out, because the user may not read them, no process can, or the directory vanished meanwhile.
+    """
 
 
 class FileCreatedEvent(Model):

@@ -68,7 +68,7 @@ export class AgentHttpFiles implements AgentFiles {
       'files',
       {
         method: 'GET',
-        path: `/files?${this.#query({ path, depth, limit: bounds.limit, ...(details && { details }) })}`,
+        path: `/files?${this.#query({ path, depth, limit: bounds.limit, marksUnlisted: true, ...(details && { details }) })}`,
       },
       signal,
     );
