@@ -29,7 +29,13 @@ describe('a command that is waited for', () => {
   });
 
   it('runs a line under a login shell, and a list as it is', async () => {
-    assert.equal((await commands.run('shopt -q login_shell && echo $0 $((6 * 7))')).stdout, 'bash 42\n');
+    assert.equal((await commands.run('shopt -q login_shell && echo $0 $((6 * 7))')).stdout, '/bin/bash 42\n');
+    const { exitCode, stderr } = await commands.run('-weird');
+    assert.deepEqual([exitCode, stderr], [127, '/bin/bash: line 1: -weird: command not found\n']);
+    assert.equal(
+      (await commands.run('echo $PATH', { env: { PATH: '/opt/venv/bin:$PATH' } })).stdout,
+      '/opt/venv/bin:$PATH\n',
+    );
     assert.equal((await commands.run(['echo', '$HOME', 'a b\nc', ''])).stdout, '$HOME a b\nc \n');
   });
 

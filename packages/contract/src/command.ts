@@ -37,7 +37,7 @@ export const CommandLine = Type.Union(
     Text({
       minLength: 1,
       ...documented({ maxLength: LIMITS.commandArgumentBytes }),
-      description: 'A shell line: it runs as `bash -lc LINE`.',
+      description: 'A shell line: it runs as `/bin/bash -lc -- LINE`.',
     }),
     Type.Array(Text({ ...documented({ maxLength: LIMITS.commandArgumentBytes }) }), {
       minItems: 1,

@@ -46,7 +46,7 @@ export const environment = (description: string) =>
   Type.Record(Type.String(), Text(), {
     maxProperties: LIMITS.envEntries,
     propertyNames: { pattern: ENVIRONMENT_NAME, maxLength: 256 },
-    description: `${description} Names and values together have at most ${LIMITS.envBytes} bytes of UTF-8.`,
+    description: `${description} Values are used as they are: no variable in them is expanded. Names and values together have at most ${LIMITS.envBytes} bytes of UTF-8.`,
     examples: [{ LOG_LEVEL: 'debug' }],
   });
 

@@ -83,7 +83,7 @@ const RunStep = Type.Object(
     run: Text({
       minLength: 1,
       ...documented({ maxLength: LIMITS.commandArgumentBytes }),
-      description: `A shell line: it runs as \`bash -lc LINE\`, and must end with exit code 0. At most ${LIMITS.commandArgumentBytes} bytes of UTF-8.`,
+      description: `A shell line: it runs as \`/bin/bash -lc -- LINE\`, and must end with exit code 0. At most ${LIMITS.commandArgumentBytes} bytes of UTF-8.`,
     }),
     as: Type.Optional(oneOf(COMMAND_USERS, 'User that runs the line. Default: `root`.')),
     cwd: Type.Optional(

@@ -138,11 +138,11 @@ export class CommandRegistry {
 export function supervisorOptions(
   config: AgentConfig,
   clientEnv: Readonly<Record<string, string>>,
-  request: Pick<StartCommand, 'argv' | 'cwd' | 'env' | 'user' | 'stdin' | 'stdinOpen'>,
+  request: Pick<StartCommand, 'argv' | 'ownShell' | 'cwd' | 'env' | 'user' | 'stdin' | 'stdinOpen'>,
 ): SupervisorOptions {
   const asRoot = request.user === 'root';
   return {
-    argv: runnable(request.argv, config),
+    argv: runnable(request, config),
     cwd: request.cwd,
     env: {
       ...config.baseEnv,
@@ -157,11 +157,17 @@ export function supervisorOptions(
   };
 }
 
-/** Returns the arguments. A shell line, which arrives as `bash -lc LINE`, is run by `sh` where there is no bash. */
-function runnable(argv: string[], { shell }: AgentConfig): string[] {
-  const [program, option, ...line] = argv;
-  const isShellLine = program === 'bash' && option === '-lc';
-  return isShellLine && shell === '/bin/sh' ? [shell, option, ...line] : argv;
+/**
+ * Returns the arguments. The own shell is `sh` where there is no bash; servers of earlier releases ask for it only by
+ * `bash -lc LINE`.
+ */
+function runnable(
+  { argv, ownShell = false }: Pick<StartCommand, 'argv' | 'ownShell'>,
+  { shell }: AgentConfig,
+): string[] {
+  const [program, ...options] = argv;
+  const isLine = program === 'bash' && options[0] === '-lc' && shell === '/bin/sh';
+  return ownShell || isLine ? [shell, ...options] : argv;
 }
 
 /** Returns root's own variables. Root's PATH leaves out the user's folders, where the user could plant programs. */

@@ -20,6 +20,7 @@ export function readStartCommand(body: unknown): StartCommand {
     cwd,
     env,
     user,
+    ownShell: fields.ownShell === true,
     stdinOpen: fields.stdinOpen === true,
     logBytes: integerIn(fields, 'logBytes', 0),
     ...(fields.stdin !== undefined && { stdin: textIn(fields, 'stdin') }),

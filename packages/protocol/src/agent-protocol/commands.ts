@@ -31,6 +31,11 @@ export type TerminalSize = Static<typeof TerminalSize>;
 
 export const StartCommand = Type.Object({
   argv: Type.Array(Type.String({ maxLength: 131_072 }), { minItems: 1, maxItems: 100_000 }),
+  /**
+   * Whether `argv` begins with `bash` and means the shell of the sandbox's image, by its own path, whatever a `PATH` says.
+   * Agents of earlier releases look for `bash` in the PATH.
+   */
+  ownShell: Type.Optional(Type.Boolean()),
   /** Absolute path, anywhere in the sandbox. */
   cwd: Path,
   /** Variables that override those of the sandbox. */

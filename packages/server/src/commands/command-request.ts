@@ -3,8 +3,10 @@ import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/c
 import type { StartCommand } from '@cloche/protocol';
 import { invalidRequest } from '../base/app-error.ts';
 
-/** A login shell, so that it reads the user's profile. */
-const SHELL = ['bash', '-lc'];
+/** A login shell, so that it reads the user's profile. The line may begin as an option does. */
+export function shellLine(line: string): Pick<StartCommand, 'argv' | 'ownShell'> {
+  return { argv: ['bash', '-lc', '--', line], ownShell: true };
+}
 
 /**
  * Returns what the agent starts, without the time limit.
@@ -14,7 +16,7 @@ export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeou
   checkSizes(body);
   const { command, cwd = DEFAULT_CWD, env = {}, stdin, stdinOpen = false, user = 'user', terminal } = body;
   return {
-    argv: typeof command === 'string' ? [...SHELL, command] : command,
+    ...(typeof command === 'string' ? shellLine(command) : { argv: command }),
     cwd: posix.resolve(DEFAULT_CWD, cwd),
     env,
     user,

@@ -1,8 +1,9 @@
 import { DEFAULT_CWD } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
+import { shellLine } from '../../commands/command-request.ts';
 import type { PlannedStep } from '../recipe/plan.ts';
 
-export type StepCommand = Pick<StartCommand, 'argv' | 'cwd' | 'env' | 'user'>;
+export type StepCommand = Pick<StartCommand, 'argv' | 'ownShell' | 'cwd' | 'env' | 'user'>;
 export type CommandStep = Exclude<PlannedStep, { kind: 'files' | 'image' }>;
 
 /**
@@ -24,14 +25,16 @@ const PIP = ['python3', '-m', 'pip', 'install', '--no-cache-dir', '--root-user-a
 /** Returns the command of a step. Packages are arguments, never part of a shell line. */
 export function stepCommand(step: CommandStep): StepCommand {
   const asRoot = (argv: string[], env = {}): StepCommand => ({ argv, cwd: '/', env, user: 'root' });
+  // A PATH of the recipe decides nothing about the shell.
+  const inShell = (command: StepCommand) => ({ ...command, ownShell: true });
   switch (step.kind) {
     case 'apt':
-      return asRoot(['bash', '-c', APT, 'apt', ...step.packages], { DEBIAN_FRONTEND: 'noninteractive' });
+      return inShell(asRoot(['bash', '-c', APT, 'apt', ...step.packages], { DEBIAN_FRONTEND: 'noninteractive' }));
     case 'pip':
       return asRoot([...PIP, '--disable-pip-version-check', '--no-input', '--', ...step.packages]);
     case 'npm':
-      return asRoot(['bash', '-c', NPM, 'npm', ...step.packages]);
+      return inShell(asRoot(['bash', '-c', NPM, 'npm', ...step.packages]));
     case 'run':
-      return { argv: ['bash', '-lc', step.run], cwd: step.cwd ?? DEFAULT_CWD, env: { ...step.env }, user: step.as };
+      return { ...shellLine(step.run), cwd: step.cwd ?? DEFAULT_CWD, env: { ...step.env }, user: step.as };
   }
 }
