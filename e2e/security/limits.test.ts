@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
-import { skipUnless } from '../support/claims.ts';
+import { isolation, skipUnless } from '../support/claims.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asUser, onHost } from './support/attackers.ts';
@@ -190,12 +192,44 @@ print(json.dumps({
   "memoryMb": int(memory["MemTotal"].split()[0]) // 1024,
   "swapMb": int(memory["SwapTotal"].split()[0]) // 1024,
   "processors": [os.cpu_count(), open("/proc/cpuinfo").read().count("processor\t")],
+  "node": int(subprocess.run(["node", "-p", "os.availableParallelism()"], capture_output=True, text=True).stdout),
   "threads": [os.environ["OMP_NUM_THREADS"], subprocess.run(["nproc"], capture_output=True, text=True).stdout.strip()],
 }))`,
     );
     const { memoryMb, cpu } = RESOURCES;
     const cores = [cpu, cpu];
-    assert.deepEqual(JSON.parse(seen), { memoryMb, swapMb: 0, processors: cores, threads: cores.map(String) });
+    // The reference says so: Node reads the quota of control groups v2 alone.
+    const readsQuota = readFileSync('/proc/self/cgroup', 'utf8').startsWith('0::');
+    const node = readsQuota && isolation.kernel === 'shared' ? cpu : availableParallelism();
+    assert.deepEqual(JSON.parse(seen), { memoryMb, swapMb: 0, processors: cores, node, threads: cores.map(String) });
+    await service.api.delete(`/v1/sandboxes/${id}`);
+  });
+
+  const SHARED: Record<string, string> = {
+    'a file': 'with open("/dev/shm/a", "wb") as f:\n    for _ in range(150): f.write(bytes(1 << 20))',
+    'a segment of multiprocessing':
+      'from multiprocessing.shared_memory import SharedMemory\nm = SharedMemory(create=True, size=150 << 20)\n' +
+      'm.buf[:] = b"x" * (150 << 20)\nm.close(); m.unlink()',
+    'a mapped array': 'import numpy\nnumpy.memmap("/dev/shm/b", mode="w+", shape=150 << 20)[:] = 1',
+    'reserved blocks': 'import os\nwith open("/dev/shm/c", "wb") as f: os.posix_fallocate(f.fileno(), 0, 150 << 20)',
+    'a file of another process':
+      'import subprocess\nsubprocess.run("head -c 150M /dev/zero > /dev/shm/d", shell=True, check=True)',
+  };
+  it('shared memory has half of the memory, in which it counts', skipUnless('kernel', 'shared'), async () => {
+    const { id } = await service.api.readySandbox({ resources: RESOURCES });
+    const half = Number(await asUser(service, id, 'import shutil; print(shutil.disk_usage("/dev/shm").total >> 20)'));
+    assert.equal(half, RESOURCES.memoryMb / 2);
+    for (const [what, code] of Object.entries(SHARED)) {
+      const { error } = await service.api.run(
+        id,
+        `${code}\nimport glob, os\nfor f in glob.glob("/dev/shm/*"): os.unlink(f)`,
+      );
+      assert.equal(error, undefined, what);
+    }
+    await asUser(service, id, SHARED['a file'] ?? '');
+    const hog = `hog = bytearray(${RESOURCES.memoryMb - 100} << 20)`;
+    assert.equal((await service.api.run(id, hog)).error?.name, 'OutOfMemoryError');
+    await asUser(service, id, `import os; os.unlink("/dev/shm/a")\n${hog}`);
     await service.api.delete(`/v1/sandboxes/${id}`);
   });
 

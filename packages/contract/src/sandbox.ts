@@ -50,10 +50,15 @@ export const environment = (description: string) =>
     examples: [{ LOG_LEVEL: 'debug' }],
   });
 
+const CPU =
+  'CPU cores. `nproc` and `os.cpu_count()` of Python show them. `os.availableParallelism()` of Node.js shows them where the ' +
+  'host has control groups v2 alone; elsewhere, as `sched_getaffinity(2)`, the processors of the host.';
+const MEMORY = 'Memory in MiB. There is no swap. Files in `/dev/shm` are part of it and take at most half of it.';
+
 export const Resources = Type.Object(
   {
-    cpu: Type.Optional(Type.Number({ minimum: 0.1, maximum: 256, description: 'CPU cores.' })),
-    memoryMb: Type.Optional(Type.Integer({ minimum: 128, description: 'Memory in MiB. There is no swap.' })),
+    cpu: Type.Optional(Type.Number({ minimum: 0.1, maximum: 256, description: CPU })),
+    memoryMb: Type.Optional(Type.Integer({ minimum: 128, description: MEMORY })),
     diskMb: Type.Optional(Type.Integer({ minimum: 64, description: 'Size of the disk in MiB.' })),
     pids: Type.Optional(Type.Integer({ minimum: 32, description: 'Number of processes and threads.' })),
   },

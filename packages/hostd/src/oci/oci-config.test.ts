@@ -82,6 +82,14 @@ describe('the configuration of a container', () => {
     }
   });
 
+  test('has shared memory of half of the memory', () => {
+    for (const memoryBytes of [128, 512, 3072].map((mebibytes) => mebibytes * 1024 ** 2)) {
+      const { mounts } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, memoryBytes } });
+      const { options = [] } = mounts.find(({ destination }) => destination === '/dev/shm') ?? {};
+      assert.ok(options.includes(`size=${memoryBytes / 2}`), options.join());
+    }
+  });
+
   test('limits IPC objects that outlive their process, where the kernel supports it', () => {
     const { sysctl } = ociConfig(INPUT).linux;
     const bounds = ['kernel.shm_rmid_forced', 'kernel.msgmni', 'kernel.sem'].filter((name) => name in sysctl);

@@ -67,7 +67,6 @@ const SHARES_PER_CORE = 1024;
 /** Pseudo-terminals of a sandbox; all sandboxes count against the host's `kernel.pty.max`. */
 const TERMINALS = 64;
 export const SHARED_MEMORY_PATH = '/dev/shm';
-const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
 
 export interface OciConfigOptions {
   rootDir: string;
@@ -104,7 +103,7 @@ export function ociConfig(input: OciConfigOptions) {
     hostname: SANDBOX_HOST_NAME,
     root: { path: input.rootDir, readonly: false },
     process: ociProcess(input),
-    mounts: [...ociMounts(input.sysFolders), ...input.overlaid],
+    mounts: [...ociMounts(input), ...input.overlaid],
     // SECURITY: crun uses this instead of `seccomp` below. Both describe the same filter; other runtimes use `seccomp`
     // (syscalls.test.ts).
     ...(input.seccompProgram !== undefined && { annotations: { 'run.oci.seccomp_bpf_data': input.seccompProgram } }),
@@ -239,7 +238,9 @@ const HARMLESS_DEVICES = [
   [136, undefined],
 ].map(([major, minor]) => ({ allow: true, type: 'c', major, ...(minor !== undefined && { minor }), access: 'rwm' }));
 
-function ociMounts(sysFolders: readonly OciMount[]): OciMount[] {
+function ociMounts({ sysFolders, resources }: OciConfigOptions): OciMount[] {
+  // Half of the memory, as on a machine of this size: files outlive the processes that a lack of memory ends.
+  const sharedMemoryBytes = Math.floor(resources.memoryBytes / 2);
   const tmpfs = (destination: string, ...options: string[]) => ({
     destination,
     type: 'tmpfs',
@@ -255,7 +256,7 @@ function ociMounts(sysFolders: readonly OciMount[]): OciMount[] {
       source: 'devpts',
       options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${TERMINALS}`],
     },
-    tmpfs(SHARED_MEMORY_PATH, 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
+    tmpfs(SHARED_MEMORY_PATH, 'noexec', 'nodev', 'mode=1777', `size=${sharedMemoryBytes}`, 'nr_inodes=65536'),
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
     { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
     ...sysFolders,

@@ -250,7 +250,7 @@ class CellRewriter {
   }
 
   #returnLastExpression(): void {
-    const last = this.#program.body.findLast((statement) => statement.type !== 'EmptyStatement');
+    const last = this.#program.body.findLast((statement) => !isEmpty(statement));
     if (last?.type !== 'ExpressionStatement' || last.directive === 'use strict') return;
     if (isDecoration(last.expression, this.#options.isAdded)) return;
     const end = this.#code[last.end - 1] === ';' ? last.end - 1 : last.end;
@@ -275,6 +275,12 @@ class CellRewriter {
       (statement) => statement.type === 'ExpressionStatement' && statement.directive === 'use strict',
     );
   }
+}
+
+/** Returns whether a statement does nothing, as the `export {}` that removing the types of a module leaves at its end. */
+function isEmpty(statement: Statement | ModuleDeclaration): boolean {
+  if (statement.type !== 'ExportNamedDeclaration') return statement.type === 'EmptyStatement';
+  return !statement.declaration && !statement.source && statement.specifiers.length === 0;
 }
 
 function isAsynchronous(node: AnyNode): boolean {

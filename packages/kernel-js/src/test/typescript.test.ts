@@ -57,3 +57,27 @@ test('await and for await work at the top level', async () => {
     'const seen: number[] = []; for await (const x of [1, Promise.resolve(2)]) seen.push(x); seen.push(await 3); seen.join()';
   assert.deepEqual(await resultsOf(cell), ["'1,2,3'"]);
 });
+
+test('the last expression is the value of a cell whose types make it a module', async () => {
+  const cells = [
+    'import type { Stats } from "fs"; "value"',
+    'import type Fs from "fs"\n"value"',
+    'import type * as fs from "fs"; "value"',
+    'export type T = 1; "value"',
+    'export interface X {}; "value"',
+    'export declare const x: number; "value"',
+    'type A = 1; export type { A }; "value"',
+    'export type { Stats } from "fs"; "value"',
+    'export type * from "fs"; "value"',
+    '"value"; export type T = 1',
+    '"value"\nexport {}',
+    'export {}; "value";',
+    'import { type Stats } from "node:fs"; await "value"',
+    'import type { Stats } from "fs"; const f = (s: Stats) => s; "value"',
+  ];
+  assert.deepEqual(
+    await resultsOf(...cells),
+    cells.map(() => "'value'"),
+  );
+  assert.deepEqual(await resultsOf('export const x = 1', '"value"; export const y = 2'), [undefined, undefined]);
+});
