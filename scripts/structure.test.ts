@@ -148,7 +148,12 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['warm-up'],
     ['guest', 'main.ts'],
   ],
-  'kernel-js': [['messages.ts', 'source-position.ts'], ['compile', 'main'], ['worker'], ['build']],
+  'kernel-js': [
+    ['esbuild-program.ts', 'messages.ts', 'source-position.ts'],
+    ['compile', 'main'],
+    ['worker'],
+    ['build'],
+  ],
   egress: [
     ['socket-options.ts', 'until-written.ts', 'shares', 'decisions', 'dns'],
     ['reset-connection.ts', 'policy'],

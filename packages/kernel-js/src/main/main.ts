@@ -7,7 +7,7 @@
  * `experimentalDecorators` in a cell that decorates parameters. Node itself loads the files that cells import:
  * - A file is loaded once in a context. Importing it again after a change returns the first version, unless the
  *   specifier differs, for example by a query (`./file.mjs?2`).
- * - Node only strips the types of a TypeScript file. Enums and similar syntax are errors there.
+ * - A TypeScript file may have what a cell may have (`typescript-files.ts`).
  */
 import { writeSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -22,6 +22,7 @@ import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './pr
 import { rearmTimers } from './rearm-timers.ts';
 import { Runs } from './runs.ts';
 import { StackTraces } from './stack-traces.ts';
+import { loadTypeScriptFiles } from './typescript-files.ts';
 
 function start(language: Language): void {
   // Started by a loader of the guest folder, which runs no script: what cells start by this path is the image's Node.
@@ -60,6 +61,7 @@ function start(language: Language): void {
   hideModule(import.meta.filename);
   defineGlobals(createDisplay((forms) => runner.show('display', forms)));
   stackTraces.install();
+  loadTypeScriptFiles((path, sourceMap) => stackTraces.rememberFile(path, sourceMap));
   post({ type: 'ready' });
 }
 

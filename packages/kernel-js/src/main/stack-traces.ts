@@ -1,4 +1,5 @@
 import { SourceMap, type SourceMapPayload } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import { originalPosition, type Position } from '../source-position.ts';
 
 /** Number of latest cells whose positions are mapped. */
@@ -14,10 +15,13 @@ export class StackTraces {
     this.#kernelFile = kernelFile;
   }
 
+  /** Source maps of compiled files, by path. */
+  readonly #files = new Map<string, string | SourceMap>();
+
   install(): void {
     Error.prepareStackTrace = (error, frames) => {
       const header = headerOf(error);
-      const lines = this.#withoutKernel(frames).map((frame) => `\n    at ${this.#map(String(frame))}`);
+      const lines = this.#withoutKernel(frames).map((frame) => `\n    at ${this.#map(frame)}`);
       return header + lines.join('');
     };
   }
@@ -26,6 +30,10 @@ export class StackTraces {
     this.#sourceMaps.set(fileName, sourceMaps);
     const [oldest] = this.#sourceMaps.keys();
     if (this.#sourceMaps.size > MAX_CELLS && oldest !== undefined) this.#sourceMaps.delete(oldest);
+  }
+
+  rememberFile(path: string, sourceMap: string): void {
+    this.#files.set(path, sourceMap);
   }
 
   /** Removes the kernel's frames, and all frames below the cell. */
@@ -45,7 +53,23 @@ export class StackTraces {
     return this.#original(fileName, { line: line - 1, column: column - 1 }) === undefined;
   }
 
-  #map(frame: string): string {
+  #map(frame: NodeJS.CallSite): string {
+    return this.#inFile(frame) ?? this.#inCells(String(frame));
+  }
+
+  #inFile(frame: NodeJS.CallSite): string | undefined {
+    const fileName = frame.getFileName() ?? '';
+    const path = fileName.startsWith('file:') ? fileURLToPath(fileName) : fileName;
+    const known = this.#files.get(path);
+    if (known === undefined) return undefined;
+    const map = typeof known === 'string' ? new SourceMap(JSON.parse(known) as SourceMapPayload) : known;
+    this.#files.set(path, map);
+    const [line, column] = [frame.getLineNumber() ?? 1, frame.getColumnNumber() ?? 1];
+    const mapped = originalPosition([map], { line: line - 1, column: column - 1 });
+    return mapped && String(frame).replace(`:${line}:${column}`, `:${mapped.line + 1}:${mapped.column + 1}`);
+  }
+
+  #inCells(frame: string): string {
     return frame.replace(/\b(cell-\d+):(\d+):(\d+)/g, (position, fileName: string, line: string, column: string) => {
       const mapped = this.#original(fileName, { line: Number(line) - 1, column: Number(column) - 1 });
       return mapped ? `${fileName}:${mapped.line + 1}:${mapped.column + 1}` : position;

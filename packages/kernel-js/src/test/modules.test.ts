@@ -17,7 +17,6 @@ before(async () => {
     'node_modules/cjs/main.js': 'exports.kind = "cjs"; exports.url = () => new URL("http://a/b").pathname;',
     'local.mjs': 'export const local = 1; export default 2; globalThis.loaded = (globalThis.loaded ?? 0) + 1;',
     'typed.ts': 'export type T = number; export interface I { a: 1 } export const typed: T = 3;',
-    'enum.ts': 'export const one: number = 1;\nexport enum Color { Red }',
     'common.cjs': 'module.exports = { common: 4 };',
     'data.json': '{ "five": 5 }',
   };
@@ -118,14 +117,78 @@ test('types are imported from TypeScript files without harm', async () => {
   assert.deepEqual(await resultsOf(cells, 'typescript'), [undefined, '3']);
 });
 
-test('a TypeScript file with an enum is an error that names the file, the line and the enum', async () => {
-  for (const cell of ['import { Color } from "./enum.ts"', 'await import("./enum.ts")', 'require("./enum.ts")']) {
-    await using kernel = await KernelProcess.start('typescript', { cwd: workspace });
-    const { error } = await kernel.run(cell);
-    assert.equal(error?.name, 'SyntaxError');
-    assert.equal(error.message, 'TypeScript enum is not supported in strip-only mode');
-    assert.match(error.traceback.join('\n'), /\/enum\.ts:2\n.*\nexport enum Color/);
-  }
+/** TypeScript that is more than types, and an expression that uses what the file exports as `m`. */
+const MORE_THAN_TYPES: Record<string, [source: string, use: string, value: string]> = {
+  'an enum': ['export const one: number = 1;\nexport enum Color { Red }', 'm.Color[m.Color.Red] + m.one', "'Red1'"],
+  'a const enum': ['const enum Size { S = 3 }\nexport const size = Size.S', 'm.size', '3'],
+  'a namespace': ['export namespace Geo { export const pi = 3 }', 'm.Geo.pi', '3'],
+  'parameter properties': ['export class P { constructor(public readonly x: number) {} }', 'new m.P(2).x', '2'],
+  'an import of a namespace member': [
+    'namespace A { export const b = 1 }\nimport c = A.b;\nexport const d = c',
+    'm.d',
+    '1',
+  ],
+  'a standard decorator': [
+    'function twice(f: any, _: unknown) { return function (this: any) { return 2 * f.call(this) } }\nexport class C { @twice one() { return 1 } }',
+    'new m.C().one()',
+    '2',
+  ],
+  'a decorator of a parameter': [
+    'export const seen: number[] = [];\nfunction note(_: any, __: any, index: number) { seen.push(index) }\nexport class D { f(a: number, @note b: number) { return a } }',
+    'm.seen.join()',
+    "'1'",
+  ],
+  'an accessor': ['export class E { accessor v = 5 }', 'new m.E().v', '5'],
+  'an import of another such file': [
+    'import { Color } from "./an-enum.ts";\nexport const red: Color = Color.Red',
+    'm.red',
+    '0',
+  ],
+  'words of JSDoc alone': ['/** @param a {@link b} */\nexport const f = (a: number): number => a', 'm.f(7)', '7'],
+};
+
+for (const [what, [source, use, value]] of Object.entries(MORE_THAN_TYPES)) {
+  test(`a TypeScript file with ${what} is imported and required`, async () => {
+    const file = `./${what.replaceAll(' ', '-')}.ts`;
+    await writeFile(join(workspace, 'an-enum.ts'), MORE_THAN_TYPES['an enum']?.[0] ?? '');
+    await writeFile(join(workspace, file), source);
+    for (const language of ['typescript', 'javascript'] as const) {
+      for (const load of [
+        `import * as m from "${file}"`,
+        `var m = await import("${file}")`,
+        `var m = require("${file}")`,
+      ]) {
+        assert.deepEqual(await resultsOf([load, use], language), [undefined, value], load);
+      }
+    }
+  });
+}
+
+test('an error in a compiled TypeScript file has the line of the file', async () => {
+  await writeFile(
+    join(workspace, 'fails.ts'),
+    'enum A { B }\n\nexport function fail(): never {\n  throw new Error("x")\n}',
+  );
+  await using kernel = await KernelProcess.start('typescript', { cwd: workspace });
+  const { error } = await kernel.run('import { fail } from "./fails.ts"; fail()');
+  assert.match(error?.traceback.join('\n') ?? '', /at fail \(.*\/fails\.ts:4:9\)/);
+});
+
+test('a TypeScript file with an error in its syntax is an error that names it', async () => {
+  await writeFile(join(workspace, 'broken.ts'), 'export enum {');
+  const [found] = await resultsOf(['import "./broken.ts"'], 'typescript');
+  assert.match(found ?? '', /^SyntaxError: /);
+});
+
+test('CommonJS TypeScript files and those of packages are loaded as Node loads them', async () => {
+  await writeFile(join(workspace, 'common.cts'), 'enum A { B = 4 }\nmodule.exports = { b: A.B as number }');
+  await writeFile(join(workspace, 'old.ts'), 'enum A { B = 5 }\nmodule.exports = { b: A.B }');
+  await writeFile(join(workspace, 'node_modules/cjs/typed.ts'), 'export enum A { B }');
+  assert.deepEqual(
+    await resultsOf(['require("./common.cts").b', 'require("./old.ts").b', '(await import("./old.ts")).default.b']),
+    ['4', '5', '5'],
+  );
+  assert.match((await resultsOf(['await import("cjs/typed.ts")']))[0] ?? '', /node_modules/);
 });
 
 test('a file that changed is loaded again under another specifier only', async () => {
