@@ -90,9 +90,12 @@ function baseEnvironment(
   );
   // hostd writes this variable from a manifest that it has checked.
   const template = JSON.parse(env[TEMPLATE_ENVIRONMENT] ?? '{}') as Record<string, string>;
+  // Where npm installs packages globally: with the template's prefix, beside an image's own Node, and as distributions do.
+  const prefixes = [template.NPM_CONFIG_PREFIX ?? env.NPM_CONFIG_PREFIX ?? `${home}/.local`, '/usr/local', '/usr'];
   const path = template.PATH ?? env.PATH ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return {
     LANG: 'C.UTF-8',
+    NODE_PATH: [...new Set(prefixes)].map((prefix) => join(prefix, 'lib/node_modules')).join(':'),
     ...Object.fromEntries(inherited),
     ...template,
     PATH: `${home}/.local/bin:${path}`,

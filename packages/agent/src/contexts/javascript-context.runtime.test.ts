@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { StartedAgent } from '../testing/started-agent.ts';
 
@@ -26,6 +28,14 @@ for (const language of ['javascript', 'typescript']) {
       const next = await agent.run(context, 'kept');
       assert.equal(next.outputs[0]?.value, '42');
       assert.equal(next.done.stateLost, undefined);
+    });
+
+    test('finds the packages that npm has installed for the user', async () => {
+      const folder = join(agent.folder, 'home/.local/lib/node_modules/installed');
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, 'index.js'), 'exports.kind = "global"');
+      const found = await agent.run(context, 'import { kind } from "installed"; kind + require("installed").kind');
+      assert.equal(found.outputs[0]?.value, "'globalglobal'", JSON.stringify(found.done));
     });
 
     test('is replaced when its process ends', async () => {

@@ -16,6 +16,7 @@ import { CONTROL_BYTES, type FromMain, type Language, type ToMain, type WorkerSe
 import { CellRunner } from './cell-runner.ts';
 import { createCellSupport } from './cell-support.ts';
 import { createDisplay } from './display.ts';
+import { findGlobalPackages } from './global-packages.ts';
 import { defineGlobals, hideModule } from './globals.ts';
 import { LiveValues } from './live-values.ts';
 import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './process-guards.ts';
@@ -61,6 +62,7 @@ function start(language: Language): void {
   hideModule(import.meta.filename);
   defineGlobals(createDisplay((forms) => runner.show('display', forms)));
   stackTraces.install();
+  findGlobalPackages(process.env.NODE_PATH ?? '');
   loadTypeScriptFiles((path, sourceMap) => stackTraces.rememberFile(path, sourceMap));
   post({ type: 'ready' });
 }

@@ -80,10 +80,14 @@ export class KernelProcess implements AsyncDisposable {
     }
   }
 
-  static async start(language: Language = 'javascript', { cwd = tmpdir() } = {}): Promise<KernelProcess> {
+  static async start(
+    language: Language = 'javascript',
+    { cwd = tmpdir(), env = {} as Record<string, string> } = {},
+  ): Promise<KernelProcess> {
     const dir = await builtKernelDir();
     const child = spawn(process.execPath, [...kernelJsFlags, join(dir, 'main.cjs'), language], {
       cwd,
+      env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     });
     const kernel = new KernelProcess(child);

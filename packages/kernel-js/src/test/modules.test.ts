@@ -17,6 +17,19 @@ before(async () => {
     'node_modules/cjs/main.js': 'exports.kind = "cjs"; exports.url = () => new URL("http://a/b").pathname;',
     'local.mjs': 'export const local = 1; export default 2; globalThis.loaded = (globalThis.loaded ?? 0) + 1;',
     'typed.ts': 'export type T = number; export interface I { a: 1 } export const typed: T = 3;',
+    'prefix/lib/node_modules/global-cjs/package.json': '{ "name": "global-cjs", "main": "main.js" }',
+    'prefix/lib/node_modules/global-cjs/main.js': 'exports.kind = "global cjs"',
+    'prefix/lib/node_modules/global-esm/package.json':
+      '{ "name": "global-esm", "type": "module", "exports": { ".": { "import": "./main.js" }, "./sub": "./sub.js" } }',
+    'prefix/lib/node_modules/global-esm/main.js': 'import { kind as cjs } from "global-cjs"; export const kind = `global esm, ${cjs}`',
+    'prefix/lib/node_modules/global-esm/sub.js': 'export const kind = "sub"',
+    'prefix/lib/node_modules/@scope/dual/package.json':
+      '{ "name": "@scope/dual", "exports": { "import": "./main.mjs", "require": "./main.cjs" } }',
+    'prefix/lib/node_modules/@scope/dual/main.mjs': 'export const kind = "dual esm"',
+    'prefix/lib/node_modules/@scope/dual/main.cjs': 'exports.kind = "dual cjs"',
+    'prefix/lib/node_modules/cjs/package.json': '{ "name": "cjs", "main": "main.js" }',
+    'prefix/lib/node_modules/cjs/main.js': 'exports.kind = "global namesake"',
+    'uses-global.mjs': 'export { kind } from "@scope/dual"',
     'common.cjs': 'module.exports = { common: 4 };',
     'data.json': '{ "five": 5 }',
   };
@@ -31,8 +44,12 @@ after(async () => {
   await rm(workspace, { recursive: true });
 });
 
-async function resultsOf(cells: string[], language: Language = 'javascript'): Promise<(string | undefined)[]> {
-  await using kernel = await KernelProcess.start(language, { cwd: workspace });
+async function resultsOf(
+  cells: string[],
+  language: Language = 'javascript',
+  env: Record<string, string> = {},
+): Promise<(string | undefined)[]> {
+  await using kernel = await KernelProcess.start(language, { cwd: workspace, env });
   const results: (string | undefined)[] = [];
   for (const cell of cells) {
     const { error, result } = await kernel.run(cell);
@@ -213,3 +230,25 @@ test('a cell that declares the name of a global leaves the modules alone', async
     [undefined, "'http://mine,/b,http://mine,string,1'", "'/c'"],
   );
 });
+
+/** Cells that load a package, and its kind. */
+const GLOBAL: Record<string, [cell: string, kind: string]> = {
+  'required CommonJS': ['require("global-cjs").kind', "'global cjs'"],
+  'imported CommonJS': ['import { kind } from "global-cjs"; kind', "'global cjs'"],
+  'an imported module that imports another one': ['import { kind } from "global-esm"; kind', "'global esm, global cjs'"],
+  'a module imported in a function': ['await (async () => (await import("global-esm/sub")).kind)()', "'sub'"],
+  'a part of a package': ['import { kind } from "global-esm/sub"; kind', "'sub'"],
+  'a package with a scope, imported': ['import { kind } from "@scope/dual"; kind', "'dual esm'"],
+  'a package with a scope, required': ['require("@scope/dual").kind', "'dual cjs'"],
+  'one that a file imports': ['import { kind } from "./uses-global.mjs"; kind', "'dual esm'"],
+  'not one whose namesake is in the folder': ['import { kind } from "cjs"; kind + require("cjs").kind', "'cjscjs'"],
+};
+
+for (const [what, [cell, kind]] of Object.entries(GLOBAL)) {
+  test(`a globally installed package is found: ${what}`, async () => {
+    const env = { NODE_PATH: `/nowhere:${workspace}/prefix/lib/node_modules` };
+    assert.deepEqual(await resultsOf([cell], 'javascript', env), [kind]);
+    const [missing] = await resultsOf(['import "global-nothing"'], 'javascript', env);
+    assert.match(missing ?? '', /Cannot find package 'global-nothing'/);
+  });
+}
