@@ -12,6 +12,11 @@ import type { ContextKernel, KernelProvisioner } from '../provisioning/kernel-pr
  */
 const REFUSED_START_MS = 2_000;
 
+/** Ends of a kernel that have nothing to do with how much memory and how many processes there are. */
+const HOPELESS = /^exited with code [1-9]|^did not start: spawn \S+ (?:ENOENT|EACCES|ENOEXEC|ELOOP|EPERM|ENOTDIR)$/;
+/** Most characters of a kernel's early output in the error of a request. */
+const MAX_CAUSE = 300;
+
 /** Most characters of a kernel's early output that are repeated in the error when it does not start. */
 const MAX_START_OUTPUT = 4096;
 
@@ -61,7 +66,7 @@ export class KernelOfContext {
 
   /**
    * Starts a kernel. Resolves when it accepts runs. Waits up to `kernelWaitMs` for a kernel that the host provides
-   * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
+   * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout`, `language_unavailable` or `unusable`.
    */
   start(timeoutMs: number, kernelWaitMs: number): Promise<void> {
     const kernel = this.#provision(kernelWaitMs);
@@ -136,7 +141,8 @@ export class KernelOfContext {
       return;
     }
     const error = lacksProcesses ? PROCESS_LIMIT_ERROR : this.#startError(reason);
-    starting.reject(new AgentError(lacksProcesses ? 'process_limit' : 'kernel_failed', error.message));
+    if (lacksProcesses) starting.reject(new AgentError('process_limit', error.message));
+    else starting.reject(this.#isHopeless(reason) ? this.#hopeless(reason) : new AgentError('kernel_failed', error.message));
     this.#starting = undefined;
     this.#events.failedToStart(error);
   }
@@ -150,6 +156,18 @@ export class KernelOfContext {
   /** Whether the sandbox has been refused a process or thread since the current kernel was provisioned. */
   get #wasRefused(): boolean {
     return this.#kernels.countRefusals() > this.#refusalsBefore;
+  }
+
+  /** Whether the next start would fail in the same way, because the interpreter or its libraries do not work. */
+  #isHopeless(reason: string): boolean {
+    return HOPELESS.test(reason) && !/\bMemoryError\b|\bENOMEM\b|allocat/.test(this.#startOutput);
+  }
+
+  /** Returns the error with the end of what the interpreter has printed, which names the cause. */
+  #hopeless(reason: string): AgentError {
+    const output = this.#startOutput.trim().slice(-MAX_CAUSE);
+    const printed = output === '' ? '' : `: ${output}`;
+    return new AgentError('unusable', `the interpreter of ${this.#description.language} ${reason} before it was ready${printed}`);
   }
 
   #startError(reason: string): RunError {

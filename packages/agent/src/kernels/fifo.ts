@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process';
 import { closeSync, constants, fchownSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
+import { makeFifo } from '../base/make-fifo.ts';
 
 /** Descriptors of a pipe. Reading does not block. */
 export interface Fifo {
@@ -16,13 +13,13 @@ export interface Fifo {
  * Creates named pipes, opens them and removes their names. Pipes, because Node would give a child sockets, and a
  * program cannot open `/dev/stdout` if it is a socket. `uid` may open them through `/proc/self/fd`.
  */
-export async function createFifos(count: number, uid: number, gid: number): Promise<Fifo[]> {
+export function createFifos(count: number, uid: number, gid: number): Fifo[] {
   const folder = privateFolder();
   const opened: Fifo[] = [];
   try {
     const paths = Array.from({ length: count }, (_, index) => join(folder, String(index)));
-    await run('mkfifo', ['-m', '0600', ...paths]);
     for (const path of paths) {
+      makeFifo(path, 0o600);
       // Opened for reading and writing: opening then does not wait for a writer, and no writer's exit ends the pipe.
       const readFd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
       fchownSync(readFd, uid, gid);

@@ -152,7 +152,7 @@ export class KernelProcess {
   }
 
   async #spawn(): Promise<void> {
-    const link = this.#openLink(await createFifos(STANDARD_STREAMS.length, this.#options.uid, this.#options.gid));
+    const link = this.#openLink(createFifos(STANDARD_STREAMS.length, this.#options.uid, this.#options.gid));
     if (this.#stopped) {
       link.closeWriteEnds();
       throw new Error('it was stopped');

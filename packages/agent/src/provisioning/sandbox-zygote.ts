@@ -147,9 +147,8 @@ export class SandboxZygote implements Zygote {
 
   async #forkNext(): Promise<ForkedKernel | undefined> {
     if (!this.#program.isReady) return undefined;
-    const kernelId = await this.#pipes.take();
+    const kernelId = this.#pipes.take();
     try {
-      if (!this.#program.isReady) return undefined;
       this.#program.fork(kernelId);
       const kernel = await this.#arrivals.take(ARRIVAL_MS);
       if (kernel === undefined) this.release();
