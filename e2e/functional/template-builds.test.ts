@@ -128,6 +128,23 @@ describe('a template of an organization', () => {
     }
   });
 
+  it('is not built of packages of pip that disagree, and names them', downloaded, async () => {
+    await using internet = await testInternet();
+    await using index = await packageIndex(internet);
+    const pipOf = (...pip: string[]) => ({ packages: { pip } });
+    await built('index', { from: 'python-node', files: index.files });
+    const agreeing = await built('agreeing', { from: 'index', ...pipOf('cloche-polite==1.0', 'cloche-greeting==1.0') });
+    assert.equal(agreeing.status, 'succeeded', await logOf(agreeing));
+    const disagreeing = await built('disagreeing', { from: 'agreeing', ...pipOf('cloche-greeting==2.0') });
+    assert.deepEqual([disagreeing.status, disagreeing.error?.code], ['failed', 'step_failed']);
+    assert.match(await logOf(disagreeing), /Packages disagree:\ncloche-polite 1\.0 has requirement cloche-greeting<2/);
+    // What a setup has forced is its own affair, also for later builds.
+    const setup = [{ run: 'python3 -m pip install cloche-greeting==2.0' }];
+    assert.equal((await built('forced', { from: 'agreeing', setup })).status, 'succeeded');
+    const later = await built('later', { from: 'forced', ...pipOf('cloche-plain==1.0') });
+    assert.equal(later.status, 'succeeded', await logOf(later));
+  });
+
   const kept = sameWithEachRuntime('the server keeps the steps in its database; restarts kills it beside each');
   it('goes on from the last step when the server is killed with -9, and leaves no sandbox', kept, async () => {
     const build = await started('killed', { from: 'node', setup: [{ run: 'date > /opt/date' }, { run: 'sleep 5' }] });

@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TemplateFile } from '@cloche/contract';
@@ -18,7 +18,10 @@ export interface PackageIndex extends AsyncDisposable {
   readonly files: TemplateFile[];
 }
 
-/** Has one package called `cloche-greeting` for each package manager. */
+/**
+ * Has one package called `cloche-greeting` for each package manager, and for pip a second version, which the package
+ * `cloche-polite` does not take.
+ */
 export async function packageIndex({ address, namespace }: TestInternet): Promise<PackageIndex> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-index-'));
   const url = `http://${address}:${PORT}`;
@@ -28,7 +31,12 @@ export async function packageIndex({ address, namespace }: TestInternet): Promis
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    await makeWheel(join(folder, 'simple', 'cloche-greeting'));
+    await makeWheels(join(folder, 'simple'), [
+      { name: 'cloche-greeting', version: '1.0' },
+      { name: 'cloche-greeting', version: '2.0' },
+      { name: 'cloche-polite', version: '1.0', requires: 'cloche-greeting<2' },
+      { name: 'cloche-plain', version: '1.0' },
+    ]);
     await makeDeb(join(folder, 'apt'));
     await makeNpm(join(folder, 'npm'), url);
     const serve = ['-m', 'http.server', String(PORT), '--directory', folder];
@@ -49,25 +57,34 @@ export async function packageIndex({ address, namespace }: TestInternet): Promis
   };
 }
 
-async function makeWheel(folder: string): Promise<void> {
-  const info = join(folder, 'cloche_greeting-1.0.dist-info');
-  mkdirSync(info, { recursive: true });
-  const files = {
-    'cloche_greeting.py': 'TEXT = "hello from pip"\n',
-    'cloche_greeting-1.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: cloche-greeting\nVersion: 1.0\n',
-    'cloche_greeting-1.0.dist-info/WHEEL':
-      'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
-  };
-  const record = Object.entries(files).map(([path, text]) => {
-    writeFileSync(join(folder, path), text);
-    return `${path},sha256=${createHash('sha256').update(text).digest('base64url')},${text.length}\n`;
-  });
-  writeFileSync(join(info, 'RECORD'), `${record.join('')}cloche_greeting-1.0.dist-info/RECORD,,\n`);
-  const wheel = 'cloche_greeting-1.0-py3-none-any.whl';
-  await execa('python3', ['-m', 'zipfile', '-c', wheel, 'cloche_greeting.py', 'cloche_greeting-1.0.dist-info'], {
-    cwd: folder,
-  });
-  writeFileSync(join(folder, 'index.html'), `<a href="${wheel}">${wheel}</a>`);
+/** A wheel of pip. `requires` is a requirement of it. */
+interface Wheel {
+  readonly name: string;
+  readonly version: string;
+  readonly requires?: string;
+}
+
+async function makeWheels(folder: string, wheels: readonly Wheel[]): Promise<void> {
+  for (const { name, version, requires } of wheels) {
+    const module = name.replace('-', '_');
+    const info = `${module}-${version}.dist-info`;
+    const place = join(folder, name);
+    mkdirSync(join(place, info), { recursive: true });
+    const requirement = requires === undefined ? '' : `Requires-Dist: ${requires}\n`;
+    const files = {
+      [`${module}.py`]: 'TEXT = "hello from pip"\n',
+      [`${info}/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n${requirement}`,
+      [`${info}/WHEEL`]: 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+    };
+    const record = Object.entries(files).map(([path, text]) => {
+      writeFileSync(join(place, path), text);
+      return `${path},sha256=${createHash('sha256').update(text).digest('base64url')},${text.length}\n`;
+    });
+    writeFileSync(join(place, info, 'RECORD'), `${record.join('')}${info}/RECORD,,\n`);
+    const wheel = `${module}-${version}-py3-none-any.whl`;
+    await execa('python3', ['-m', 'zipfile', '-c', wheel, `${module}.py`, info], { cwd: place });
+    appendFileSync(join(place, 'index.html'), `<a href="${wheel}">${wheel}</a>`);
+  }
 }
 
 async function makeDeb(folder: string): Promise<void> {

@@ -16,7 +16,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 /** Files in place of Python, and what the error says. */
 const BROKEN: Record<string, [make: (python: string) => void, reason: RegExp]> = {
   'a program that lacks a module': [
-    script("echo \"ModuleNotFoundError: No module named 'IPython'\" >&2; exit 1"),
+    script('echo "ModuleNotFoundError: No module named \'IPython\'" >&2; exit 1'),
     /exited with code 1 .*: ModuleNotFoundError: No module named 'IPython'$/,
   ],
   'a program that says nothing': [script('exit 3'), /exited with code 3 before it was ready$/],
@@ -27,7 +27,10 @@ const BROKEN: Record<string, [make: (python: string) => void, reason: RegExp]> =
   ],
   'a program whose interpreter is gone': [(python) => writeFileSync(python, '#!/no/such/loader\n'), /ENOENT/],
   'a directory': [(python) => mkdirSync(python), /EACCES/],
-  'a program that prints much': [script('head -c 100000 /dev/zero | tr "\\0" x >&2; echo last >&2; exit 1'), /before it was ready: x+/],
+  'a program that prints much': [
+    script('head -c 100000 /dev/zero | tr "\\0" x >&2; echo last >&2; exit 1'),
+    /before it was ready: x+/,
+  ],
 };
 
 function script(line: string) {
@@ -56,7 +59,10 @@ describe('a context', () => {
     });
   }
 
-  for (const [what, line] of Object.entries({ killed: 'kill -9 $$', 'out of memory': 'echo MemoryError >&2; exit 1' })) {
+  for (const [what, line] of Object.entries({
+    killed: 'kill -9 $$',
+    'out of memory': 'echo MemoryError >&2; exit 1',
+  })) {
     it(`whose interpreter is ${what} may be asked for again`, async () => {
       assert.deepEqual((await opened(script(line))).slice(0, 2), [500, 'kernel_failed']);
     });

@@ -142,7 +142,10 @@ export class KernelOfContext {
     }
     const error = lacksProcesses ? PROCESS_LIMIT_ERROR : this.#startError(reason);
     if (lacksProcesses) starting.reject(new AgentError('process_limit', error.message));
-    else starting.reject(this.#isHopeless(reason) ? this.#hopeless(reason) : new AgentError('kernel_failed', error.message));
+    else
+      starting.reject(
+        this.#isHopeless(reason) ? this.#hopeless(reason) : new AgentError('kernel_failed', error.message),
+      );
     this.#starting = undefined;
     this.#events.failedToStart(error);
   }
@@ -167,7 +170,10 @@ export class KernelOfContext {
   #hopeless(reason: string): AgentError {
     const output = this.#startOutput.trim().slice(-MAX_CAUSE);
     const printed = output === '' ? '' : `: ${output}`;
-    return new AgentError('unusable', `the interpreter of ${this.#description.language} ${reason} before it was ready${printed}`);
+    return new AgentError(
+      'unusable',
+      `the interpreter of ${this.#description.language} ${reason} before it was ready${printed}`,
+    );
   }
 
   #startError(reason: string): RunError {

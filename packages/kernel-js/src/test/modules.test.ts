@@ -21,7 +21,8 @@ before(async () => {
     'prefix/lib/node_modules/global-cjs/main.js': 'exports.kind = "global cjs"',
     'prefix/lib/node_modules/global-esm/package.json':
       '{ "name": "global-esm", "type": "module", "exports": { ".": { "import": "./main.js" }, "./sub": "./sub.js" } }',
-    'prefix/lib/node_modules/global-esm/main.js': 'import { kind as cjs } from "global-cjs"; export const kind = `global esm, ${cjs}`',
+    'prefix/lib/node_modules/global-esm/main.js':
+      'import { kind as cjs } from "global-cjs"; export const kind = `global esm, ${cjs}`',
     'prefix/lib/node_modules/global-esm/sub.js': 'export const kind = "sub"',
     'prefix/lib/node_modules/@scope/dual/package.json':
       '{ "name": "@scope/dual", "exports": { "import": "./main.mjs", "require": "./main.cjs" } }',
@@ -235,7 +236,10 @@ test('a cell that declares the name of a global leaves the modules alone', async
 const GLOBAL: Record<string, [cell: string, kind: string]> = {
   'required CommonJS': ['require("global-cjs").kind', "'global cjs'"],
   'imported CommonJS': ['import { kind } from "global-cjs"; kind', "'global cjs'"],
-  'an imported module that imports another one': ['import { kind } from "global-esm"; kind', "'global esm, global cjs'"],
+  'an imported module that imports another one': [
+    'import { kind } from "global-esm"; kind',
+    "'global esm, global cjs'",
+  ],
   'a module imported in a function': ['await (async () => (await import("global-esm/sub")).kind)()', "'sub'"],
   'a part of a package': ['import { kind } from "global-esm/sub"; kind', "'sub'"],
   'a package with a scope, imported': ['import { kind } from "@scope/dual"; kind', "'dual esm'"],

@@ -20,7 +20,21 @@ const NPM = `set -e
 npm install --global --no-audit --no-fund --no-update-notifier --cache /tmp/npm-cache -- "$@"
 rm -rf /tmp/npm-cache`;
 
-const PIP = ['python3', '-m', 'pip', 'install', '--no-cache-dir', '--root-user-action=ignore'];
+/**
+ * Fails where the packages disagree with others afterwards, which pip only mentions: their imports would fail later.
+ * Disagreements that were there before stay.
+ */
+const PIP = `set -e
+pip() { python3 -m pip --disable-pip-version-check --no-input "$@"; }
+before=$(pip check 2>/dev/null) || true
+pip install --no-cache-dir --root-user-action=ignore -- "$@"
+if ! after=$(pip check 2>/dev/null); then
+  new=$(printf '%s\\n' "$after" | grep -vxF -e "$before" || true)
+  if [ -n "$new" ]; then
+    printf 'Packages disagree:\\n%s\\n' "$new" >&2
+    exit 1
+  fi
+fi`;
 
 /** Returns the command of a step. Packages are arguments, never part of a shell line. */
 export function stepCommand(step: CommandStep): StepCommand {
@@ -31,7 +45,7 @@ export function stepCommand(step: CommandStep): StepCommand {
     case 'apt':
       return inShell(asRoot(['bash', '-c', APT, 'apt', ...step.packages], { DEBIAN_FRONTEND: 'noninteractive' }));
     case 'pip':
-      return asRoot([...PIP, '--disable-pip-version-check', '--no-input', '--', ...step.packages]);
+      return inShell(asRoot(['bash', '-c', PIP, 'pip', ...step.packages]));
     case 'npm':
       return inShell(asRoot(['bash', '-c', NPM, 'npm', ...step.packages]));
     case 'run':
