@@ -22,7 +22,7 @@ before(async () => {
     'prefix/lib/node_modules/global-esm/package.json':
       '{ "name": "global-esm", "type": "module", "exports": { ".": { "import": "./main.js" }, "./sub": "./sub.js" } }',
     'prefix/lib/node_modules/global-esm/main.js':
-      'import { kind as cjs } from "global-cjs"; export const kind = `global esm, ${cjs}`',
+      'import { kind as cjs } from "global-cjs"; export const kind = "global esm, " + cjs',
     'prefix/lib/node_modules/global-esm/sub.js': 'export const kind = "sub"',
     'prefix/lib/node_modules/@scope/dual/package.json':
       '{ "name": "@scope/dual", "exports": { "import": "./main.mjs", "require": "./main.cjs" } }',

@@ -2,11 +2,7 @@ import { posix } from 'node:path';
 import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
 import { invalidRequest } from '../base/app-error.ts';
-
-/** A login shell, so that it reads the user's profile. The line may begin as an option does. */
-export function shellLine(line: string): Pick<StartCommand, 'argv' | 'ownShell'> {
-  return { argv: ['bash', '-lc', '--', line], ownShell: true };
-}
+import { shellLine } from '../driver/shell-line.ts';
 
 /**
  * Returns what the agent starts, without the time limit.

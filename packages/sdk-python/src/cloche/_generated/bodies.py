@@ -16,11 +16,11 @@ class Resources(TypedDict):
 
     cpu: NotRequired[float]
     """
-    CPU cores.
+    CPU cores. `nproc` and `os.cpu_count()` of Python show them. `os.availableParallelism()` of Node.js shows them where the host has control groups v2 alone; elsewhere, as `sched_getaffinity(2)`, the processors of the host.
     """
     memory_mb: NotRequired[int]
     """
-    Memory in MiB. There is no swap.
+    Memory in MiB. There is no swap. Files in `/dev/shm` are part of it and take at most half of it.
     """
     disk_mb: NotRequired[int]
     """
@@ -261,7 +261,7 @@ class CreateTemplateSetupObject(TypedDict):
 
     run: str
     """
-    A shell line: it runs as `bash -lc LINE`, and must end with exit code 0. At most 131071 bytes of UTF-8.
+    A shell line: it runs as `/bin/bash -lc -- LINE`, and must end with exit code 0. At most 131071 bytes of UTF-8.
     """
     as_: NotRequired[Literal["user", "root"]]
     """
@@ -273,7 +273,7 @@ class CreateTemplateSetupObject(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of this line, in addition to those of the recipe. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of this line, in addition to those of the recipe. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
 
 
@@ -326,7 +326,7 @@ class TemplateRecipe(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     languages: NotRequired[list[str]]
     """
@@ -631,7 +631,7 @@ class CreateWorkspaceRun(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of all processes in the sandbox. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of all processes in the sandbox. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     secrets: NotRequired[dict[str, str]]
     """
@@ -687,7 +687,7 @@ class CreateCommandByAlias(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of the command. They replace those of the sandbox with the same name. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of the command. They replace those of the sandbox with the same name. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     stdin: NotRequired[str]
     """
@@ -734,7 +734,7 @@ class CreateSandbox(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of all processes in the sandbox. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of all processes in the sandbox. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     secrets: NotRequired[dict[str, str]]
     """
@@ -755,7 +755,7 @@ class CreateCommand(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of the command. They replace those of the sandbox with the same name. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of the command. They replace those of the sandbox with the same name. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     stdin: NotRequired[str]
     """
@@ -804,7 +804,7 @@ class CreateTemplate(TypedDict):
     """
     env: NotRequired[dict[str, str]]
     """
-    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Names and values together have at most 32768 bytes of UTF-8.
+    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
     """
     languages: NotRequired[list[str]]
     """

@@ -28,11 +28,11 @@ class NetworkPolicy(Model):
 class SandboxResources(Model):
     cpu: float
     """
-    CPU cores.
+    CPU cores. `nproc` and `os.cpu_count()` of Python show them. `os.availableParallelism()` of Node.js shows them where the host has control groups v2 alone; elsewhere, as `sched_getaffinity(2)`, the processors of the host.
     """
     memory_mb: int
     """
-    Memory in MiB. There is no swap.
+    Memory in MiB. There is no swap. Files in `/dev/shm` are part of it and take at most half of it.
     """
     disk_mb: int
     """
@@ -573,11 +573,11 @@ class Resources(Model):
 
     cpu: float | None = None
     """
-    CPU cores.
+    CPU cores. `nproc` and `os.cpu_count()` of Python show them. `os.availableParallelism()` of Node.js shows them where the host has control groups v2 alone; elsewhere, as `sched_getaffinity(2)`, the processors of the host.
     """
     memory_mb: int | None = None
     """
-    Memory in MiB. There is no swap.
+    Memory in MiB. There is no swap. Files in `/dev/shm` are part of it and take at most half of it.
     """
     disk_mb: int | None = None
     """

@@ -1,6 +1,6 @@
 import { DEFAULT_CWD } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
-import { shellLine } from '../../commands/command-request.ts';
+import { shellLine } from '../../driver/shell-line.ts';
 import type { PlannedStep } from '../recipe/plan.ts';
 
 export type StepCommand = Pick<StartCommand, 'argv' | 'ownShell' | 'cwd' | 'env' | 'user'>;
