@@ -34,5 +34,8 @@ export class JupyterError extends Error {
 
 /** Returns whether the error means that the kernel has ended, with its sandbox or without. */
 export function isKernelGone(error: unknown): boolean {
-  return isClocheError(error, 'sandbox_destroyed', 'sandbox_failed', 'not_found');
+  return (
+    (error instanceof JupyterError && error.status === 404) ||
+    isClocheError(error, 'sandbox_destroyed', 'sandbox_failed', 'not_found')
+  );
 }

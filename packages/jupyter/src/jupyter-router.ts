@@ -67,6 +67,8 @@ export class JupyterRouter {
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     request.url = this.#pathOf(request);
+    // Jupyter's servers read no content type, and the app refuses those that are none.
+    request.headers['content-type'] = undefined;
     this.#app.routing(request, response);
   }
 
@@ -126,7 +128,8 @@ function buildApp(state: JupyterState): FastifyInstance {
     bodyLimit: BODY_BYTES,
     exposeHeadRoutes: false,
     // Checking the schemas themselves takes most of the time that their compilation takes at each start.
-    ajv: { customOptions: { validateSchema: false } },
+    ajv: { customOptions: { validateSchema: false, coerceTypes: false } },
+    routerOptions: { ignoreTrailingSlash: true },
   });
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = JupyterError.of(error, state.log);
@@ -136,14 +139,7 @@ function buildApp(state: JupyterState): FastifyInstance {
     const message = `Cloche does not answer ${method} ${url.split('?', 1)[0]}.`;
     return reply.code(404).send({ message, reason: null });
   });
-  app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) => {
-    try {
-      done(null, parsePlainJson(String(text), MAX_VALUES));
-    } catch (error) {
-      done(new JupyterError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
-    }
-  });
+  readBodies(app);
   // Before a body is read: a request without a key gets no further.
   app.addHook('onRequest', async ({ raw }) => {
     if (raw.method !== 'GET') state.apiOf(raw);
@@ -152,4 +148,28 @@ function buildApp(state: JupyterState): FastifyInstance {
   kernelRoutes(app, state);
   sessionRoutes(app, state);
   return app;
+}
+
+/**
+ * Reads bodies as JSON whatever their content type, and where none is needed passes over them, as Jupyter's servers do:
+ * programs name the types of bodies that they do not send.
+ */
+function readBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, ({ routeOptions }, body, done) => {
+    try {
+      done(null, routeOptions.schema?.body && body.length > 0 ? readBody(Buffer.from(body)) : null);
+    } catch (error) {
+      done(error as JupyterError);
+    }
+  });
+}
+
+/** @throws JupyterError 400 */
+function readBody(bytes: Buffer): unknown {
+  try {
+    return parsePlainJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), MAX_VALUES);
+  } catch (error) {
+    throw new JupyterError(400, `The body is not JSON that can be read: ${(error as Error).message}`);
+  }
 }

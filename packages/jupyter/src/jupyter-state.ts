@@ -6,7 +6,7 @@ import { type ApiAccess, apiKeyOf } from './api-key.ts';
 import { Rooms } from './channels/rooms.ts';
 import { JupyterError } from './jupyter-error.ts';
 import { Kernels } from './kernels/kernels.ts';
-import { SessionNames } from './rest/session-names.ts';
+import { Sessions } from './rest/sessions.ts';
 
 /** A place among the connections of an organization, which the client gives back by its disposal. */
 export interface HeldConnection extends Disposable {
@@ -33,7 +33,7 @@ export interface JupyterDeps {
 export class JupyterState {
   readonly prefix = '/jupyter';
   readonly rooms: Rooms;
-  readonly sessionNames = new SessionNames();
+  readonly sessions = new Sessions();
   readonly #deps: JupyterDeps;
 
   constructor(deps: JupyterDeps) {

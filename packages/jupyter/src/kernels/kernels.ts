@@ -5,6 +5,8 @@ import { kernelIdOf, readKernelId } from './kernel-id.ts';
 import { readKernelName } from './kernel-name.ts';
 import { JUPYTER_LANGUAGES } from './languages.ts';
 
+/** The kernel of a request that names none. */
+const DEFAULT_KERNEL = 'python3';
 /** Label of a sandbox that was created for a kernel. Its value is the name of the kernel. */
 const LABEL = 'jupyter-kernel';
 /** A kernel whose client went away without shutting it down ends after this time without a run. */
@@ -41,7 +43,7 @@ export class Kernels {
   }
 
   /** @throws JupyterError, ClocheError */
-  async start(name: string, env: Record<string, string>): Promise<KernelModel> {
+  async start(name = DEFAULT_KERNEL, env: Record<string, string> = {}): Promise<KernelModel> {
     const { language, place } = readKernelName(name);
     if ('sandboxId' in place) {
       const sandbox = await this.#cloche.sandboxes.get(place.sandboxId);

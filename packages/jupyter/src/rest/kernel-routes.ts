@@ -7,7 +7,7 @@ interface ById {
   Params: { id: string };
 }
 interface StartKernel {
-  Body: { name?: string; env?: Record<string, string> } | null;
+  Body: { name?: string | null; env?: Record<string, string> | null } | null;
 }
 
 /** Registers `/api/kernels`. */
@@ -16,8 +16,8 @@ export function kernelRoutes(app: FastifyInstance, state: JupyterState): void {
   const kernelsOf = ({ raw }: FastifyRequest): Kernels => state.kernelsOf(raw);
   app.get('/api/kernels', (request): Promise<KernelModel[]> => kernelsOf(request).list());
   app.post<StartKernel>('/api/kernels', { schema: { body: BODY_SCHEMAS.kernel } }, async (request, reply) => {
-    const { name = 'python3', env = {} } = request.body ?? {};
-    const kernel = await kernelsOf(request).start(name, env);
+    const { name, env } = request.body ?? {};
+    const kernel = await kernelsOf(request).start(name ?? undefined, env ?? {});
     return reply.code(201).header('location', `/api/kernels/${kernel.id}`).send(kernel);
   });
   app.get<ById>('/api/kernels/:id', (request) => kernelsOf(request).get(request.params.id));

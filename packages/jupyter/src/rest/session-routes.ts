@@ -1,62 +1,88 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { JupyterError } from '../jupyter-error.ts';
+import { isKernelGone, JupyterError } from '../jupyter-error.ts';
 import type { JupyterState } from '../jupyter-state.ts';
 import type { KernelModel } from '../kernels/kernels.ts';
 import { BODY_SCHEMAS } from './body-schemas.ts';
-import type { SessionName } from './session-names.ts';
+import type { Session, SessionName } from './sessions.ts';
 
 interface ById {
   Params: { id: string };
 }
 interface SessionBody {
-  Body: Partial<SessionName> & { kernel?: { id?: string | null; name?: string | null } | null };
+  Body: Partial<SessionName> & {
+    /** Where clients of earlier releases put the path and the name. */
+    notebook?: { path?: string; name?: string | null };
+    kernel?: { id?: string | null; name?: string | null } | null;
+  };
 }
 
-const PREFIX = 'session-of-';
 const SCHEMA = { body: BODY_SCHEMAS.session };
 
-/** Registers `/api/sessions`. A session is a kernel with the path of a notebook, which only this server remembers. */
+/** Registers `/api/sessions`. */
 export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
-  const { sessionNames, rooms } = state;
+  const { sessions, rooms } = state;
   const kernelsOf = ({ raw }: FastifyRequest) => state.kernelsOf(raw);
-  const sessionOf = (kernel: KernelModel) => {
-    const { path, name, type } = sessionNames.get(kernel.id);
-    return { id: `${PREFIX}${kernel.id}`, path, name, type, kernel, notebook: { path, name } };
+  const find = ({ params: { id } }: FastifyRequest<ById>): Session => {
+    const session = sessions.find(id);
+    if (!session) throw new JupyterError(404, `Session does not exist: ${id}`);
+    return session;
   };
-  const find = async (request: FastifyRequest<ById>) => {
-    const { id } = request.params;
-    if (!id.startsWith(PREFIX)) throw new JupyterError(404, `Session does not exist: ${id}`);
-    return kernelsOf(request).get(id.slice(PREFIX.length));
+  const endKernel = async (request: FastifyRequest, kernelId: string) => {
+    await kernelsOf(request).shutDown(kernelId);
+    await rooms.remove(kernelId);
   };
-  const named = (kernel: KernelModel, body: SessionBody['Body']) => {
-    const { path, name, type } = sessionNames.get(kernel.id);
-    sessionNames.set(kernel.id, { path: body.path ?? path, name: body.name ?? name, type: body.type ?? type });
-    return sessionOf(kernel);
-  };
-  app.get('/api/sessions', async (request) => (await kernelsOf(request).list()).map(sessionOf));
+  app.get('/api/sessions', async (request) =>
+    (await kernelsOf(request).list()).flatMap((kernel) => sessions.ofKernel(kernel.id).map(modelOf.bind(null, kernel))),
+  );
   app.post<SessionBody>('/api/sessions', { schema: SCHEMA }, async (request, reply) => {
-    const { kernel, path } = request.body;
-    const kernels = kernelsOf(request);
-    const present = path === undefined ? [] : await kernels.list();
-    const open = present.find(({ id }) => sessionNames.get(id).path === path);
-    if (open) return reply.code(201).send(sessionOf(open));
-    const model = kernel?.id ? await kernels.get(kernel.id) : await kernels.start(kernel?.name ?? 'python3', {});
-    return reply.code(201).send(named(model, request.body));
-  });
-  app.get<ById>('/api/sessions/:id', async (request) => sessionOf(await find(request)));
-  app.patch<ById & SessionBody>('/api/sessions/:id', { schema: SCHEMA }, async (request) => {
-    const present = await find(request);
     const { kernel } = request.body;
-    if (!kernel?.id && !kernel?.name) return named(present, request.body);
+    const name = nameOf(request.body);
+    const { path } = name;
+    if (path === undefined) throw new JupyterError(400, 'Missing field in JSON data: path');
     const kernels = kernelsOf(request);
-    const next = kernel.id ? await kernels.get(kernel.id) : await kernels.start(kernel.name ?? '', {});
-    const { path, name, type } = sessionNames.get(present.id);
-    return named(next, { path, name, type, ...request.body });
+    for (const present of await kernels.list()) {
+      const open = sessions.ofKernel(present.id).find((session) => session.path === path);
+      if (open) return reply.code(201).send(modelOf(present, open));
+    }
+    const model = kernel?.id ? await kernels.get(kernel.id) : await kernels.start(kernel?.name || undefined);
+    return reply.code(201).send(modelOf(model, sessions.open(model.id, name)));
+  });
+  app.get<ById>('/api/sessions/:id', async (request) => {
+    const session = find(request);
+    return modelOf(await kernelsOf(request).get(session.kernelId), session);
+  });
+  app.patch<ById & SessionBody>('/api/sessions/:id', { schema: SCHEMA }, async (request) => {
+    const before = find(request);
+    const kernels = kernelsOf(request);
+    // Whoever may not use its kernel learns nothing about the session.
+    const present = await kernels.get(before.kernelId);
+    const { id, name } = request.body.kernel ?? {};
+    const wanted = id ? await kernels.get(id) : name ? await kernels.start(name) : present;
+    const session = sessions.set({ ...before, ...nameOf(request.body), kernelId: wanted.id });
+    if (wanted.id !== present.id) await endKernel(request, present.id).catch(unlessGone);
+    return modelOf(wanted, session);
   });
   app.delete<ById>('/api/sessions/:id', async (request, reply) => {
-    const { id } = await find(request);
-    await kernelsOf(request).shutDown(id);
-    await rooms.remove(id);
+    const { id, kernelId } = find(request);
+    await endKernel(request, kernelId);
+    sessions.forget(id);
     return reply.code(204).send();
   });
+}
+
+function modelOf(kernel: KernelModel, { id, path, name, type }: Session) {
+  return { id, path, name, type, kernel, notebook: { path, name } };
+}
+
+/** Returns what the body names, and nothing else. */
+function nameOf({ notebook, path = notebook?.path, name = notebook?.name, type }: SessionBody['Body']) {
+  return {
+    ...(path === undefined ? {} : { path }),
+    ...(name === undefined ? {} : { name }),
+    ...(type === undefined ? {} : { type }),
+  } satisfies Partial<SessionName>;
+}
+
+function unlessGone(error: unknown): void {
+  if (!isKernelGone(error)) throw error;
 }
