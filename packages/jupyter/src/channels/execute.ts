@@ -3,7 +3,7 @@ import { isClocheError } from '@cloche/sdk';
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
 import { type Answer, type Fields, iopub } from './message.ts';
 import type { Room, ShellRequest } from './room.ts';
-import { RunOutputs } from './run-outputs.ts';
+import { type RunEnd, RunOutputs } from './run-outputs.ts';
 
 /** The content of an `execute_reply`. */
 interface ExecuteReply extends Fields {
@@ -11,6 +11,8 @@ interface ExecuteReply extends Fields {
   readonly execution_count: number;
 }
 
+/** Errors of cells whose kernel is replaced by a new one. */
+const DEATHS: ReadonlySet<unknown> = new Set(['KernelDiedError', 'OutOfMemoryError']);
 /** Types of messages that a silent cell sends as well. */
 const TOLD_BY_SILENT_CELLS = /^(?:error|input_request|comm_\w+)$/;
 
@@ -36,8 +38,9 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const events = hasMessages
     ? connection.kernel.send(message, signal)
     : connection.context.stream(code, { timeoutMs: LIMITS.runTimeoutMaxMs, signal });
-  const reply = await replyOf(events, new RunOutputs(tell, executionCount), executionCount);
-  room.executionCount = Math.max(room.executionCount, reply.execution_count);
+  const outputs = new RunOutputs(tell, executionCount);
+  const reply = await replyOf(events, outputs, executionCount);
+  room.executionCount = countAfter(outputs.end, executionCount);
   if (reply.status === 'error' && stop_on_error !== false) room.abortWaiting();
   return reply;
 }
@@ -53,9 +56,17 @@ async function replyOf(
     if (!isClocheError(error)) throw error;
     await outputs.fail({ name: error.code, message: error.message });
   }
-  const { error, reply, executionCount: counted = executionCount } = outputs.end;
+  const { error, reply } = outputs.end;
   if (error) return { ...error, status: 'error', execution_count: executionCount };
-  return { ...okReply(counted), ...reply };
+  // The number that all messages of the cell have: the kernel may have been replaced before it, and then counts anew.
+  return { ...okReply(executionCount), ...reply, execution_count: executionCount };
+}
+
+/** Returns the number of the kernel's last cell. */
+function countAfter({ error, executionCount: counted = 0, isStateLost }: RunEnd, executionCount: number): number {
+  if (DEATHS.has(error?.ename)) return 0;
+  // A run that was ended early does not tell the kernel's count.
+  return error && !isStateLost ? Math.max(counted, executionCount) : counted;
 }
 
 function okReply(executionCount: number): ExecuteReply {

@@ -9,6 +9,8 @@ export interface RunEnd {
   readonly reply: Fields | undefined;
   readonly error: Fields | undefined;
   readonly executionCount: number | undefined;
+  /** Whether the kernel was replaced before the run. */
+  readonly isStateLost: boolean;
 }
 
 /** Translates the events of a run. Forms of one value come one after the other, and Jupyter wants them together. */
@@ -16,9 +18,9 @@ export class RunOutputs {
   readonly #tell: (answer: Answer) => Promise<void>;
   readonly #executionCount: number;
   #bundle: CodeOutput[] = [];
-  #end: RunEnd = { reply: undefined, error: undefined, executionCount: undefined };
+  #end: RunEnd = { reply: undefined, error: undefined, executionCount: undefined, isStateLost: false };
 
-  /** @param executionCount number of the cell, for kernels that do not tell it */
+  /** @param executionCount number of the cell */
   constructor(tell: (answer: Answer) => Promise<void>, executionCount: number) {
     this.#tell = tell;
     this.#executionCount = executionCount;
@@ -41,7 +43,11 @@ export class RunOutputs {
       case 'error':
         return this.fail(event.data);
       case 'complete':
-        this.#end = { ...this.#end, executionCount: event.data.executionCount };
+        this.#end = {
+          ...this.#end,
+          executionCount: event.data.executionCount,
+          isStateLost: event.data.stateLost === true,
+        };
         return;
       default:
         return this.#tell(iopub('stream', { name: event.type, text: event.data }));
@@ -60,6 +66,7 @@ export class RunOutputs {
   async #takeMessage(text: string): Promise<void> {
     const answer = readKernelText(text);
     if (answer?.channel === 'shell') this.#end = { ...this.#end, reply: answer.content };
+    else if (answer?.type === 'execute_result') await this.#tellResult(answer);
     else if (answer) await this.#tell(answer);
   }
 
@@ -69,6 +76,10 @@ export class RunOutputs {
     if (outputs[0] === undefined) return;
     const content = { data: mimeBundleOf(outputs), metadata: {} };
     if (outputs[0].role === 'display') await this.#tell(iopub('display_data', { ...content, transient: {} }));
-    else await this.#tell(iopub('execute_result', { ...content, execution_count: this.#executionCount }));
+    else await this.#tellResult(iopub('execute_result', content));
+  }
+
+  #tellResult(answer: Answer): Promise<void> {
+    return this.#tell({ ...answer, content: { ...answer.content, execution_count: this.#executionCount } });
   }
 }
