@@ -65,6 +65,7 @@ describe('the table of operations', () => {
       'createArchiveTransfer',
       'createCommand',
       'createContext',
+      'createWorkspaceRun',
       'exportArtifact',
       'extendSandbox',
       'finalizeArchive',
@@ -72,6 +73,7 @@ describe('the table of operations', () => {
       'runCommand',
       'setSandboxTtl',
       'startCommand',
+      'startWorkspaceRun',
       'streamCode',
       'uploadWorkspaceArchive',
     ]);

@@ -24,7 +24,7 @@ export const createWorkspaceRun = {
     'Upload an archive next. The run starts by `startWorkspaceRun` or, with `autoStart`, when its archive is stored. A run ' +
     `that is not started within ${LIMITS.workspaceRunStartWithinMs / 86_400_000} days is canceled. The template version is fixed now.`,
   scope: 'workspace_run:create',
-  idempotency: 'optional',
+  idempotency: 'required',
   body: CreateWorkspaceRunBody,
   bodyValues: LIMITS.bodyValues + LIMITS.commandArguments,
   response: { status: 201, schema: WorkspaceRunResponse, description: 'The new run.' },
@@ -111,7 +111,7 @@ export const startWorkspaceRun = {
     'waits while a quota or the host has no room for it. Its command runs once: after a failure of the service, the run goes ' +
     'on in the same sandbox or is `failed` with `sandbox_lost`.',
   scope: 'workspace_run:create',
-  idempotency: 'optional',
+  idempotency: 'required',
   params: WorkspaceRunParams,
   response: { status: 200, schema: WorkspaceRunResponse, description: 'The run.' },
   errors: ['conflict'],

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { openTenants, type Tenants } from '../../../testing/tenants.ts';
 
@@ -8,8 +9,8 @@ before(async () => {
 });
 after(() => tenants.close());
 
-const create = (body: object, idempotencyKey?: string) =>
-  tenants.call(tenants.keys.whole, 'POST', '/v1/workspace-runs', { body, ...(idempotencyKey && { idempotencyKey }) });
+const create = (body: object, idempotencyKey: string = randomUUID()) =>
+  tenants.call(tenants.keys.whole, 'POST', '/v1/workspace-runs', { body, idempotencyKey });
 const get = async (path: string) => (await tenants.call(tenants.keys.whole, 'GET', `/v1/workspace-runs${path}`)).body;
 
 describe('creating a workspace run', () => {
@@ -53,6 +54,35 @@ describe('creating a workspace run', () => {
     const missing = await create({ command: 'true', secrets: { A: 'sec_none' } });
     assert.deepEqual([missing.status, missing.body.error.code], [404, 'not_found']);
   });
+});
+
+describe('each change of a workspace run', () => {
+  const digest = { sizeBytes: 1, sha256: 'a'.repeat(64), format: 'tar' };
+  const upload = { headers: { 'content-type': 'application/x-tar' }, body: new Uint8Array(1024) };
+  const CHANGES: readonly [method: string, path: string, sending: object][] = [
+    ['POST', '', { body: { command: 'true' } }],
+    ['PUT', '/ID/archive', upload],
+    ['POST', '/ID/archive-transfer', { body: digest }],
+    ['POST', '/ID/archive/finalize', {}],
+    ['POST', '/ID/start', {}],
+    ['POST', '/ID/start', { body: {} }],
+  ];
+  const KEYS = { 'no key': undefined, 'a key of 256 characters': 'k'.repeat(256), 'a key in Latin-1': 'é' };
+  for (const [method, path, sending] of CHANGES) {
+    for (const [name, idempotencyKey] of Object.entries(KEYS)) {
+      it(`is refused with ${name}: ${method} ${path} ${Object.keys(sending)}`, async () => {
+        const run = (await create({ command: 'true' })).body.workspaceRun;
+        const before = (await get('')).data.length;
+        const target = `/v1/workspace-runs${path.replace('ID', run.id)}`;
+        const given = idempotencyKey === undefined ? sending : { ...sending, idempotencyKey };
+        const { status, body } = await tenants.call(tenants.keys.whole, method, target, given);
+        assert.deepEqual([status, body.error.code], [400, 'invalid_request']);
+        assert.match(JSON.stringify(body.error.details.issues), /headers\.idempotency-key/);
+        assert.equal((await get('')).data.length, before);
+        assert.deepEqual((await get(`/${run.id}`)).workspaceRun, run);
+      });
+    }
+  }
 });
 
 describe('listing workspace runs', () => {
