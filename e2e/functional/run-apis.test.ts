@@ -136,6 +136,22 @@ describe('Piston', () => {
     assert.deepEqual([body.run.stdout, body.run.code, body.run.signal], ['begun\n', null, 'SIGKILL']);
   });
 
+  it('runs a program whose optional fields are null or empty, as its clients write them', async () => {
+    for (const empty of [null, ''] as const) {
+      const { status, body } = await send('/piston/api/v2/execute', {
+        language: 'bash',
+        version: '*',
+        files: [{ name: empty, content: 'echo ok', encoding: null }],
+        stdin: empty,
+        args: null,
+        run_timeout: 60_000,
+        compile_timeout: null,
+        run_memory_limit: null,
+      });
+      assert.deepEqual([status, body.run?.stdout], [200, 'ok\n'], JSON.stringify(body));
+    }
+  });
+
   it('refuses unknown languages, versions and bodies in its own form', async () => {
     const file = [{ content: '1' }];
     for (const [body, message] of [
@@ -165,7 +181,12 @@ describe('Dify’s sandbox', () => {
 
   it('runs Python and JavaScript, with a network only on request', async () => {
     assert.deepEqual((await send('/dify/health')).body, 'ok');
-    const { status, body } = await run({ language: 'python3', code: 'print(6 * 7)', preload: '' });
+    const { status, body } = await run({
+      language: 'python3',
+      code: 'print(6 * 7)',
+      preload: null,
+      enable_network: null,
+    });
     const data = { stdout: '42\n', stderr: '', error: '', exit_code: 0 };
     assert.deepEqual([status, body], [200, { code: 0, message: 'success', data }]);
     const links = "console.log(require('fs').readdirSync('/sys/class/net').length)";

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { findLanguage } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
-import { content, name } from './text-bounds.ts';
+import { content, name, optional } from './text-bounds.ts';
 
 /** Time limit of a program. Dify sends none. Its own sandbox has this limit in Dify's installation. */
 const TIMEOUT_MS = 15_000;
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 15_000;
 export const DifyBody = z.object({
   language: name(),
   code: content().min(1),
-  enable_network: z.boolean().default(false),
+  enable_network: optional(z.boolean(), false),
 });
 
 /** Registers `POST /v1/sandbox/run` of Dify's sandbox, and its `GET /health`. */

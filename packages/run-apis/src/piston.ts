@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES, LANGUAGES, type ProgramLanguage } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
-import { content, name, path } from './text-bounds.ts';
+import { content, name, optional, path } from './text-bounds.ts';
 
 /** Time for which the versions of the interpreters are remembered. */
 const VERSIONS_MS = 600_000;
@@ -23,16 +23,17 @@ export const PistonBody = z.object({
   files: z
     .array(
       z.object({
-        name: path().optional(),
+        name: path().or(z.literal('')).nullish(),
         content: content(),
-        encoding: z.enum(['base64', 'hex', 'utf8']).default('utf8'),
+        encoding: optional(z.enum(['base64', 'hex', 'utf8']), 'utf8'),
       }),
     )
     .min(1)
     .max(100),
-  stdin: content().default(''),
-  args: z.array(z.string().max(LIMITS.commandArgumentBytes)).max(1000).default([]),
-  run_timeout: z.number().positive().max(600_000).default(DEFAULT_RUN_MS),
+  stdin: optional(content(), ''),
+  args: optional(z.array(z.string().max(LIMITS.commandArgumentBytes)).max(1000), []),
+  /** 0 is as if it was left out. */
+  run_timeout: optional(z.number().nonnegative().max(600_000), 0).transform((ms) => ms || DEFAULT_RUN_MS),
 });
 
 /** Registers Piston's `GET /api/v2/runtimes` and `POST /api/v2/execute`. Programs have no network. */
@@ -50,7 +51,7 @@ export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
     if (validRange(version) === null || !satisfies(runtime.version, version))
       throw new RunApiError(400, `${wanted}-${version} runtime is unknown; the version here is ${runtime.version}`);
     const named = files.map(({ name: given, content, encoding }, index) => ({
-      path: given ?? (index === 0 ? `main.${language.extension}` : `file${index}.code`),
+      path: given || (index === 0 ? `main.${language.extension}` : `file${index}.code`),
       bytes: Buffer.from(content, encoding),
     }));
     const [main] = named;

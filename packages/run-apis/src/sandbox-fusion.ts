@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES } from './languages.ts';
 import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
-import { BODY_BYTES, content, name, path } from './text-bounds.ts';
+import { BODY_BYTES, content, name, optional, path } from './text-bounds.ts';
 
 const SECONDS = 1000;
 /** Files that a program may be given. */
@@ -14,14 +14,16 @@ const MAX_FILES = 1000;
 export const SandboxFusionBody = z.object({
   code: content(),
   language: name(),
-  run_timeout: z.number().positive().max(600).default(10),
+  run_timeout: optional(z.number().positive().max(600), 10),
   stdin: content().nullish(),
-  files: z
-    .record(path(), z.base64().max(BODY_BYTES).nullable())
-    .refine((files) => Object.keys(files).length <= MAX_FILES, `must be at most ${MAX_FILES}`)
-    .meta({ maxProperties: MAX_FILES })
-    .default({}),
-  fetch_files: z.array(path()).max(100).default([]),
+  files: optional(
+    z
+      .record(path(), z.base64().max(BODY_BYTES).nullable())
+      .refine((files) => Object.keys(files).length <= MAX_FILES, `must be at most ${MAX_FILES}`)
+      .meta({ maxProperties: MAX_FILES }),
+    {},
+  ),
+  fetch_files: optional(z.array(path()).max(100), []),
 });
 
 /** Registers SandboxFusion's `POST /run_code`. Programs run as root of their sandbox, without a network. */

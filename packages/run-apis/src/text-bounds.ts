@@ -9,3 +9,7 @@ const NAME_LENGTH = 256;
 export const content = () => z.string().max(BODY_BYTES);
 export const name = () => z.string().max(NAME_LENGTH);
 export const path = () => z.string().min(1).max(LIMITS.filePathLength);
+
+/** An optional field. Clients write `null` for a field that they leave out. */
+export const optional = <Field extends z.ZodType>(field: Field, otherwise: z.output<Field>) =>
+  field.nullish().transform((given) => given ?? otherwise);
