@@ -227,8 +227,30 @@ describe('a command in a terminal', () => {
     const command = await commands.start('sleep 300');
     const path = `${commands.path}/${command.id}/resize`;
     assert.equal((await service.api.post(path, { cols: 80, rows: 24 })).body.error.code, 'conflict');
-    assert.equal((await service.api.post(path, { cols: 0, rows: 1001 })).body.error.code, 'invalid_request');
+    for (const wrong of [{ cols: -1, rows: 24 }, { cols: 80, rows: 65_536 }, { cols: 1.5, rows: 24 }, { cols: 80 }])
+      assert.equal((await service.api.post(path, wrong)).body.error.code, 'invalid_request');
     await commands.kill(command.id);
+  });
+
+  it('has the default size for 0, and the largest one for more, when it starts and when it is resized', async () => {
+    const sizes = [
+      { cols: 0, rows: 0, is: '24 80' },
+      { cols: 0, rows: 40, is: '40 80' },
+      { cols: 5000, rows: 24, is: '24 1000' },
+      { cols: 65_535, rows: 65_535, is: '1000 1000' },
+      { cols: 1, rows: 1, is: '1 1' },
+    ];
+    for (const { is, ...terminal } of sizes) {
+      const command = await commands.start('stty size; read -r; stty size', { terminal, stdinOpen: true });
+      await commands.printed(command.id, is);
+      const path = `${commands.path}/${command.id}`;
+      assert.equal((await service.api.post(`${path}/resize`, { cols: 77, rows: 22 })).status, 200);
+      assert.equal((await service.api.post(`${path}/resize`, terminal)).status, 200);
+      await service.api.post(`${path}/stdin`, { data: '\n' });
+      await commands.get(command.id, '?waitMs=20000');
+      const text = (await commands.logs(command.id)).map(({ data }) => data).join('');
+      assert.match(text, new RegExp(`^${is}\r\n\\s*${is}\r\n$`));
+    }
   });
 });
 

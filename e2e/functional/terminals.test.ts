@@ -54,6 +54,26 @@ describe('a terminal', () => {
     assert.equal(await screen.pty.exited, 7);
   });
 
+  it('has the default size for 0, and the largest one for more, when it opens and when it is resized', async () => {
+    const sizes = [
+      [{ cols: 0, rows: 0 }, '24 80'],
+      [{ cols: 5000, rows: 0 }, '24 1000'],
+      [{ cols: 120, rows: 65_535 }, '1000 120'],
+    ] as const;
+    for (const [size, is] of sizes) {
+      const screen = await Screen.open(size);
+      screen.type('stty size; read -r; stty size');
+      await screen.shows(`${is}\r\n`);
+      screen.pty.resize(33, 44);
+      screen.pty.resize(size.cols, size.rows);
+      for (const wrong of [-1, 1.5, 65_536]) screen.pty.resize(wrong, 24);
+      screen.type('');
+      await screen.shows(new RegExp(`${is}\r\n[^]*${is}\r\n`));
+      screen.type('exit');
+      await screen.pty.exited;
+    }
+  });
+
   it('is resized, and interrupted by what is typed', async () => {
     const screen = await Screen.open();
     screen.pty.resize(100, 50);
@@ -226,7 +246,7 @@ describe('a request for a terminal', () => {
       return [response.statusCode, JSON.parse(text).error.code];
     };
     assert.deepEqual(await refused(path(), 'Bearer nothing'), [401, 'unauthorized']);
-    assert.deepEqual(await refused(`${path()}?cols=0`), [400, 'invalid_request']);
+    assert.deepEqual(await refused(`${path()}?cols=-1`), [400, 'invalid_request']);
     assert.deepEqual(await refused(`${path()}?ptyId=pty_none`), [404, 'not_found']);
     assert.deepEqual(await refused('/v1/sandboxes/sbx_none/pty'), [404, 'not_found']);
     assert.deepEqual(await refused('/nowhere'), [404, 'not_found']);

@@ -138,10 +138,18 @@ const commandFields = {
   ),
 };
 
-/** Columns and rows that a terminal can have. */
+function terminalSide(name: string, otherwise: number) {
+  return Type.Integer({
+    minimum: 0,
+    maximum: LIMITS.terminalNamedSide,
+    description: `${name}. 0 is the default, ${otherwise}; more than ${LIMITS.terminalMaxSide} are cut.`,
+  });
+}
+
+/** Columns and rows of a terminal, as clients name them. */
 export const terminalSize = {
-  cols: Type.Integer({ minimum: 1, maximum: 1000, description: 'Columns.' }),
-  rows: Type.Integer({ minimum: 1, maximum: 1000, description: 'Rows.' }),
+  cols: terminalSide('Columns', LIMITS.terminalDefaultCols),
+  rows: terminalSide('Rows', LIMITS.terminalDefaultRows),
 };
 
 export const CreateCommandBody = Type.Object(

@@ -64,6 +64,13 @@ export const LIMITS = {
   /** Outputs of one run that are stored as artifacts. */
   promotedOutputs: 1000,
 
+  /** Columns or rows of a terminal; more are cut. */
+  terminalMaxSide: 1000,
+  /** Largest number of columns or rows that a kernel can store. */
+  terminalNamedSide: 65_535,
+  terminalDefaultCols: 80,
+  terminalDefaultRows: 24,
+
   /** Open previews per sandbox. */
   previewsPerSandbox: 64,
   /** A path as written: percent escapes make a path of 4096 bytes up to three times as long, plus `file://`. */

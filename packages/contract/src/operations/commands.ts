@@ -9,6 +9,7 @@ import {
   CreateCommandBody,
   KillCommandBody,
   ResizeCommandBody,
+  terminalSize,
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
@@ -230,8 +231,8 @@ export const openPty = {
       ptyId: Type.Optional(
         Text({ minLength: 1, maxLength: 64, description: 'Id of a terminal, from its `ready` message.' }),
       ),
-      cols: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 80, description: 'Columns.' })),
-      rows: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 24, description: 'Rows.' })),
+      cols: Type.Optional(terminalSize.cols),
+      rows: Type.Optional(terminalSize.rows),
       user: Type.Optional(oneOf(COMMAND_USERS, 'User of a new terminal. Default: `user`.')),
     },
     { additionalProperties: false },

@@ -11,6 +11,7 @@ import { asSeenIn, type CommandRecord, endingOf, toCommand } from './command.ts'
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';
 import type { CommandRequest, ReadCommands } from './read-commands.ts';
+import { terminalSize } from './terminal-size.ts';
 
 export interface ChangeCommandDeps {
   readonly readCommands: ReadCommands;
@@ -41,8 +42,8 @@ export class ChangeCommand {
   }
 
   /** @throws AppError `conflict` when the command has ended or has no terminal. */
-  async resize(request: CommandRequest, { cols, rows }: ResizeCommandBody): Promise<Command> {
-    const size = { columns: cols, rows };
+  async resize(request: CommandRequest, body: ResizeCommandBody): Promise<Command> {
+    const size = terminalSize(body);
     const { known, record } = await this.#change(request, 'resize', (agent, id, signal) =>
       agent.resize(id, size, signal),
     );

@@ -3,6 +3,7 @@ import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/c
 import type { StartCommand } from '@cloche/protocol';
 import { invalidRequest } from '../base/app-error.ts';
 import { shellLine } from '../driver/shell-line.ts';
+import { terminalSize } from './terminal-size.ts';
 
 /**
  * Returns what the agent starts, without the time limit.
@@ -19,7 +20,7 @@ export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeou
     stdinOpen,
     logBytes: LIMITS.commandLogBytes,
     ...(stdin === undefined ? {} : { stdin }),
-    ...(terminal && { terminal: { columns: terminal.cols, rows: terminal.rows } }),
+    ...(terminal && { terminal: terminalSize(terminal) }),
   };
 }
 

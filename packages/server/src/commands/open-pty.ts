@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { CommandUser, SandboxId } from '@cloche/contract';
+import { type CommandUser, LIMITS, type SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
@@ -10,6 +10,7 @@ import type { ClientSocket, SocketSession } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import { terminalSize } from './terminal-size.ts';
 
 /** Maximum number of unsent output messages to a client before reading from the terminal pauses. */
 const MAX_UNSENT = 64;
@@ -48,8 +49,8 @@ export class OpenPty {
   /** Resolves when the terminal is open. @throws AppError */
   async open({ credential, params, query, signal, audit }: PtyRequest): Promise<SocketSession> {
     const { sandboxUse, ids, terminalIdleMs } = this.#deps;
-    const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
-    const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
+    const { ptyId = ids.next('pty_'), user = 'user' } = query;
+    const fresh = query.ptyId === undefined ? { ...terminalSize(query), user, idleMs: terminalIdleMs } : undefined;
     const target = { credential, sandboxId: params.sandboxId };
     const announce = (sandbox: SandboxRecord) => audit?.announce(sandbox);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs, announce };
@@ -114,11 +115,13 @@ function control(terminal: Duplex, text: string): void {
     return;
   }
   const { type, cols, rows } = message;
-  if (type === 'resize' && isSize(cols) && isSize(rows)) write(terminal, 'R', Buffer.from(`${cols} ${rows}`));
+  if (type !== 'resize' || !isSide(cols) || !isSide(rows)) return;
+  const size = terminalSize({ cols, rows });
+  write(terminal, 'R', Buffer.from(`${size.columns} ${size.rows}`));
 }
 
-function isSize(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 1000;
+function isSide(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LIMITS.terminalNamedSide;
 }
 
 function write(terminal: Duplex, type: 'I' | 'R', body: Buffer): void {

@@ -47,10 +47,14 @@ async function send(method: string, authorization: string | undefined, body?: st
 }
 
 describe('a request of an MCP client whose key', () => {
-  const everything = Object.values(BODIES).map((body): [string, string?] => ['POST', body]);
-  const all: [string, string?][] = [...everything, ['GET'], ['DELETE'], ['PUT', '{}']];
+  const everything = Object.values(BODIES).map((body): [string, string | undefined] => ['POST', body]);
+  const all: [string, string | undefined][] = [...everything, ['GET', undefined], ['DELETE', undefined], ['PUT', '{}']];
   /** Answers to guesses are delayed: three of them. */
-  const few: [string, string?][] = [['POST', BODIES.initialize], ['POST', BODIES['tools/list']], ['GET']];
+  const few: [string, string | undefined][] = [
+    ['POST', BODIES.initialize],
+    ['POST', BODIES['tools/list']],
+    ['GET', undefined],
+  ];
   for (const [name, requests] of Object.entries({
     'is missing': all,
     'is empty': all,

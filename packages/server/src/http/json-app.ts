@@ -240,7 +240,14 @@ function takeJsonOnly(app: FastifyInstance): void {
       done(error as AppError, undefined);
     }
   });
-  app.addContentTypeParser('*', (_request, _payload, done) => done(notJson(), undefined));
+  // Clients name the types of bodies that they do not send.
+  app.addContentTypeParser('*', ({ headers }, _payload, done) =>
+    hasNoBody(headers) ? done(null, undefined) : done(notJson(), undefined),
+  );
+}
+
+function hasNoBody(headers: IncomingHttpHeaders): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
 }
 
 function requirePlainUtf8(headers: IncomingHttpHeaders): void {
