@@ -59,7 +59,7 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
     if (!absent || !aptPackage)
       return missing(
         name,
-        `does not work: ${lastLine(error)}`,
+        `does not work: ${reasonOf(error)}`,
         `Find out why \`${command.join(' ')}\` fails on this host.`,
       );
     return {
@@ -74,7 +74,19 @@ function versionIn(output: string): string {
   return /\d+\.\d+(\.\d+)*(-\d{14}-[0-9a-f]{12})?/.exec(output)?.[0] ?? 'works';
 }
 
-function lastLine(error: unknown): string {
-  const stderr = (error as { stderr?: string }).stderr?.trim();
-  return (stderr || String(error)).split('\n').at(-1) ?? '';
+/** Returns the last line that a program wrote and that has a word, or how it ended. */
+function reasonOf(error: unknown): string {
+  const { stderr = '', stdout = '', code, signal } = error as Failure;
+  const written = [stderr, stdout].flatMap((text) => text.split('\n').reverse()).map((line) => line.trim());
+  return (
+    written.find((line) => /\w/.test(line)) ?? signal ?? (typeof code === 'number' ? `exit code ${code}` : `${code}`)
+  );
+}
+
+/** What the promise of `execFile` rejects with. */
+interface Failure {
+  readonly stderr?: string;
+  readonly stdout?: string;
+  readonly code?: number | string;
+  readonly signal?: string | null;
 }

@@ -59,5 +59,6 @@ export class Callers {
 
 /** Returns the address of the client of a request to `/v1`, which a protocol beside it may have sent. */
 export function addressOf({ raw, ip }: FastifyRequest, callers: Callers | undefined): string {
-  return callers?.introduced(raw) ?? ip;
+  // The connection of a Unix socket has no address, unlike what the framework's type says.
+  return callers?.introduced(raw) ?? (ip as string | undefined) ?? '';
 }
