@@ -9,6 +9,8 @@ import { JUPYTER_LANGUAGES } from './languages.ts';
 const DEFAULT_KERNEL = 'python3';
 /** Label of a sandbox that was created for a kernel. Its value is the name of the kernel. */
 const LABEL = 'jupyter-kernel';
+/** Label of a sandbox whose kernel has replaced the one of a session. Its value is the id of the session. */
+const SESSION_LABEL = 'jupyter-session';
 /** A kernel whose client went away without shutting it down ends after this time without a run. */
 const IDLE_MS = 2 * 3_600_000;
 /** Contexts that are listed at the same time for a list of kernels. */
@@ -42,15 +44,19 @@ export class Kernels {
     this.#memory = memory;
   }
 
-  /** @throws JupyterError, ClocheError */
-  async start(name = DEFAULT_KERNEL, env: Record<string, string> = {}): Promise<KernelModel> {
+  /**
+   * @param sessionId session whose kernel it replaces
+   * @throws JupyterError, ClocheError
+   */
+  async start(name = DEFAULT_KERNEL, env: Record<string, string> = {}, sessionId?: string): Promise<KernelModel> {
     const { language, place } = readKernelName(name);
     if ('sandboxId' in place) {
       const sandbox = await this.#cloche.sandboxes.get(place.sandboxId);
       const context = await sandbox.contexts.create({ language });
       return this.#modelOf(sandbox.info, context.info);
     }
-    const body = { template: place.template, idleTimeoutMs: IDLE_MS, metadata: { [LABEL]: name }, env };
+    const metadata = { [LABEL]: name, ...(sessionId !== undefined && { [SESSION_LABEL]: sessionId }) };
+    const body = { template: place.template, idleTimeoutMs: IDLE_MS, metadata, env };
     const sandbox = await this.#cloche.sandboxes.create(body);
     try {
       const [context] = await Promise.all([sandbox.contexts.create({ language }), prolong(sandbox)]);
@@ -74,6 +80,12 @@ export class Kernels {
       models.push(...found.filter((model) => model !== undefined));
     }
     return models;
+  }
+
+  /** Finds the kernel that a session has got instead of its first one, at whichever server. */
+  async findOfSession(sessionId: string): Promise<KernelModel | undefined> {
+    const [newest] = await this.#cloche.sandboxes.list({ metadata: { [SESSION_LABEL]: sessionId } });
+    return newest && this.#ofSandbox(newest);
   }
 
   async get(kernelId: string): Promise<KernelModel> {

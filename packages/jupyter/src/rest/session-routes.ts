@@ -22,10 +22,16 @@ const SCHEMA = { body: BODY_SCHEMAS.session };
 export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
   const { sessions, rooms } = state;
   const kernelsOf = ({ raw }: FastifyRequest) => state.kernelsOf(raw);
-  const find = ({ params: { id } }: FastifyRequest<ById>): Session => {
+  /** Whoever may not use its kernel learns nothing about the session. */
+  const find = async (request: FastifyRequest<ById>): Promise<{ session: Session; kernel: KernelModel }> => {
+    const { id } = request.params;
+    const kernels = kernelsOf(request);
     const session = sessions.find(id);
-    if (!session) throw new JupyterError(404, `Session does not exist: ${id}`);
-    return session;
+    const present = session && (await kernels.get(session.kernelId).catch(unlessGone));
+    // Another server, or this one before its start, may have changed the kernel.
+    const kernel = present ?? (await kernels.findOfSession(id));
+    if (!kernel) throw new JupyterError(404, `Session does not exist: ${id}`);
+    return { session: { ...(session ?? sessions.ofKernel(kernel.id)[0]), id, kernelId: kernel.id }, kernel };
   };
   const endKernel = async (request: FastifyRequest, kernelId: string) => {
     await kernelsOf(request).shutDown(kernelId);
@@ -48,24 +54,22 @@ export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
     return reply.code(201).send(modelOf(model, sessions.open(model.id, name)));
   });
   app.get<ById>('/api/sessions/:id', async (request) => {
-    const session = find(request);
-    return modelOf(await kernelsOf(request).get(session.kernelId), session);
+    const { session, kernel } = await find(request);
+    return modelOf(kernel, session);
   });
   app.patch<ById & SessionBody>('/api/sessions/:id', { schema: SCHEMA }, async (request) => {
-    const before = find(request);
+    const { session: before, kernel: present } = await find(request);
     const kernels = kernelsOf(request);
-    // Whoever may not use its kernel learns nothing about the session.
-    const present = await kernels.get(before.kernelId);
     const { id, name } = request.body.kernel ?? {};
-    const wanted = id ? await kernels.get(id) : name ? await kernels.start(name) : present;
+    const wanted = id ? await kernels.get(id) : name ? await kernels.start(name, {}, before.id) : present;
     const session = sessions.set({ ...before, ...nameOf(request.body), kernelId: wanted.id });
     if (wanted.id !== present.id) await endKernel(request, present.id).catch(unlessGone);
     return modelOf(wanted, session);
   });
   app.delete<ById>('/api/sessions/:id', async (request, reply) => {
-    const { id, kernelId } = find(request);
-    await endKernel(request, kernelId);
-    sessions.forget(id);
+    const { session } = await find(request);
+    await endKernel(request, session.kernelId);
+    sessions.forget(session.id);
     return reply.code(204).send();
   });
 }
@@ -83,6 +87,6 @@ function nameOf({ notebook, path = notebook?.path, name = notebook?.name, type }
   } satisfies Partial<SessionName>;
 }
 
-function unlessGone(error: unknown): void {
+function unlessGone(error: unknown): undefined {
   if (!isKernelGone(error)) throw error;
 }

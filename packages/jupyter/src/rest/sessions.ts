@@ -36,11 +36,13 @@ export class Sessions {
     return this.#ofKernel.has(kernelId) ? undefined : unnamed(kernelId);
   }
 
-  /** Returns the sessions of a kernel; there is always one. */
-  ofKernel(kernelId: string): readonly Session[] {
+  /** Returns the sessions of a kernel. */
+  ofKernel(kernelId: string): readonly [Session, ...Session[]] {
     const ids = [...(this.#ofKernel.get(kernelId) ?? [])];
-    const known = ids.map((id) => this.#sessions.get(id)).filter((session) => session !== undefined);
-    return known.length > 0 ? known : [unnamed(kernelId)];
+    const [first = unnamed(kernelId), ...others] = ids
+      .map((id) => this.#sessions.get(id))
+      .filter((session) => session !== undefined);
+    return [first, ...others];
   }
 
   /** Opens a session of a kernel that may have others, as a console beside a notebook has. */

@@ -3,8 +3,12 @@
  * jupyter_server 2.21.1 answers with the same status; what it fails of with 500 is refused here.
  */
 import assert from 'node:assert/strict';
-import { type IncomingMessage, request } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { JupyterRouter } from '@cloche/jupyter';
+import { pino } from 'pino';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 
 const NAMED = '{"name":"python3"}';
@@ -237,6 +241,33 @@ describe('the kernel of a session', () => {
       assert.equal((await send('GET', `/api/kernels/${once.body.kernel.id}`)).status, 404);
     });
   }
+
+  it('is found at a server that did not change it', async () => {
+    const { body: first } = await send('POST', '/api/kernels');
+    const id = `session-of-${first.id}`;
+    const { body: changed } = await patch(id, { kernel: { name: 'javascript' } });
+    const other = await JupyterRouter.open({
+      apiUrl: () => tenants.server.url,
+      version: '1',
+      log: pino({ level: 'silent' }),
+      holdConnection: () => assert.fail('no client connects'),
+    });
+    const server = createServer((request, response) => other.handle(request, response)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jupyter/api/sessions/${id}`;
+      const headers = { authorization: `token ${tenants.keys.whole}` };
+      const found = await (await fetch(url, { headers })).json();
+      assert.deepEqual([found.id, found.kernel.id], [id, changed.kernel.id]);
+      assert.equal((await fetch(url, { method: 'DELETE', headers })).status, 204);
+      assert.equal((await send('GET', `/api/kernels/${changed.kernel.id}`)).status, 404);
+      assert.equal((await fetch(url, { headers })).status, 404);
+    } finally {
+      await other.close();
+      server.closeAllConnections();
+      server.close();
+    }
+  });
 
   it('is changed to one that exists, by its id', async () => {
     const session = await open('moved.ipynb');
