@@ -28,10 +28,15 @@ let runDir: string;
 let port: number;
 let haproxy: ChildProcess;
 const servers = new Map<string, Server>();
+/** What the servers answer to `/readyz`. */
+let areReady = true;
 
 /** Starts a server that answers each request and each WebSocket with its name. */
 async function startServer(name: string): Promise<void> {
-  const server = createServer((_request, response) => response.setHeader('x-server', name).end(name));
+  const server = createServer(({ url }, response) => {
+    const isReady = areReady || url !== '/readyz';
+    response.writeHead(isReady ? 200 : 503, { 'x-server': name }).end(name);
+  });
   server.on('upgrade', ({ headers }, socket) => {
     const accept = hash('sha1', `${headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`, 'base64');
     const fields = [
@@ -196,6 +201,32 @@ describe('the load balancer', { skip }, () => {
 
   it('passes a request for the metrics of a server to that server', async () => {
     for (const name of NAMES) assert.deepEqual(await serversOf(repeated(metricsOf(name))), [name]);
+  });
+
+  it('asks servers that are not ready whether they live, and for their metrics, but for nothing else', async () => {
+    const unready = ['/readyz', '/v1/sandboxes', '/', '/mcp', '/healthz/x', '/metrics/x'];
+    const isRefused = (path: string) =>
+      answeredBy({ path }).then(
+        () => false,
+        () => true,
+      );
+    areReady = false;
+    try {
+      await eventually(() => isRefused('/'), { because: 'no server is ready' });
+      for (const path of unready) assert.equal(await isRefused(path), true, path);
+      for (const path of ['/healthz', '/healthz?verbose', '/metrics'])
+        assert.deepEqual(await serversOf(repeated({ path })), NAMES, path);
+      for (const name of NAMES) assert.deepEqual(await serversOf(repeated(metricsOf(name))), [name]);
+      // The app of a preview is no server.
+      for (const host of ['prv-1.localhost:7070', '3000-sbx-1a.localhost:7070'])
+        await assert.rejects(answeredBy({ path: '/healthz', headers: { host } }), /"code":"unavailable"/);
+      await stopServer('2');
+      assert.deepEqual(await serversOf(repeated({ path: '/healthz' })), ['1', '3']);
+      await startServer('2');
+    } finally {
+      areReady = true;
+    }
+    await eventually(async () => !(await isRefused('/')), { because: 'the servers are ready again' });
   });
 
   it('passes requests of a dead server to another one at once, which keeps them when that server is back', async () => {

@@ -104,11 +104,14 @@ function frontends({ runDir, servedAt: { host, port }, servers, trustedProxies =
     '  http-request set-var(txn.id) uuid(),regsub(-,,g),regsub(^,req_)',
     '  http-after-response set-status 503 reason "Service Unavailable" if { res.hdr(x-cloche-no-server) -m found }',
     '  http-after-response del-header x-cloche-no-server',
+    // What a server is asked about itself, whether it is ready for other requests or not.
+    '  acl of_server path /healthz /metrics',
     ...AFFINITY_RULES.map(indented),
     // Metrics describe the server that exports them: `/metrics?server=2` is answered by the second server or by none.
     ...serverNames(servers).map(
       (server) => `  use_backend server_${server} if { path /metrics } { url_param(server) ${server} } !of_preview`,
     ),
+    '  use_backend living_servers if of_server !of_preview !of_port',
     '  default_backend api_servers',
     'frontend operator',
     `  bind unix@${shared.operatorSocket} mode 600`,
@@ -141,9 +144,13 @@ function backends({ runDir, servers }: BalancerOptions): string[] {
     ...pool('api_servers', ({ apiSocket }) => apiSocket),
     ...pool('sandbox_servers', ({ apiSocket }) => apiSocket, BY_SANDBOX),
     ...pool('one_server', ({ apiSocket }) => apiSocket, ONE_SERVER),
+    // Without checks: a request that reaches no server goes on to the next one.
+    'backend living_servers',
+    '  balance roundrobin',
+    ...names.map((server) => `  server ${server} unix@${runPaths(runDir, server).apiSocket}`),
     ...names.flatMap((server) => [
       `backend server_${server}`,
-      `  server ${server} unix@${runPaths(runDir, server).apiSocket} track health/${server}`,
+      `  server ${server} unix@${runPaths(runDir, server).apiSocket}`,
     ]),
     ...pool('operator_servers', ({ operatorSocket }) => operatorSocket),
     ...pool('secrets_servers', ({ secretsSocket }) => secretsSocket),
