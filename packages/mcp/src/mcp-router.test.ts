@@ -67,6 +67,18 @@ for (const [revision, options] of Object.entries({
       await service.requests.at(-1)?.disconnected;
     });
 
+    it('is canceled when its client says so, and stays connected', async () => {
+      const before = service.requests.length;
+      const canceling = new AbortController();
+      const running = client.callTool(call, { signal: canceling.signal });
+      running.catch(() => undefined);
+      await eventually(() => service.requests.length > before, { because: 'the code runs' });
+      canceling.abort();
+      await assert.rejects(running);
+      await service.requests.at(-1)?.disconnected;
+      assert.ok((await client.listTools()).tools.length > 0);
+    });
+
     it('is canceled when its client leaves, also if it has told no progress', async () => {
       const before = service.requests.length;
       const running = client.callTool(call);
@@ -78,7 +90,7 @@ for (const [revision, options] of Object.entries({
   });
 }
 
-async function post(body: string, headers: Record<string, string> = {}): Promise<Response> {
+async function post(body: string, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
   return fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, {
     method: 'POST',
     headers: {
@@ -88,12 +100,87 @@ async function post(body: string, headers: Record<string, string> = {}): Promise
       ...headers,
     },
     body,
+    ...(signal && { signal }),
   });
 }
 
 function callOf(name: string, args: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } });
 }
+
+describe('a message that cancels a request', () => {
+  const run = (id: unknown) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'run_code', arguments: { sandboxId: 'sbx_1', code: '1' } },
+    });
+  const cancel = (requestId: unknown, headers: Record<string, string> = {}) =>
+    post(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }), headers);
+
+  /** Starts a request, and returns its run at the service and what ends it. */
+  async function started(id: unknown, signal?: AbortSignal) {
+    const before = service.requests.length;
+    const answered = post(run(id), {}, signal).then(
+      (response) => response.text(),
+      () => 'left',
+    );
+    await eventually(() => service.requests.length > before, { because: 'the code runs' });
+    return { run: service.requests.at(-1) ?? assert.fail(), answered };
+  }
+
+  it('ends the one with its id, key and client, of whichever type the id is', async () => {
+    for (const id of [7, 0, -1, '7', 'seven', '']) {
+      const { run, answered } = await started(id);
+      assert.equal((await cancel(id)).status, 202, String(id));
+      await run.disconnected;
+      await answered;
+    }
+  });
+
+  it('ends no other one', async () => {
+    const { run, answered } = await started(7);
+    let isOver = false;
+    void answered.then(() => {
+      isOver = true;
+    });
+    const OTHERS: [unknown, Record<string, string>?][] = [
+      [8],
+      ['7'],
+      [null],
+      [undefined],
+      [{}],
+      [[7]],
+      ['x'.repeat(10_000)],
+      [7, { authorization: 'Bearer clk_other' }],
+      [7, { 'user-agent': 'another client' }],
+    ];
+    for (const [id, headers] of OTHERS) await (await cancel(id, headers)).text();
+    for (const body of ['{"jsonrpc":"2.0","method":"notifications/cancelled"}', '[]', '5'])
+      await (await post(body)).text();
+    assert.equal(isOver, false);
+    await cancel(7);
+    await run.disconnected;
+    await answered;
+  });
+
+  it('ends none if two clients with one key have a request with its id', async () => {
+    const leaving = new AbortController();
+    const [one, two] = [await started(7, leaving.signal), await started(7, leaving.signal)];
+    let over = 0;
+    for (const { answered } of [one, two]) void answered.then(() => over++);
+    assert.equal((await cancel(7)).status, 202);
+    await (await post(callOf('nothing', {}))).text();
+    assert.equal(over, 0);
+    leaving.abort();
+    await Promise.all([one.run.disconnected, two.run.disconnected]);
+    const again = await started(7);
+    await cancel(7);
+    await again.run.disconnected;
+    await again.answered;
+  });
+});
 
 describe('the body of a request', () => {
   const writing = (bytes: number) => callOf('file_write', { sandboxId: 'sbx_1', path: 'a', text: 'x'.repeat(bytes) });

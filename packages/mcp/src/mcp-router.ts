@@ -4,6 +4,7 @@ import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
+import { CallsUnderWay } from './calls-under-way.ts';
 import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
 import { readMessage, UnreadableMessage } from './read-message.ts';
@@ -37,6 +38,7 @@ export class McpRouter {
   readonly #handle: NodeHandler;
   readonly #publicUrl: string | undefined;
   readonly #log: Logger;
+  readonly #calls = new CallsUnderWay();
 
   constructor({ apiUrl, publicUrl, version, log }: McpDeps) {
     this.#handler = createMcpHandler(
@@ -97,6 +99,7 @@ export class McpRouter {
       const token = this.keyOf(request);
       requireAnswerable(request);
       const message = await readMessage(request);
+      using _underWay = this.#enter(request, message, token, gone);
       const extra = { [GONE]: gone.signal, [FIELDS]: request.headers };
       const auth = { token, clientId: 'cloche', scopes: [], extra };
       // A request that a server received has a method, which Node's type leaves open.
@@ -112,6 +115,25 @@ export class McpRouter {
   close(): Promise<void> {
     return this.#handler.close();
   }
+
+  /** Remembers a request until it is answered; cancels another one if the message says so. */
+  #enter({ headers, socket }: IncomingMessage, message: unknown, apiKey: string, gone: AbortController) {
+    const { id, method, params } = fieldsOf(message);
+    const client = { apiKey, userAgent: headers['user-agent'], address: socket.remoteAddress };
+    if (method === 'notifications/cancelled') this.#calls.cancel({ ...client, id: fieldsOf(params).requestId });
+    return isId(id) ? this.#calls.add({ ...client, id }, gone) : undefined;
+  }
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+/** Longest id of a request that can be canceled. */
+const ID_LENGTH = 256;
+
+function isId(id: unknown): boolean {
+  return typeof id === 'number' || (typeof id === 'string' && id.length <= ID_LENGTH);
 }
 
 /** @throws FrontRefusal for a request that the library cannot express as one of the web, and would fail of. */
