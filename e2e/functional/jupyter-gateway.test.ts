@@ -137,6 +137,14 @@ describe('a Python kernel in a sandbox', () => {
     assert.deepEqual(types.slice(2, -1), ['display_data', 'update_display_data', 'clear_output']);
   });
 
+  it('shows plots and tables in forms that Jupyter has', async () => {
+    const from = channels.messages.length;
+    await channels.execute('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
+    await channels.execute('import pandas as pd; pd.DataFrame({"a": [1]})');
+    const shown = channels.messages.slice(from).flatMap(({ content }) => Object.keys(content.data ?? {}));
+    assert.deepEqual([...new Set(shown)].sort(), ['image/png', 'text/html', 'text/plain']);
+  });
+
   it('restarts and ends by messages', async () => {
     assert.equal((await channels.ask('shutdown_request', { restart: true }, 'control')).restart, true);
     assert.equal((await channels.execute('value_of_tests')).reply.ename, 'NameError');

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { LIMITS } from './limits.ts';
-import { Text } from './text.ts';
+import { documented, Text } from './text.ts';
 
 /** Returns the schema of a list that has no pages. `hasMore` is reserved and always false. */
 export const wholeListOf = <T extends TSchema>(item: T) =>
@@ -47,7 +47,14 @@ export const createdBetween = (what: string) => ({
   createdBefore: Type.Optional(queryTime(`Only ${what} created before this time, in ISO 8601.`)),
 });
 
-const queryTime = (description: string) => Text({ minLength: 1, maxLength: LIMITS.queryTimeLength, description });
+/** Returns the schema of a time in a query: a day counts from its beginning in UTC. */
+export const queryTime = (description: string) =>
+  Text({
+    minLength: 1,
+    maxLength: LIMITS.queryTimeLength,
+    description,
+    ...documented({ anyOf: [{ format: 'date-time' }, { format: 'date' }] }),
+  });
 
 /** Returns the schema of the query parameter that requests what follows a sequence number. */
 export const afterSeq = (what: string) =>

@@ -4,12 +4,18 @@ import { EVENT_TYPES, type EventType, type EventTypeFilter } from './event.ts';
 import { DeliveryIdSchema, EventIdSchema, type ProjectId, WebhookIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
-import { NO_NUL, Text } from './text.ts';
+import { documented, NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
 /** A filter of events: a type, the types of one kind of resource such as `sandbox.*`, or `*` for all. */
 export type EventPattern = EventTypeFilter | '*';
 export const EVENT_PATTERNS: readonly EventPattern[] = ['*', ...new Set(EVENT_TYPES.map(groupOf)), ...EVENT_TYPES];
+const ONE_TYPE = EVENT_PATTERNS.filter((pattern) => pattern !== '*')
+  .map((pattern) => pattern.replace('.', '\\.').replace('*', '\\*'))
+  .join('|');
+/** Types of events, or groups of them, separated by commas. */
+export const EVENT_TYPES_PATTERN = `^(${ONE_TYPE})(,(${ONE_TYPE}))*$`;
+
 /** Type of the event that `testWebhook` sends. Nothing else has it. */
 export const TEST_EVENT_TYPE = 'webhook.test';
 
@@ -25,6 +31,7 @@ export function eventTypesOf(patterns: readonly string[]): EventType[] {
 const Url = Text({
   minLength: 1,
   maxLength: LIMITS.webhookUrlLength,
+  ...documented({ format: 'uri' }),
   description:
     'An `https` URL without user and password. Its host must have a public address. The operator can permit `http` and ' +
     'ranges of private addresses.',

@@ -113,11 +113,16 @@ export class KernelChannels {
   }
 
   /** Sends a message and returns its id. */
-  send(type: string, content: Json = {}, channel = 'shell', buffers: readonly Buffer[] = []): string {
+  send(
+    type: string,
+    content: Json = {},
+    channel = 'shell',
+    { buffers = [], metadata = {} }: { readonly buffers?: readonly Buffer[]; readonly metadata?: object } = {},
+  ): string {
     const id = randomUUID();
     const date = new Date().toISOString();
     const header = { msg_id: id, msg_type: type, session: this.#session, username: 'test', date, version: '5.4' };
-    const message = { channel, header, parent_header: {}, metadata: {}, content };
+    const message = { channel, header, parent_header: {}, metadata, content };
     this.#socket.send(this.protocol ? writeOffsets(message, buffers) : JSON.stringify(message));
     return id;
   }
@@ -152,8 +157,8 @@ export class KernelChannels {
     return (await this.received(isReply)).content;
   }
 
-  async execute(code: string, options: object = {}): Promise<Executed> {
-    const id = this.send('execute_request', { code, silent: false, ...options });
+  async execute(code: string, options: object = {}, metadata: object = {}): Promise<Executed> {
+    const id = this.send('execute_request', { code, silent: false, ...options }, 'shell', { metadata });
     const ofCell = ({ parent_header }: KernelMessage) => parent_header.msg_id === id;
     const { content: reply } = await this.received((message) => ofCell(message) && message.channel === 'shell');
     if (reply.status !== 'aborted' && reply.ename !== 'Refused') {

@@ -13,12 +13,13 @@ const ODD_TEXTS = ['a\0b', '', ' ', '/', 'é', 'UPPER', '1x', '-a', 'a b', 'x'.r
 /** Returns `good` with one constraint of `schema` broken, for each constraint; `resolve` follows references. */
 export function mutantsOf(schema: Schema, good: unknown, resolve: (schema: Schema) => Schema): Mutant[] {
   const { type: types, anyOf, ...keywords } = resolve(schema);
-  if (Array.isArray(anyOf)) return [{ what: 'of no type', value: 7 }, ...mutantsOfBranches(anyOf, resolve)];
+  if (Array.isArray(anyOf) && types === undefined)
+    return [{ what: 'of no type', value: 7 }, ...mutantsOfBranches(anyOf, resolve)];
   // Of several types, the first one has the constraints.
   const [type] = [types].flat();
   switch (type) {
     case 'string':
-      return mutantsOfText(keywords);
+      return mutantsOfText({ ...keywords, ...(anyOf === undefined ? {} : { format: anyOf }) });
     case 'integer':
     case 'number':
       return mutantsOfNumber(keywords, type === 'integer');
@@ -40,7 +41,7 @@ function mutantsOfBranches(branches: readonly Schema[], resolve: (schema: Schema
   });
 }
 
-function mutantsOfText({ minLength, maxLength, pattern, enum: values, ...rest }: Schema): Mutant[] {
+function mutantsOfText({ minLength, maxLength, pattern, format, enum: values, ...rest }: Schema): Mutant[] {
   const regExp = typeof pattern === 'string' ? new RegExp(pattern, 'u') : undefined;
   const broken = ODD_TEXTS.filter((text) => regExp?.test(text) === false);
   return [
@@ -50,8 +51,14 @@ function mutantsOfText({ minLength, maxLength, pattern, enum: values, ...rest }:
     ...(maxLength === undefined ? [] : [{ what: `maxLength ${maxLength}`, value: 'a'.repeat(Number(maxLength) + 1) }]),
     ...broken.map((value) => ({ what: `pattern ${JSON.stringify(value.slice(0, 9))}`, value })),
     ...(values === undefined ? [] : [{ what: 'no value of the list', value: 'nope' }]),
+    // Of a time, a day and a URI.
+    ...(format === undefined ? [] : ['nope', '2026-13-01', '2026-01-01T25:00:00Z', '//x'].map(asBrokenFormat)),
     ...(rest.const === undefined ? [] : [{ what: 'another constant', value: 'nope' }]),
   ];
+}
+
+function asBrokenFormat(value: string): Mutant {
+  return { what: `the format of ${value}`, value };
 }
 
 function mutantsOfNumber({ minimum, maximum }: Schema, isInteger: boolean): Mutant[] {

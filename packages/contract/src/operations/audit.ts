@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { AuditEventPage } from '../audit.ts';
 import { LIMITS } from '../limits.ts';
-import { afterSeq } from '../list.ts';
+import { afterSeq, queryTime } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 
@@ -35,8 +35,8 @@ export const listAuditEvents = {
       actor: exactly('Only events of this actor: the id of an API key, `operator` or `system`.'),
       action: exactly('Only events with this action, such as `sandbox.created`.'),
       target: exactly('Only events about the resource with this id.'),
-      from: exactly('Only events at or after this time, in ISO 8601.'),
-      to: exactly('Only events before this time, in ISO 8601.'),
+      from: Type.Optional(queryTime('Only events at or after this time, in ISO 8601.')),
+      to: Type.Optional(queryTime('Only events before this time, in ISO 8601.')),
     },
     { additionalProperties: false },
   ),

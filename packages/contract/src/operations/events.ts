@@ -3,7 +3,8 @@ import { EVENT_TYPES, EventPage, ResourceEvent } from '../event.ts';
 import { LIMITS } from '../limits.ts';
 import { afterSeq } from '../list.ts';
 import type { Operation } from '../operation.ts';
-import { Text } from '../text.ts';
+import { documented, Text } from '../text.ts';
+import { EVENT_TYPES_PATTERN } from '../webhook-requests.ts';
 
 const common = { tag: 'Events', method: 'GET', scope: 'event:read', idempotency: 'none' } as const;
 
@@ -12,6 +13,7 @@ const filter = {
     Text({
       minLength: 1,
       maxLength: LIMITS.eventTypesLength,
+      ...documented({ pattern: EVENT_TYPES_PATTERN }),
       description:
         'Only events of these types, separated by commas. `sandbox.*` stands for every type that begins with `sandbox.`. ' +
         `Types: ${EVENT_TYPES.map((type) => `\`${type}\``).join(', ')}.`,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
+import { queryTime } from '../list.ts';
 import { CurrentSandboxMetrics, SandboxMetrics } from '../metrics.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
@@ -21,11 +22,7 @@ export const getSandboxMetrics = {
   query: Type.Object(
     {
       from: Type.Optional(
-        Text({
-          minLength: 1,
-          maxLength: LIMITS.timestampLength,
-          description: 'Only samples at or after this time, in ISO 8601. Default: those of the last hour.',
-        }),
+        queryTime('Only samples at or after this time, in ISO 8601. Default: those of the last hour.'),
       ),
     },
     { additionalProperties: false },

@@ -1,14 +1,12 @@
 import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
-import { oneOf, wholeListOf } from '../list.ts';
+import { oneOf, queryTime, wholeListOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 import { SandboxUsage, UsageRow } from '../usage.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const common = { tag: 'Usage', method: 'GET', idempotency: 'none' } as const;
-
-const time = (description: string) => Type.Optional(Text({ maxLength: LIMITS.queryTimeLength, description }));
 
 export const listUsage = {
   ...common,
@@ -23,8 +21,10 @@ export const listUsage = {
   scope: 'usage:read',
   query: Type.Object(
     {
-      from: time('Beginning of the range, in ISO 8601. Default: the beginning of the month (UTC) that `to` ends in.'),
-      to: time('End of the range, in ISO 8601. Default: now.'),
+      from: Type.Optional(
+        queryTime('Beginning of the range, in ISO 8601. Default: the beginning of the month (UTC) that `to` ends in.'),
+      ),
+      to: Type.Optional(queryTime('End of the range, in ISO 8601. Default: now.')),
       groupBy: Type.Optional(oneOf(['day', 'hour'], 'Length of the time that a row stands for. Default: `day`.')),
       projectId: Type.Optional(Text({ description: 'Only the usage of this project.' })),
     },

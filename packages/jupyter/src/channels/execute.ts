@@ -2,6 +2,7 @@ import { type KernelMessageEvent, LIMITS } from '@cloche/contract';
 import { isClocheError } from '@cloche/sdk';
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
 import { type Answer, type Fields, iopub } from './message.ts';
+import { asksForOwnForms } from './mime-bundle.ts';
 import type { Room, ShellRequest } from './room.ts';
 import { type RunEnd, RunOutputs } from './run-outputs.ts';
 
@@ -38,7 +39,7 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const events = hasMessages
     ? connection.kernel.send(message, signal)
     : connection.context.stream(code, { timeoutMs: LIMITS.runTimeoutMaxMs, signal });
-  const outputs = new RunOutputs(tell, executionCount);
+  const outputs = new RunOutputs(tell, executionCount, asksForOwnForms(message.metadata));
   const reply = await replyOf(events, outputs, executionCount);
   room.executionCount = countAfter(outputs.end, executionCount);
   if (reply.status === 'error' && stop_on_error !== false) room.abortWaiting();

@@ -1,5 +1,6 @@
 import type { CodeOutput } from '@cloche/contract';
 import { parsePlainJson } from '@cloche/node-support';
+import type { Fields } from './message.ts';
 
 /** Most values of one form. */
 const MAX_VALUES = 500_000;
@@ -22,4 +23,42 @@ function json(text: string): unknown {
   } catch {
     return text;
   }
+}
+
+/** Types of forms that only this service has. */
+const OWN_TYPE = /^application\/vnd\.cloche\./;
+
+/** Where a request asks for them: `"metadata": { "cloche": { "forms": true } }`. */
+export function asksForOwnForms({ cloche }: Fields): boolean {
+  return typeof cloche === 'object' && cloche !== null && 'forms' in cloche && cloche.forms === true;
+}
+
+/**
+ * Returns the content without the forms of its value that only this service has: programs that know no such type show
+ * them as text.
+ */
+export function withoutOwnForms(content: Fields): Fields {
+  const { data, metadata } = content;
+  if (!hasOwnForms(data) && !hasOwnForms(metadata)) return content;
+  return { ...content, data: others(data), metadata: others(metadata) };
+}
+
+/** Returns the reply of a cell with the values of its expressions, as above. */
+export function withPlainExpressions(reply: Fields): Fields {
+  const { user_expressions: values } = reply;
+  if (!isFields(values)) return reply;
+  const plain = Object.entries(values).map(([name, value]) => [name, isFields(value) ? withoutOwnForms(value) : value]);
+  return { ...reply, user_expressions: Object.fromEntries(plain) };
+}
+
+function hasOwnForms(forms: unknown): boolean {
+  return isFields(forms) && Object.keys(forms).some((type) => OWN_TYPE.test(type));
+}
+
+function others(forms: unknown): unknown {
+  return isFields(forms) ? Object.fromEntries(Object.entries(forms).filter(([type]) => !OWN_TYPE.test(type))) : forms;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null;
 }

@@ -1,7 +1,10 @@
 import type { CodeExecutionError, CodeOutput, KernelMessageEvent } from '@cloche/contract';
 import { readKernelText } from './kernel-text.ts';
 import { type Answer, type Fields, iopub } from './message.ts';
-import { mimeBundleOf } from './mime-bundle.ts';
+import { mimeBundleOf, withoutOwnForms, withPlainExpressions } from './mime-bundle.ts';
+
+/** Types of messages that show a value. */
+const SHOWN: ReadonlySet<string> = new Set(['display_data', 'update_display_data', 'execute_result']);
 
 /** How a run ended. */
 export interface RunEnd {
@@ -17,13 +20,19 @@ export interface RunEnd {
 export class RunOutputs {
   readonly #tell: (answer: Answer) => Promise<void>;
   readonly #executionCount: number;
+  readonly #hasOwnForms: boolean;
   #bundle: CodeOutput[] = [];
   #end: RunEnd = { reply: undefined, error: undefined, executionCount: undefined, isStateLost: false };
 
-  /** @param executionCount number of the cell */
-  constructor(tell: (answer: Answer) => Promise<void>, executionCount: number) {
-    this.#tell = tell;
+  /**
+   * @param executionCount number of the cell
+   * @param hasOwnForms whether the client asks for forms that only this service has
+   */
+  constructor(tell: (answer: Answer) => Promise<void>, executionCount: number, hasOwnForms = false) {
+    this.#tell = (answer) =>
+      tell(hasOwnForms || !SHOWN.has(answer.type) ? answer : { ...answer, content: withoutOwnForms(answer.content) });
     this.#executionCount = executionCount;
+    this.#hasOwnForms = hasOwnForms;
   }
 
   get end(): RunEnd {
@@ -65,8 +74,10 @@ export class RunOutputs {
 
   async #takeMessage(text: string): Promise<void> {
     const answer = readKernelText(text);
-    if (answer?.channel === 'shell') this.#end = { ...this.#end, reply: answer.content };
-    else if (answer?.type === 'execute_result') await this.#tellResult(answer);
+    if (answer?.channel === 'shell') {
+      const reply = this.#hasOwnForms ? answer.content : withPlainExpressions(answer.content);
+      this.#end = { ...this.#end, reply };
+    } else if (answer?.type === 'execute_result') await this.#tellResult(answer);
     else if (answer) await this.#tell(answer);
   }
 

@@ -254,6 +254,30 @@ describe('the channels of a kernel', () => {
     );
   });
 
+  const chart = 'application/vnd.cloche.chart+json';
+  const data = 'application/vnd.cloche.data+json';
+  const text = { 'text/plain': 'a' };
+  for (const [type, forms] of Object.entries({
+    execute_result: { [data]: {}, ...text },
+    display_data: { ...text, [chart]: { type: 'line' }, 'application/json': {} },
+    update_display_data: { [chart]: {}, [data]: {}, 'image/png': 'aGk=' },
+  })) {
+    it(`carry forms that only Cloche has for clients that ask for them: ${type}`, async () => {
+      await using channels = await jupyter.open(kernelId);
+      const sent = { channel: 'iopub', type, content: { data: forms, metadata: { [chart]: {}, ...text } } };
+      const told = async (metadata: object) => {
+        const from = channels.messages.length;
+        await channels.execute(`tell ${JSON.stringify(sent)}`, {}, metadata);
+        const { content } = channels.messages.slice(from).find(({ header }) => header.msg_type === type) ?? {};
+        return [Object.keys(content.data), Object.keys(content.metadata)];
+      };
+      const usual = Object.keys(forms).filter((form) => form !== chart && form !== data);
+      for (const metadata of [{}, { cloche: {} }, { cloche: { forms: 1 } }, { cloche: null }])
+        assert.deepEqual(await told(metadata), [usual, ['text/plain']]);
+      assert.deepEqual(await told({ cloche: { forms: true } }), [Object.keys(forms), [chart, 'text/plain']]);
+    });
+  }
+
   it('hide what a silent cell shows', async () => {
     await using channels = await jupyter.open(kernelId);
     const { types, reply } = await channels.execute('print 1\nvalue 2', { silent: true });

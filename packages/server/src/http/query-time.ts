@@ -1,6 +1,7 @@
 import { invalidRequest } from '../base/app-error.ts';
 
-const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/;
+/** Every time of RFC 3339 with up to nine digits of a second, also without seconds, and a day. */
+const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i;
 
 /**
  * Returns the time that a query parameter gives in ISO 8601, in milliseconds since the epoch.
@@ -8,7 +9,7 @@ const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\
  * @throws AppError `invalid_request` that names the parameter
  */
 export function timeOf(name: string, text: string): number {
-  const at = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  const at = ISO_TIME.test(text) ? Date.parse(text.toUpperCase()) : Number.NaN;
   if (Number.isFinite(at)) return at;
   throw invalidRequest({ path: `query.${name}`, message: 'must be a time such as 2026-01-31T09:00:00Z' });
 }

@@ -97,11 +97,11 @@ class CreateCommandTerminal(TypedDict):
 
     cols: int
     """
-    Columns.
+    Columns. 0 is the default, 80; more than 1000 are cut.
     """
     rows: int
     """
-    Rows.
+    Rows. 0 is the default, 24; more than 1000 are cut.
     """
 
 
@@ -129,11 +129,11 @@ class KillCommand(TypedDict):
 class ResizeCommand(TypedDict):
     cols: int
     """
-    Columns.
+    Columns. 0 is the default, 80; more than 1000 are cut.
     """
     rows: int
     """
-    Rows.
+    Rows. 0 is the default, 24; more than 1000 are cut.
     """
 
 
