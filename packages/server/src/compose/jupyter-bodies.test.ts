@@ -257,7 +257,7 @@ describe('the kernel of a session', () => {
     try {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jupyter/api/sessions/${id}`;
       const headers = { authorization: `token ${tenants.keys.whole}` };
-      const found = await (await fetch(url, { headers })).json();
+      const found = (await (await fetch(url, { headers })).json()) as { id: string; kernel: { id: string } };
       assert.deepEqual([found.id, found.kernel.id], [id, changed.kernel.id]);
       assert.equal((await fetch(url, { method: 'DELETE', headers })).status, 204);
       assert.equal((await send('GET', `/api/kernels/${changed.kernel.id}`)).status, 404);
