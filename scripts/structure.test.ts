@@ -194,7 +194,11 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   'image-archive': [['read'], ['unpack'], ['index.ts']],
   e2b: [[OTHER_FILES], ['control'], ['box', 'ports', 'templates'], ['e2b-router.ts']],
-  mcp: [['tools'], ['calls-under-way.ts', 'foreign-origin.ts', 'mcp-server.ts', 'read-message.ts'], ['mcp-router.ts', 'serve-stdio.ts']],
+  mcp: [
+    ['tools'],
+    ['calls-under-way.ts', 'foreign-origin.ts', 'mcp-server.ts', 'read-message.ts'],
+    ['mcp-router.ts', 'serve-stdio.ts'],
+  ],
   jupyter: [
     ['jupyter-error.ts'],
     ['api-key.ts'],
