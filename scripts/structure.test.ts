@@ -192,7 +192,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['index.ts'],
     ['node.ts'],
   ],
-  'image-archive': [['read'], ['unpack'], ['index.ts']],
+  'image-archive': [['read'], ['registry'], ['unpack'], ['index.ts']],
   e2b: [[OTHER_FILES], ['control'], ['box', 'ports', 'templates'], ['e2b-router.ts']],
   mcp: [
     ['tools'],

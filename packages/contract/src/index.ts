@@ -10,6 +10,7 @@ export * from './file.ts';
 export * from './host-entry.ts';
 export * from './idempotency.ts';
 export * from './ids.ts';
+export * from './image-name.ts';
 export * from './limits.ts';
 export * from './list.ts';
 export * from './metrics.ts';

@@ -161,6 +161,11 @@ export const LIMITS = {
   templateSetupSteps: 100,
   templateImports: 32,
   templateImportLength: 128,
+  /** Name of an image of a registry, with tag and digest. */
+  imageNameLength: 512,
+  imageUserLength: 256,
+  /** Certificates of a registry, as PEM. */
+  imageCertificatesLength: 65_536,
   /** Value of one environment variable of a version. */
   templateEnvValueLength: 16_384,
   templateBuildMs: 1_800_000,

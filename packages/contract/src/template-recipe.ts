@@ -1,6 +1,7 @@
 /** Recipes: what a template of an organization is built from. */
 import { type Static, Type } from 'typebox';
 import { COMMAND_USERS } from './command.ts';
+import { SecretIdSchema } from './ids.ts';
 import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
@@ -100,15 +101,58 @@ const RunStep = Type.Object(
 );
 const FilesStep = Type.Object({ files: Files }, { additionalProperties: false, description: 'Writes files.' });
 
+const RegistryImage = Type.Object(
+  {
+    image: Text({
+      minLength: 1,
+      maxLength: LIMITS.imageNameLength,
+      description:
+        'Name of the image as in `docker pull`, such as `debian:bookworm` or `registry.example/team/app@sha256:…`. The build ' +
+        'downloads it in its sandbox, over HTTPS, under its network policy.',
+    }),
+    credentials: Type.Optional(
+      Type.Object(
+        {
+          username: Text({
+            minLength: 1,
+            maxLength: LIMITS.imageUserLength,
+            ...documented({ pattern: '^[^:]+$' }),
+            description: 'Name of the account, without a colon.',
+          }),
+          secretId: SecretIdSchema,
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Account of a private image. The secret, of the default project, has the password or the token; its `hosts` must ' +
+            'include the registry, and the host that issues its tokens.',
+        },
+      ),
+    ),
+    caCertificates: Type.Optional(
+      Type.String({
+        maxLength: LIMITS.imageCertificatesLength,
+        pattern: '^\\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\\s-]*-----END CERTIFICATE-----\\s*$',
+        description:
+          'Certificates of further authorities of the registry, as PEM. With `credentials`, an `allowlist` or a `denylist`, ' +
+          'the gateway checks certificates: its operator adds authorities.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'An image of a registry, whose files become the root file system.' },
+);
+
 export const TemplateRecipe = Type.Object(
   {
     from: Type.Union(
       [
         Text({
           minLength: 1,
-          maxLength: 100,
-          description: 'A slug or `tpl_` id, for the default version, or a `tplv_` id.',
+          maxLength: LIMITS.imageNameLength,
+          description:
+            'A slug or `tpl_` id, for the default version, or a `tplv_` id. Any other name is an image of a registry.',
         }),
+        RegistryImage,
         Type.Object(
           {
             artifactId: Text({

@@ -21,6 +21,7 @@ export * from './gvisor-memory.ts';
 export * from './header-fields.ts';
 export * from './host-warnings.ts';
 export * from './hostd-protocol.ts';
+export * from './image-pull.ts';
 export * from './json-bytes.ts';
 export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';

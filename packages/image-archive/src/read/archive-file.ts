@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
 import { detectArchive, InvalidArchiveError, readTar, type TarCompression } from '@cloche/protocol';
 import { ImageError } from './image-error.ts';
+import type { ImageFiles } from './image-files.ts';
 
 /** Entries of the archive itself: a few for each layer. */
 const MAX_ENTRIES = 10_000;
@@ -16,7 +17,7 @@ interface Place {
 }
 
 /** The files of an image archive on the disk, by their names. */
-export class ArchiveFile {
+export class ArchiveFile implements ImageFiles {
   readonly #path: string;
   readonly #places: ReadonlyMap<string, Place | string>;
 
@@ -48,12 +49,10 @@ export class ArchiveFile {
     return this.#find(name) !== undefined;
   }
 
-  /** Returns the size of a file, or undefined if the archive has none of that name. */
   sizeOf(name: string): number | undefined {
     return this.#find(name)?.sizeBytes;
   }
 
-  /** Reads a file from its beginning. @throws {ImageError} if the archive has none of that name. */
   stream(name: string): Readable {
     const { offset, sizeBytes } = this.#get(name);
     return sizeBytes === 0
@@ -62,14 +61,12 @@ export class ArchiveFile {
         createReadStream(this.#path, { start: offset, end: offset + sizeBytes - 1 }).on('error', () => undefined);
   }
 
-  /** Returns the bytes of a small file. @throws {ImageError} if it is missing or larger than `maxBytes`. */
   read(name: string, maxBytes: number): Buffer {
     const { offset, sizeBytes } = this.#get(name);
     if (sizeBytes > maxBytes) throw new ImageError(`${name} of the image archive is larger than ${maxBytes} bytes.`);
     return readAt(this.#path, sizeBytes, offset);
   }
 
-  /** Returns the first bytes of a file, by which `detectArchive` knows its compression. */
   firstBytes(name: string): Buffer {
     const { offset, sizeBytes } = this.#get(name);
     return readAt(this.#path, Math.min(sizeBytes, 4), offset);

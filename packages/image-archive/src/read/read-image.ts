@@ -1,6 +1,6 @@
-import type { ArchiveFile } from './archive-file.ts';
 import { type ImageConfig, ownPlatform, readImageConfig } from './image-config.ts';
 import { ImageError } from './image-error.ts';
+import type { ImageFiles } from './image-files.ts';
 import {
   asDigest,
   asList,
@@ -38,7 +38,7 @@ const MAX_INDEX_DEPTH = 3;
  *
  * @throws {ImageError} if it has no image for that platform, several, or one that is not complete.
  */
-export function readImage(archive: ArchiveFile, platform = ownPlatform()): Image {
+export function readImage(archive: ImageFiles, platform = ownPlatform()): Image {
   const image = archive.has('index.json') ? readLayout(archive, platform) : readSaved(archive);
   const { config, layers } = image;
   if (config.platform !== platform)
@@ -53,7 +53,7 @@ export function readImage(archive: ArchiveFile, platform = ownPlatform()): Image
   return image;
 }
 
-function readLayout(archive: ArchiveFile, platform: string): Image {
+function readLayout(archive: ImageFiles, platform: string): Image {
   const found = new Set<string>();
   const others = new Set<string>();
   collect(asObject(readJson(archive, 'index.json'), 'index.json'), 0);
@@ -89,19 +89,20 @@ function readLayout(archive: ArchiveFile, platform: string): Image {
   }
 }
 
-function isIndex(archive: ArchiveFile, { mediaType, digest }: Json): boolean {
+function isIndex(archive: ImageFiles, { mediaType, digest }: Json): boolean {
   if (typeof mediaType === 'string' && mediaType !== '') return /(\.image\.index\.|manifest\.list\.)/.test(mediaType);
   return readBlobJson(archive, asDigest(digest)).manifests !== undefined;
 }
 
-function platformOf({ platform }: Json): string | undefined {
+/** Returns the platform of a manifest in an index, such as `linux/amd64`; undefined if none is named. */
+export function platformOf({ platform }: Json): string | undefined {
   if (platform === undefined || platform === null) return undefined;
   const { os, architecture } = asObject(platform, 'platform');
   return `${os}/${architecture}`;
 }
 
 /** Reads `manifest.json`, which names the files of the image. */
-function readSaved(archive: ArchiveFile): Image {
+function readSaved(archive: ImageFiles): Image {
   if (!archive.has('manifest.json'))
     throw new ImageError(
       'The archive is no image: it has neither index.json nor manifest.json; create it with `docker save` or as an oci-archive.',

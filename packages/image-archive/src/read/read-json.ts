@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ArchiveFile } from './archive-file.ts';
 import { ImageError } from './image-error.ts';
+import type { ImageFiles } from './image-files.ts';
 
 /** Manifests and configurations have a few kilobytes; histories of generated images reach megabytes. */
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
@@ -11,12 +11,12 @@ export type Json = Readonly<Record<string, unknown>>;
 const DIGEST = /^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/;
 
 /** Reads a JSON object or list of the archive. @throws {ImageError} */
-export function readJson(archive: ArchiveFile, name: string): unknown {
+export function readJson(archive: ImageFiles, name: string): unknown {
   return parse(archive.read(name, MAX_JSON_BYTES), name);
 }
 
 /** Reads a JSON object by its digest, and checks the digest. @throws {ImageError} */
-export function readBlobJson(archive: ArchiveFile, digest: string): Json {
+export function readBlobJson(archive: ImageFiles, digest: string): Json {
   const name = blobName(digest);
   if (!archive.has(name))
     throw new ImageError(`The image archive lacks ${digest}; save the image again, with all its parts.`);

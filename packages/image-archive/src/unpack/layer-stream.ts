@@ -3,8 +3,8 @@ import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { detectArchive } from '@cloche/protocol';
-import type { ArchiveFile } from '../read/archive-file.ts';
 import { ImageError } from '../read/image-error.ts';
+import type { ImageFiles } from '../read/image-files.ts';
 import type { ImageLayer } from '../read/read-image.ts';
 
 /** The tar of a layer, decompressed, with the digests of what was read. */
@@ -18,7 +18,7 @@ export class LayerStream {
   readonly #feeding: Promise<void>;
 
   /** @param maxBytes limit of the decompressed bytes */
-  constructor(archive: ArchiveFile, layer: ImageLayer, maxBytes: number) {
+  constructor(archive: ImageFiles, layer: ImageLayer, maxBytes: number) {
     this.#layer = layer;
     this.#maxBytes = maxBytes;
     this.#packed = createHash(algorithmOf(layer.digest ?? layer.diffId));

@@ -1,7 +1,7 @@
 import { InvalidArchiveError, readTar, refusedEntry } from '@cloche/protocol';
-import type { ArchiveFile } from '../read/archive-file.ts';
 import type { ImageConfig } from '../read/image-config.ts';
 import { ImageError } from '../read/image-error.ts';
+import type { ImageFiles } from '../read/image-files.ts';
 import { readImage } from '../read/read-image.ts';
 import { applyLayer, type UnpackCounts } from './apply-layer.ts';
 import { LayerStream } from './layer-stream.ts';
@@ -25,7 +25,7 @@ export interface UnpackedImage extends UnpackCounts {
  *
  * @throws {ImageError} that names the layer and the entry.
  */
-export async function unpackImage(archive: ArchiveFile, folder: string, limits: UnpackLimits): Promise<UnpackedImage> {
+export async function unpackImage(archive: ImageFiles, folder: string, limits: UnpackLimits): Promise<UnpackedImage> {
   const { config, layers } = readImage(archive);
   const root = new RootFolder(folder);
   const counts: UnpackCounts = { entries: 0, sizeBytes: 0 };
