@@ -361,6 +361,8 @@ export class SandboxesWorld implements AsyncDisposable {
       contents: this.#contents(),
       serverId: this.serverId,
       settings: this.settings,
+      projects: new ProjectAccess(new SqlProjectRepository(this.db)),
+      defaultRegistry: 'docker.io',
       log: SILENT,
     });
     return server;

@@ -172,6 +172,12 @@ export const SERVICE_SETTINGS = {
     summary: 'private ranges, and addresses of this host, that webhooks may reach, separated by commas',
     more: 'Every client that may create webhooks can then make the server send requests to these addresses.',
   },
+  CLOCHE_DEFAULT_REGISTRY: {
+    value: text('^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$', 'a host, with a port where one is needed'),
+    default: 'docker.io',
+    readBy: ['server'],
+    summary: 'registry of images whose names have none, such as `debian:bookworm`: Docker Hub, or a mirror of it',
+  },
   CLOCHE_E2B: {
     value: oneOf('on', 'off'),
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',

@@ -56,8 +56,11 @@ async function messageOf(reply: RegistryReply): Promise<string> {
   } catch {
     // The text itself then.
   }
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters of a foreign host are removed
-  const line = said.replaceAll(/[\u0000-\u001f\u007f-\u009f\s]+/g, ' ').trim().slice(0, MESSAGE_LENGTH).toWellFormed();
+  const line = said
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, MESSAGE_LENGTH)
+    .toWellFormed();
   return line === '' ? '' : `${line.replace(/[.!]$/, '')}.`;
 }
 

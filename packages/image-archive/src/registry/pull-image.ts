@@ -57,7 +57,9 @@ export async function pullImage(
     const { digest, size } = chooseManifest(found.json, platform, client.name);
     found = await fetchManifest(client, digest);
     if (found.bytes.length !== size)
-      throw new ImageError(`The manifest ${digest} has ${found.bytes.length} bytes, and the index names ${shortened(size)}.`);
+      throw new ImageError(
+        `The manifest ${digest} has ${found.bytes.length} bytes, and the index names ${shortened(size)}.`,
+      );
   }
   const { digest, bytes, json } = found;
   writeFileSync(files.pathOf(blobName(digest)), bytes, { mode: 0o600 });
@@ -112,7 +114,8 @@ function blobsOf(json: Json, image: string): BlobDescriptor[] {
   const layers = asList(json.layers, 'layers').map((layer) => asObject(layer, 'layer'));
   if (layers.length > MAX_LAYERS) throw new ImageError(`The image has more than ${MAX_LAYERS} layers.`);
   const blobs = new Map<string, BlobDescriptor>();
-  for (const { digest, size } of [config, ...layers]) blobs.set(asDigest(digest), { digest: asDigest(digest), size: asSize(size) });
+  for (const { digest, size } of [config, ...layers])
+    blobs.set(asDigest(digest), { digest: asDigest(digest), size: asSize(size) });
   const { size } = blobs.get(asDigest(config.digest)) as BlobDescriptor;
   if (size > MAX_MANIFEST_BYTES) throw new ImageError(`The configuration of ${image} has ${size} bytes.`);
   return [...blobs.values()];

@@ -94,8 +94,7 @@ export class RegistryClient {
     if (challenge.service !== undefined) url.searchParams.set('service', challenge.service);
     url.searchParams.set('scope', `repository:${repository}:pull`);
     const reply = await this.#attempts(url, { fields: { accept: 'application/json', ...authorizationOf(basic) } });
-    if (reply.status !== 200)
-      throw await refusalOf(reply, { image: this.name, hasAccount: username !== undefined });
+    if (reply.status !== 200) throw await refusalOf(reply, { image: this.name, hasAccount: username !== undefined });
     return `Bearer ${tokenOf(await reply.bytes(MAX_TOKEN_BYTES), url)}`;
   }
 
@@ -150,7 +149,9 @@ function authorizationOf(value: string | undefined): Record<string, string> {
 function httpsUrl(text: string, base: URL, what: string): URL {
   const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
   if (url?.protocol === 'https:' && url.username === '' && url.password === '') return url;
-  throw new ImageError(`The registry ${base.host} ${what} ${JSON.stringify(text.slice(0, 200))}, which is no HTTPS URL.`);
+  throw new ImageError(
+    `The registry ${base.host} ${what} ${JSON.stringify(text.slice(0, 200))}, which is no HTTPS URL.`,
+  );
 }
 
 function tokenOf(bytes: Buffer, url: URL): string {

@@ -135,6 +135,8 @@ export async function composeFeatures(
     quotas,
     serverId,
     settings: config.sandboxes,
+    projects: projects.access,
+    defaultRegistry: config.defaultRegistry,
   });
   const routes = [
     ...sandboxes.routes,

@@ -12,10 +12,13 @@ import type { Transactions } from '../db/transactions.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import type { Route } from '../http/route.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { SecretRepository } from '../secrets/secret-repository.ts';
 import { buildRoutes } from '../templates/api/build-routes.ts';
 import { BuildService } from '../templates/api/build-service.ts';
+import { PlanOrigin } from '../templates/api/plan-origin.ts';
 import { templateRoutes } from '../templates/api/template-routes.ts';
 import { TemplateService } from '../templates/api/template-service.ts';
 import { BuildLog } from '../templates/builds/build-log.ts';
@@ -49,6 +52,9 @@ export interface TemplatesDeps {
   readonly serverId: string;
   readonly log: Logger;
   readonly settings: SandboxSettings;
+  readonly projects: ProjectAccess;
+  /** Registry of images whose names have none. */
+  readonly defaultRegistry: string;
 }
 
 export interface Templates {
@@ -73,7 +79,9 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });
   const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
   const wake = () => buildQueue.wake();
-  const buildService = new BuildService({ ...parts, buildLog, wake });
+  const secrets = new SecretRepository(deps.db);
+  const planOrigin = new PlanOrigin({ ...parts, secrets });
+  const buildService = new BuildService({ ...parts, buildLog, wake, planOrigin });
   const { catalogue } = findTemplates;
   const service = new TemplateService({ ...deps, catalogue, templates, builds, buildService });
   const removeVersions = new RemoveVersions(deps);

@@ -70,6 +70,8 @@ export interface Config {
   /** Keys that encrypt secrets; undefined for those of a file. */
   readonly secretsKey: string | undefined;
   readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
+  /** Registry of images whose names have none. */
+  readonly defaultRegistry: string;
   /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
   /** Whether the clients of E2B are answered. */
@@ -127,6 +129,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     diskReserveBytes: inBytes(settings.CLOCHE_DISK_RESERVE_MB),
     replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
+    defaultRegistry: settings.CLOCHE_DEFAULT_REGISTRY,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
     answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),

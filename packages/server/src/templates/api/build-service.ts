@@ -1,4 +1,4 @@
-import { DEFAULT_TEMPLATE, ID_PREFIXES, LIMITS, type TemplateBuildId, type TemplateRecipe } from '@cloche/contract';
+import { ID_PREFIXES, LIMITS, type TemplateBuildId, type TemplateRecipe } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import type { Credential } from '../../api-keys/credential.ts';
 import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
@@ -18,17 +18,14 @@ import type { EndBuild } from '../builds/end-build.ts';
 import { type BuildRecord, isFinished, type StepState } from '../builds/template-build.ts';
 import { type CustomTemplateRecord, deleted } from '../custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
-import type { FindTemplates } from '../custom/find-templates.ts';
 import { describeStep } from '../recipe/describe-step.ts';
 import type { Plan } from '../recipe/plan.ts';
 import { artifactsOf, planRecipe } from '../recipe/plan-recipe.ts';
 import type { ResolvedVersion } from '../template-catalogue.ts';
-
-/** The kernels of these languages come with the guest folder. The Python kernel needs libraries of the image. */
-const LANGUAGES_OF_IMAGES = ['javascript', 'typescript'];
+import type { PlanOrigin } from './plan-origin.ts';
 
 export interface BuildServiceDeps {
-  readonly findTemplates: FindTemplates;
+  readonly planOrigin: PlanOrigin;
   readonly templates: CustomTemplateRepository;
   readonly builds: BuildRepository;
   readonly buildLog: BuildLog;
@@ -58,27 +55,18 @@ export class BuildService {
   }
 
   /**
-   * @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, or for an artifact
+   * @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, for an artifact or for
+   *   a secret
    */
   async plan(credential: Credential, recipe: TemplateRecipe): Promise<PlannedBuild> {
-    const { findTemplates, settings } = this.#deps;
-    const { orgId } = credential;
-    requireNoImageName(recipe.from);
-    // An image is unpacked in a sandbox of the default template.
-    const wanted = typeof recipe.from === 'string' ? recipe.from : DEFAULT_TEMPLATE;
-    const pinned = wanted.startsWith(ID_PREFIXES.templateVersion);
-    const [slug, version] = pinned ? [undefined, wanted] : [wanted, undefined];
-    const from = await findTemplates.resolve(orgId, slug, version, DEFAULT_TEMPLATE);
-    const base = {
-      languages: languagesOf(from),
-      ...(typeof recipe.from === 'string' ? {} : { defaultLanguages: LANGUAGES_OF_IMAGES }),
-    };
+    const { planOrigin, settings } = this.#deps;
+    const { version, ...base } = await planOrigin.plan(credential, recipe.from);
     const plan = planRecipe(recipe, base, await this.#artifactDigests(credential, recipe));
     const issues: { path: string; message: string }[] = [];
     checkResources({ ...settings.defaultResources, ...recipe.resources }, settings.maxResources, issues);
     const [first, ...others] = issues;
     if (first) throw invalidRequest(first, ...others);
-    return { plan, from };
+    return { plan, from: version };
   }
 
   /**
@@ -175,22 +163,6 @@ export class BuildService {
     }
     return digests;
   }
-}
-
-/**
- * Throws if `from` looks like an image of a registry, such as `debian:bookworm`, because recipes cannot download
- * images.
- */
-function requireNoImageName(from: TemplateRecipe['from']): void {
-  if (typeof from !== 'string' || /^[A-Za-z0-9_-]+$/.test(from)) return;
-  const message =
-    'must be a slug, a tpl_ or a tplv_ id. To use an image of a registry, save it with `docker save`, store the archive as an ' +
-    'artifact and give { "artifactId": "art_…" }; `cloche template import` does both';
-  throw invalidRequest({ path: 'body.from', message });
-}
-
-function languagesOf({ template, version }: ResolvedVersion): readonly string[] {
-  return 'languages' in version ? (version.languages as readonly string[]) : template.languages;
 }
 
 function tooMany(used: number): AppError {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LIMITS, type OrgId, operations, type TemplateRecipe } from '@cloche/contract';
+import { LIMITS, type OrgId, operations, type SecretId, type TemplateRecipe } from '@cloche/contract';
 import { credentialOf, DEFAULT_PROJECT, ORG, openSandboxes, SILENT } from '../../../testing/sandboxes.ts';
 import { standStill } from '../../../testing/stand-still.ts';
 import { built, containing, createTemplate, rebuilt, recipe } from '../../../testing/templates.ts';
@@ -53,15 +53,38 @@ describe('a template of an organization', () => {
     }
   });
 
-  it('is not made from the name of an image, which is refused with what to do instead', async () => {
+  it('is made from an image, unless a template has the name', async () => {
     await using world = await openSandboxes();
-    for (const from of ['debian:bookworm', 'library/debian', 'node@sha256:0', 'localhost:5000/a']) {
-      await assert.rejects(createTemplate(world, { slug: 'a', from }), {
-        code: 'invalid_request',
-        message: /body\.from .*docker save.*artifactId.*cloche template import/,
-      });
+    await built(world, { slug: 'debian', from: 'node' });
+    const digest = `sha256:${'0a'.repeat(32)}`;
+    const images: Readonly<Record<string, string | undefined>> = {
+      debian: undefined,
+      node: undefined,
+      nothing: 'docker.io/library/nothing:latest',
+      'debian:bookworm': 'docker.io/library/debian:bookworm',
+      'library/debian': 'docker.io/library/debian:latest',
+      [`node@${digest}`]: `docker.io/library/node@${digest}`,
+      'localhost:5000/a': 'localhost:5000/a:latest',
+    };
+    for (const [index, [from, image]] of Object.entries(images).entries()) {
+      const { build } = await createTemplate(world, { slug: `a${index}`, from });
+      assert.deepEqual(
+        build.steps.map(({ description }) => description),
+        image === undefined ? [] : [`pull the image ${image}`],
+      );
     }
-    await assert.rejects(createTemplate(world, { slug: 'a', from: 'debian' }), { code: 'not_found' });
+    const { build } = await createTemplate(world, { slug: 'b', from: { image: 'debian' } });
+    assert.equal(build.steps[0]?.description, 'pull the image docker.io/library/debian:latest');
+    for (const from of ['node@sha256:0', 'a//b', 'https://registry.example/a', { image: 'A' }]) {
+      const refused = { code: 'invalid_request', message: /body\.from.* must be a template, or an image as in/ };
+      await assert.rejects(createTemplate(world, { slug: 'c', from }), refused);
+    }
+    for (const from of ['tpl_none', 'tplv_none']) {
+      await assert.rejects(createTemplate(world, { slug: 'c', from }), { code: 'not_found' });
+    }
+    const credentials = { username: 'me', secretId: 'sec_none' as SecretId };
+    const locked = createTemplate(world, { slug: 'c', from: { image: 'debian', credentials } });
+    await assert.rejects(locked, { code: 'not_found', message: /secret/ });
   });
 
   it('cannot be deleted while another is made from it', async () => {
@@ -136,7 +159,7 @@ describe('a template of an organization', () => {
       const body = { slug: 'a', from: 'node', ...wrong };
       await assert.rejects(createTemplate(world, body), { code: 'invalid_request', message });
     }
-    await assert.rejects(createTemplate(world, { slug: 'a', from: 'none' }), { code: 'not_found' });
+    await assert.rejects(createTemplate(world, { slug: 'a', from: 'tpl_none' }), { code: 'not_found' });
   });
 });
 

@@ -1,4 +1,4 @@
-import { LIMITS, type TemplateBuildErrorCode } from '@cloche/contract';
+import { LIMITS, type TemplateBuildErrorCode, type TemplateVersionId } from '@cloche/contract';
 import type { AgentCommand } from '@cloche/protocol';
 import { AppError } from '../../base/app-error.ts';
 import { CaptureError } from '../../driver/runtime-driver.ts';
@@ -25,6 +25,11 @@ export class BuildFailedError extends Error {
 export function timedOut(): BuildFailure {
   const minutes = LIMITS.templateBuildMs / 60_000;
   return { code: 'timed_out', message: `The build took more than ${minutes} minutes.` };
+}
+
+export function baseLost(versionId: TemplateVersionId): BuildFailedError {
+  const message = `The version ${versionId}, which the recipe starts from, has been removed. Build its template again.`;
+  return new BuildFailedError('not_launched', message);
 }
 
 /** Returns the failure of a step whose command has ended, or undefined if the command succeeded. */

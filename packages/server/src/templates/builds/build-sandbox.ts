@@ -1,4 +1,4 @@
-import type { ApiKeyId, TemplateVersionId } from '@cloche/contract';
+import type { ApiKeyId, SecretId, TemplateVersionId } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -38,13 +38,19 @@ export class BuildSandbox {
    * Creates the sandbox for the latest launch that the build has recorded. @throws AppError `quota_exceeded`,
    * `rate_limited`, `unavailable`; `BuildEndedError` if another server has taken the build over
    */
-  create({ build, claim }: BuildProgress, versionId: TemplateVersionId, plan: Plan): Promise<SandboxRecord> {
+  create(
+    { build, claim }: BuildProgress,
+    versionId: TemplateVersionId,
+    plan: Plan,
+    secrets?: Readonly<Record<string, SecretId>>,
+  ): Promise<SandboxRecord> {
     const { createSandbox, claims, clock } = this.#deps;
     const { env, resources } = plan.settings;
     return createSandbox.create({
       credential: ownerOf(build),
       body: {
         env: { ...env },
+        ...(secrets && { secrets }),
         resources: { ...resources },
         networkPolicy: plan.networkPolicy,
         metadata: { templateBuild: build.id },

@@ -9,8 +9,9 @@ import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts'
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { CustomVersionRecord } from '../custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../custom/custom-template-repository.ts';
+import type { Plan } from '../recipe/plan.ts';
 import { stepKeys, versionKey } from '../recipe/step-keys.ts';
-import { BuildFailedError, explain, timedOut } from './build-failure.ts';
+import { type BuildFailedError, baseLost, explain, timedOut } from './build-failure.ts';
 import type { BuildLog } from './build-log.ts';
 import { BuildOutput } from './build-output.ts';
 import type { BuildPlace } from './build-place.ts';
@@ -120,7 +121,9 @@ export class RunBuild {
     const { progress, signal } = making;
     const { builds, templates, cache, clock } = this.#deps;
     const { id, orgId, templateId, fromVersionId, steps } = progress.build;
-    const plan = await builds.planOf(id);
+    const stored = await builds.planOf(id);
+    const isImage = stored.steps[0]?.kind === 'image';
+    const plan = isImage ? await this.#resolved(stored, making) : stored;
     const key = versionKey(templateId, fromVersionId, plan);
     const made = await cache.findLast(orgId, [key], clock.now());
     const existing = made && (await templates.findVersion(orgId, made.step.versionId, templateId));
@@ -130,7 +133,6 @@ export class RunBuild {
     }
     const { from, manifest } = await this.#fromVersion(progress.build);
     const { env, languages, resources } = plan.settings;
-    const isImage = plan.steps[0]?.kind === 'image';
     const ofSteps = {
       ...(isImage ? {} : manifest),
       languages: [...languages],
@@ -162,6 +164,12 @@ export class RunBuild {
       sizeBytes: result.sizeBytes,
       builtAt,
     };
+  }
+
+  async #resolved(plan: Plan, making: Pick<StepsRun, 'progress' | 'output' | 'place' | 'signal'>): Promise<Plan> {
+    const { build } = making.progress;
+    const { from } = await this.#fromVersion(build);
+    return this.#deps.runSteps.resolved({ orgId: build.orgId, plan, from, ...making });
   }
 
   /** Runs the steps and makes the version. If the host has lost the results of steps, these run again. */
@@ -277,11 +285,6 @@ export class RunBuild {
     await this.#deps.builds.update(build.id, claim, { steps });
     await this.#deps.endBuild.end(build, { status: 'failed', error }, { claim });
   }
-}
-
-function baseLost(versionId: TemplateVersionId): BuildFailedError {
-  const message = `The version ${versionId}, which the recipe starts from, has been removed. Build its template again.`;
-  return new BuildFailedError('not_launched', message);
 }
 
 /** Returns the failure of a build whose every attempt met a fault of the service, the last one `error`. */

@@ -9,7 +9,7 @@ import { type AgentClient, AgentError, FileError, type RuntimeDriver } from '../
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import { ENTRY_OVERHEAD_BYTES } from '../../sequence-log/sequence-log.ts';
 import { describeStep } from '../recipe/describe-step.ts';
-import type { PlannedFile, PlannedStep } from '../recipe/plan.ts';
+import type { PlannedFile, PlannedPull, PlannedStep } from '../recipe/plan.ts';
 import { BuildFailedError, failureOf } from './build-failure.ts';
 import type { BuildOutput } from './build-output.ts';
 import {
@@ -20,13 +20,15 @@ import {
   parseInstalledPackages,
 } from './installed-packages.ts';
 import { type StepCommand, stepCommand } from './step-command.ts';
-import { ARCHIVE, IMAGE_ROOT, parseUnpacked, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
+import { ARCHIVE, IMAGE_ROOT, parseUnpacked, pullRequest, REQUEST, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
 import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './warm-imports.ts';
 
 /** Used share of the disk, or of its inodes, from which a full disk is assumed to be the cause of a failed step. */
 const FULL = 0.98;
 /** Most bytes of the line that says how much of an output was cut. */
 const NOTICE_BYTES = 1024;
+
+type ImageStep = Extract<PlannedStep, { kind: 'image' }>;
 
 export interface RunStepDeps {
   readonly sandboxUse: SandboxUse;
@@ -69,6 +71,16 @@ export class RunStep {
       const failure = failureOf(ended, describeStep(step), number);
       if (failure) throw (await this.#diskFailure(run)) ?? failure;
       return {};
+    });
+  }
+
+  /** Returns the digest that an image has in its registry now. @throws BuildFailedError */
+  async resolveImage(image: PlannedPull, run: StepRun): Promise<string> {
+    return this.#deps.sandboxUse.act(run.sandbox, { signal: run.signal }, async (agent) => {
+      await this.#writeFiles([requestFile(image)], agent, run);
+      const { digest } = await this.#runUnpack(['resolve', REQUEST], run);
+      if (digest === undefined) throw new BuildFailedError('step_failed', 'The registry names no digest.', run.number);
+      return digest;
     });
   }
 
@@ -140,22 +152,23 @@ export class RunStep {
     return {};
   }
 
-  /** Unpacks an image into the folder that a capture uses as the root. */
-  async #unpackImage(
-    { artifactId, sha256 }: Extract<PlannedStep, { kind: 'image' }>,
-    agent: AgentClient,
-    run: StepRun,
-  ): Promise<StepResult> {
+  /** Unpacks an image into the folder that a capture uses as the root. A registry's is downloaded first. */
+  async #unpackImage(step: ImageStep, agent: AgentClient, run: StepRun): Promise<StepResult> {
+    if ('pull' in step) {
+      await this.#writeFiles([requestFile(step.pull)], agent, run);
+      return { imageEnv: (await this.#runUnpack(['pull', REQUEST, IMAGE_ROOT], run)).env ?? {} };
+    }
+    const { artifactId, sha256 } = step;
     const archive = { path: ARCHIVE, content: { artifactId, sha256 }, mode: '0600', as: 'root' } as const;
     await this.#writeFiles([archive], agent, run);
+    return { imageEnv: (await this.#runUnpack([ARCHIVE, IMAGE_ROOT], run)).env ?? {} };
+  }
+
+  async #runUnpack(args: readonly string[], run: StepRun) {
     const { number } = run;
-    const { stdout, ...ended } = await this.#ask(
-      [...UNPACK, ARCHIVE, IMAGE_ROOT],
-      { stdoutBytes: UNPACKED_BYTES },
-      run,
-    );
+    const { stdout, ...ended } = await this.#ask([...UNPACK, ...args], { stdoutBytes: UNPACKED_BYTES }, run);
     const unpacked = parseUnpacked(stdout);
-    if (ended.exitCode === 0 && unpacked.env) return { imageEnv: unpacked.env };
+    if (ended.exitCode === 0 && (unpacked.env || unpacked.digest !== undefined)) return unpacked;
     const message = unpacked.message ?? 'The image could not be unpacked.';
     throw (await this.#diskFailure(run)) ?? new BuildFailedError('step_failed', message, number);
   }
@@ -183,6 +196,10 @@ export class RunStep {
     const full = isFull(measurement.diskBytes, diskLimitBytes) || isFull(measurement.inodes, inodesLimit);
     return full ? diskFull(number) : undefined;
   }
+}
+
+function requestFile(image: PlannedPull): PlannedFile {
+  return { path: REQUEST, content: { base64: pullRequest(image).toString('base64') }, mode: '0600', as: 'root' };
 }
 
 function diskFull(step: number): BuildFailedError {

@@ -1,4 +1,4 @@
-import type { OrgId, TemplateVersionId } from '@cloche/contract';
+import { formatImageName, type OrgId, type SecretId, type TemplateVersionId } from '@cloche/contract';
 import { BackOff, pause } from '@cloche/node-support';
 import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
 import { AppError } from '../../base/app-error.ts';
@@ -7,13 +7,14 @@ import { LaunchError, type RuntimeDriver } from '../../driver/runtime-driver.ts'
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Plan, PlannedStep } from '../recipe/plan.ts';
-import { BuildFailedError, explain } from './build-failure.ts';
+import { BuildFailedError, baseLost, explain } from './build-failure.ts';
 import type { BuildOutput } from './build-output.ts';
 import type { BuildPlace } from './build-place.ts';
 import type { BuildProgress } from './build-progress.ts';
 import type { BuildSandbox } from './build-sandbox.ts';
 import type { RunStep } from './run-step.ts';
 import type { CachedStep, StepCache } from './step-cache.ts';
+import { secretsOf } from './unpack-image.ts';
 
 /** Pause before a sandbox that a quota refused is requested again. */
 const QUOTA_MS = 2_000;
@@ -82,13 +83,36 @@ export class RunSteps {
     return isInspected ? last : this.#inspected(run, last);
   }
 
+  /**
+   * Returns the plan with the digest that the tag of its image has now. Without an image, or with a digest, returns the
+   * plan as it is. @throws as `run` does
+   */
+  async resolved(run: Omit<StepsRun, 'keys' | 'manifest'>): Promise<Plan> {
+    const { plan, progress, output, signal } = run;
+    const [step, ...others] = plan.steps;
+    if (step?.kind !== 'image' || !('pull' in step) || step.pull.digest !== undefined) return plan;
+    await progress.set(0, 1, 'running');
+    try {
+      const sandbox = await this.#launch(unpacking(run), run.from, 1, secretsOf(step.pull));
+      const digest = await this.#deps.runStep.resolveImage(step.pull, { sandbox, number: 1, output, signal });
+      await this.#deps.buildSandbox.destroy(progress.build);
+      const image = { ...step.pull, digest };
+      await output.note(1, `The image is ${formatImageName(image)}\n`);
+      return { ...plan, steps: [{ kind: 'image', pull: image }, ...others] };
+    } catch (error) {
+      throw error instanceof VersionLostError ? baseLost(error.versionId) : (explain(error, 1) ?? error);
+    }
+  }
+
   /** Runs steps in one sandbox and captures it. */
   async #runGroup(run: StepsRun, below: CachedStep, first: number, end: number): Promise<CachedStep> {
     const { driver, runStep } = this.#deps;
     const { plan, progress, output, signal } = run;
-    const isImage = plan.steps[first]?.kind === 'image';
+    const step = plan.steps[first];
+    const isImage = step?.kind === 'image';
     let imageEnv = below.imageEnv;
-    const sandbox = await this.#launch(run, below, first + 1);
+    const secrets = step?.kind === 'image' && 'pull' in step ? secretsOf(step.pull) : undefined;
+    const sandbox = await this.#launch(isImage ? unpacking(run) : run, below, first + 1, secrets);
     for (let index = first; index < end; index += 1) {
       const number = index + 1;
       await progress.set(index, number, 'running');
@@ -156,7 +180,12 @@ export class RunSteps {
   }
 
   /** Creates a sandbox from a version. Waits while a quota or the host has no room. */
-  async #launch(run: StepsRun, { versionId }: CachedStep, number: number): Promise<ReadySandbox> {
+  async #launch(
+    run: Omit<StepsRun, 'keys' | 'manifest'>,
+    { versionId }: CachedStep,
+    number: number,
+    secrets?: Readonly<Record<string, SecretId>>,
+  ): Promise<ReadySandbox> {
     const { buildSandbox, sandboxUse, cache } = this.#deps;
     const { orgId, plan, progress, output, place, signal } = run;
     const capacityPauses = new BackOff(CAPACITY_PAUSES);
@@ -166,12 +195,13 @@ export class RunSteps {
       signal.throwIfAborted();
       await progress.beginLaunch();
       try {
-        const sandbox = await buildSandbox.create(progress, versionId, plan);
+        const sandbox = await buildSandbox.create(progress, versionId, plan, secrets);
         await progress.setSandbox(sandbox.id);
         return await sandboxUse.ready(sandbox, { signal });
       } catch (error) {
         if (noRoom && signal.aborted) continue;
         if (!(error instanceof AppError)) throw error;
+        if (secrets && error.code === 'not_found') throw new BuildFailedError('not_launched', error.message, number);
         if (error.code === 'quota_exceeded' || error.code === 'rate_limited') {
           if (!waits) await output.note(number, `The build waits: ${error.message}\n`);
           await place.leaveDuring(() => pause(QUOTA_MS, signal), signal);
@@ -193,6 +223,11 @@ export class RunSteps {
       }
     }
   }
+}
+
+/** Returns the run without the environment of the recipe, which is for the image and not for what unpacks it. */
+function unpacking<Run extends Pick<StepsRun, 'plan'>>(run: Run): Run {
+  return { ...run, plan: { ...run.plan, settings: { ...run.plan.settings, env: {} } } };
 }
 
 /** The host has lost a version that is the result of a cached step. */

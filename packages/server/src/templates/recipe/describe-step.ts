@@ -1,3 +1,4 @@
+import { formatImageName } from '@cloche/contract';
 import type { PlannedStep } from './plan.ts';
 
 const LENGTH = 200;
@@ -11,7 +12,7 @@ export function describeStep(step: PlannedStep): string {
 function fullDescription(step: PlannedStep): string {
   switch (step.kind) {
     case 'image':
-      return `unpack the image ${step.artifactId}`;
+      return 'pull' in step ? `pull the image ${formatImageName(step.pull)}` : `unpack the image ${step.artifactId}`;
     case 'files':
       return `write ${step.files.map(({ path }) => path).join(' ')}`;
     case 'run':

@@ -12,7 +12,7 @@ import {
   type TemplateSetupStep,
 } from '@cloche/contract';
 import { invalidRequest } from '../../base/app-error.ts';
-import type { Plan, PlannedFile, PlannedStep } from './plan.ts';
+import type { Plan, PlannedFile, PlannedPull, PlannedStep } from './plan.ts';
 
 /** Artifacts that files of a recipe name, by id, with the digests of their contents. */
 export type ArtifactDigests = ReadonlyMap<string, string>;
@@ -24,6 +24,8 @@ export interface RecipeBase {
   readonly languages: readonly string[];
   /** Languages of a recipe that names none. Default: all. */
   readonly defaultLanguages?: readonly string[];
+  /** The image of a registry that the recipe starts from. */
+  readonly pull?: PlannedPull | undefined;
 }
 
 /** @throws AppError `invalid_request` with every issue of the recipe */
@@ -34,7 +36,8 @@ export function planRecipe(recipe: TemplateRecipe, base: RecipeBase, artifacts: 
     const wanted = packages[kind] ?? [];
     return wanted.length > 0 ? [{ kind, packages: wanted }] : [];
   });
-  if (typeof recipe.from !== 'string') {
+  if (base.pull) steps.unshift({ kind: 'image', pull: base.pull });
+  else if (typeof recipe.from !== 'string' && 'artifactId' in recipe.from) {
     const { artifactId } = recipe.from;
     steps.unshift({ kind: 'image', artifactId, sha256: artifacts.get(artifactId) ?? '' });
   }
@@ -69,7 +72,7 @@ export function artifactsOf({ from, files = [], setup = [] }: TemplateRecipe): {
       artifactId === undefined ? [] : [{ id: artifactId, path: `${path}.${index}.artifactId` }],
     );
   return [
-    ...(typeof from === 'string' ? [] : [{ id: from.artifactId, path: 'body.from.artifactId' }]),
+    ...(typeof from === 'string' || 'image' in from ? [] : [{ id: from.artifactId, path: 'body.from.artifactId' }]),
     ...ofFiles(files, 'body.files'),
     ...setup.flatMap((step, index) => ('files' in step ? ofFiles(step.files, `body.setup.${index}.files`) : [])),
   ];

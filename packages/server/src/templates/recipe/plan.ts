@@ -1,5 +1,5 @@
 /** Plans: recipes after their check, as builds store them and run them. */
-import type { CommandUser, NetworkPolicy, Resources } from '@cloche/contract';
+import type { CommandUser, ImageName, NetworkPolicy, Resources, SecretId } from '@cloche/contract';
 
 export interface PlannedFile {
   readonly path: string;
@@ -9,9 +9,16 @@ export interface PlannedFile {
   readonly as: CommandUser;
 }
 
+/** An image of a registry. */
+export interface PlannedPull extends ImageName {
+  readonly credentials?: { readonly username: string; readonly secretId: SecretId };
+  readonly caCertificates?: string;
+}
+
 /** A step with everything that its result depends on, besides the steps before it. */
 export type PlannedStep =
   | { readonly kind: 'image'; readonly artifactId: string; readonly sha256: string }
+  | { readonly kind: 'image'; readonly pull: PlannedPull }
   | { readonly kind: 'apt' | 'pip' | 'npm'; readonly packages: readonly string[] }
   | { readonly kind: 'files'; readonly files: readonly PlannedFile[] }
   | {

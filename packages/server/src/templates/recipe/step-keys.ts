@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { formatImageName } from '@cloche/contract';
 import { canonicalJson } from '../../base/canonical-json.ts';
-import type { Plan, PlannedStep } from './plan.ts';
+import type { Plan, PlannedPull, PlannedStep } from './plan.ts';
 
 /** Must change whenever the commands of steps change, so that cached results of the earlier commands are not used. */
 const FORM = 1;
@@ -27,13 +28,21 @@ export function versionKey(templateId: string, fromVersionId: string, plan: Plan
 
 /** Replaces contents by their digests: equal bytes give equal keys, wherever they come from. */
 function withDigests(step: PlannedStep): unknown {
-  if (step.kind === 'image') return { kind: step.kind, sha256: step.sha256 };
+  if (step.kind === 'image') {
+    // The same digest is the same image, in whichever registry.
+    return { kind: step.kind, ...('pull' in step ? { digest: digestOf(step.pull) } : { sha256: step.sha256 }) };
+  }
   if (step.kind !== 'files') return step;
   const files = step.files.map(({ content, ...file }) => ({
     ...file,
     sha256: 'sha256' in content ? content.sha256 : sha256(Buffer.from(content.base64, 'base64')),
   }));
   return { kind: step.kind, files };
+}
+
+function digestOf(image: PlannedPull): string {
+  if (image.digest === undefined) throw new Error(`the digest of ${formatImageName(image)} is not known yet`);
+  return image.digest;
 }
 
 function digest(value: unknown): string {

@@ -1,0 +1,171 @@
+/** Builds templates of images that sandboxes download from Debian's `docker-registry`. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { DockerRegistry } from '../../packages/image-archive/src/testing/docker-registry.ts';
+import { type TestEntry, tarOf } from '../../packages/image-archive/src/testing/make-image.ts';
+import { SandboxCommands } from '../support/commands.ts';
+import { busyboxRoot } from '../support/image-root.ts';
+import { type OwnService, testService } from '../support/service.ts';
+import { type TestInternet, testInternet } from '../support/test-internet.ts';
+
+const PASSWORD = 'the-password-of-this-registry-5e21';
+const REGISTRY = 'cloche.test:5000';
+const PRIVATE = 'cloche.test:5001';
+const ALLOWED = { mode: 'allowlist', hosts: ['cloche.test'] } as const;
+
+let internet: TestInternet;
+let service: OwnService;
+let registry: DockerRegistry;
+let locked: DockerRegistry;
+let base: Buffer;
+
+before(async () => {
+  internet = await testInternet();
+  const { address, namespace, authority } = internet;
+  const options = { ...authority, address, namespace, listenAddress: '0.0.0.0' };
+  registry = await DockerRegistry.start({ ...options, port: 5000 });
+  locked = await DockerRegistry.start({ ...options, port: 5001, account: { username: 'me', password: PASSWORD } });
+  service = await testService({
+    CLOCHE_DNS_UPSTREAM: `${address}:53`,
+    CLOCHE_EGRESS_EXTRA_CA: authority.rootFile,
+    CLOCHE_DEFAULT_REGISTRY: REGISTRY,
+  });
+  base = busyboxRoot();
+});
+after(async () => {
+  await service?.close();
+  await registry?.[Symbol.asyncDispose]();
+  await locked?.[Symbol.asyncDispose]();
+  await internet?.[Symbol.asyncDispose]();
+});
+
+function imageOf(...entries: TestEntry[]) {
+  const config = { Env: ['PATH=/opt/app/bin:/bin', 'GREETING=hi'] };
+  return { layers: [base, tarOf(entries)], config, compression: 'gzip' as const };
+}
+
+async function built(slug: string, recipe: TemplateRecipe): Promise<TemplateBuild & { log: string }> {
+  const exists = (await service.api.get(`/v1/templates/${slug}`)).status === 200;
+  const created = exists
+    ? await service.api.post(`/v1/templates/${slug}/builds`, recipe)
+    : await service.api.post('/v1/templates', { slug, ...recipe });
+  assert.equal(created.status, 201, JSON.stringify(created.body));
+  for (let { build } = created.body; ; ) {
+    const path = `/v1/templates/${slug}/builds/${build.id}`;
+    if (build.finishedAt !== undefined) {
+      const { data } = (await service.api.get(`${path}/logs?limit=1000`)).body;
+      return { ...build, log: data.map((entry: { data: string }) => entry.data).join('') };
+    }
+    ({ build } = (await service.api.get(`${path}?waitMs=60000`)).body);
+  }
+}
+
+async function outputIn(template: string, command: string): Promise<string | undefined> {
+  const sandbox = await service.api.readySandbox({ template });
+  const { stdout } = await new SandboxCommands(service, sandbox.id).run(command);
+  await service.api.request('DELETE', `/v1/sandboxes/${sandbox.id}`);
+  return stdout;
+}
+
+const statuses = ({ steps }: TemplateBuild) => steps.map(({ status }) => status);
+
+describe('an image of a registry', () => {
+  it('is the root of a version, and is downloaded again only when its tag names another', async () => {
+    await registry.push('team/app', '1', imageOf({ name: 'file', content: 'first' }));
+    const from = { image: `${REGISTRY}/team/app:1`, caCertificates: internet.authority.root };
+    const recipe: TemplateRecipe = { from, setup: [{ run: 'echo "$GREETING $(cat /file)" > /greeting' }] };
+    const first = await built('app', recipe);
+    assert.equal(first.status, 'succeeded', JSON.stringify(first));
+    assert.equal(first.steps[0]?.description, `pull the image ${REGISTRY}/team/app:1`);
+    assert.equal(await outputIn('app', 'cat /greeting; test -e /usr/bin/apt || echo no apt'), 'hi first\nno apt\n');
+
+    const same = await built('app', recipe);
+    assert.deepEqual([same.templateVersionId, statuses(same)], [first.templateVersionId, ['cached', 'cached']]);
+
+    const digest = await registry.push('team/app', '1', imageOf({ name: 'file', content: 'second' }));
+    const second = await built('app', recipe);
+    assert.deepEqual(
+      [second.status, statuses(second)],
+      ['succeeded', ['succeeded', 'succeeded']],
+      JSON.stringify(second),
+    );
+    assert.match(second.log, new RegExp(`The image is ${REGISTRY}/team/app:1@${digest}\n`));
+    assert.equal(await outputIn('app', 'cat /greeting'), 'hi second\n');
+
+    const pinned = await built('pinned', { ...recipe, from: { ...from, image: `${REGISTRY}/team/app@${digest}` } });
+    assert.deepEqual(statuses(pinned), ['cached', 'cached'], 'another template takes the same digest from the cache');
+    assert.equal(await outputIn('pinned', 'cat /greeting'), 'hi second\n');
+  });
+
+  it('has a name without a registry, and is downloaded under the policy of the recipe', async () => {
+    await registry.push('library/small', 'latest', imageOf({ name: 'file', content: 'small' }));
+    // These are for programs of the image, and would break the program that downloads it.
+    const env = { NODE_OPTIONS: '--no-such-option', NODE_EXTRA_CA_CERTS: '/none', NODE_TLS_REJECT_UNAUTHORIZED: '0' };
+    const allowed = await built('small-of-all', { from: 'small', env, networkPolicy: ALLOWED });
+    assert.equal(allowed.status, 'succeeded', JSON.stringify(allowed));
+    assert.equal(await outputIn('small-of-all', 'cat /file; echo $NODE_OPTIONS'), 'small--no-such-option\n');
+    for (const networkPolicy of [{ mode: 'deny-all' }, { mode: 'denylist', hosts: ['cloche.test'] }] as const) {
+      const denied = await built('denied', { from: 'small:latest', networkPolicy });
+      assert.deepEqual([denied.status, denied.error?.code, denied.error?.step], ['failed', 'step_failed', 1]);
+      assert.match(denied.error?.message ?? '', /cloche\.test:5000 (cannot be reached|answers 403)/);
+    }
+  });
+
+  it('is not there, or the registry is not, and the build says so', async () => {
+    const { root: caCertificates } = internet.authority;
+    const cases: readonly [image: string, message: RegExp][] = [
+      ['absent', /no such image of cloche\.test:5000\/library\/absent \(404\)/],
+      [`team/app@sha256:${'0'.repeat(64)}`, /no such image of .*team\/app \(404\)/],
+      ['private.test:5000/team/app', /private\.test:5000 cannot be reached/],
+      ['nowhere.test:5000/team/app', /nowhere\.test:5000 cannot be reached: ENOTFOUND/],
+      ['localhost:5000/team/app', /localhost:5000 cannot be reached: ECONNREFUSED/],
+    ];
+    for (const [image, message] of cases) {
+      const { status, error } = await built('absent-image', { from: { image, caCertificates } });
+      assert.deepEqual([status, error?.code, error?.step], ['failed', 'step_failed', 1], image);
+      assert.match(error?.message ?? '', message);
+    }
+    const untrusted = await built('untrusted', { from: `${REGISTRY}/team/app:1` });
+    assert.match(untrusted.error?.message ?? '', /certificate of cloche\.test:5000 is not trusted/);
+  });
+});
+
+describe('a private image', () => {
+  it('is downloaded with an account whose password the sandbox does not have', async () => {
+    await locked.push('team/secret', '1', imageOf({ name: 'file', content: 'private' }));
+    const image = `${PRIVATE}/team/secret:1`;
+    const secretId = await createSecret(['cloche.test']);
+    const credentials = { username: 'me', secretId };
+    const build = await built('private', { from: { image, credentials }, setup: [{ run: 'env > /env' }] });
+    assert.equal(build.status, 'succeeded', JSON.stringify(build));
+    assert.equal(
+      await outputIn('private', 'cat /file; grep -c REGISTRY /env; env | grep -c REGISTRY'),
+      'private0\n0\n',
+    );
+    assert.doesNotMatch(JSON.stringify(build), new RegExp(`${PASSWORD}|clsec_`));
+
+    const elsewhere = { username: 'me', secretId: await createSecret(['allowed.test']) };
+    const refused = await built('refused', { from: { image: `${PRIVATE}/team/secret:2`, credentials: elsewhere } });
+    assert.match(
+      refused.error?.message ?? '',
+      /refuses the credentials .*hosts of the secret must include cloche\.test/,
+    );
+    const without = await built('refused', { from: image, networkPolicy: ALLOWED });
+    assert.match(without.error?.message ?? '', /does not exist, or needs from\.credentials \(401\)/);
+  });
+
+  it('needs a secret that exists', async () => {
+    const secretId = await createSecret(['cloche.test']);
+    await service.api.request('DELETE', `/v1/secrets/${secretId}`);
+    const from = { image: `${PRIVATE}/team/secret:1`, credentials: { username: 'me', secretId } };
+    const { status, body } = await service.api.post('/v1/templates', { slug: 'no-secret', from });
+    assert.deepEqual([status, body.error.code], [404, 'not_found']);
+  });
+});
+
+async function createSecret(hosts: readonly string[]): Promise<string> {
+  const { status, body } = await service.api.post('/v1/secrets', { name: 'registry', value: PASSWORD, hosts });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body.secret.id;
+}
