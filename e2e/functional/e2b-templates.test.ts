@@ -149,7 +149,8 @@ describe('of builds of E2B’s clients is refused', () => {
     const refused: [newest.TemplateClass, RegExp][] = [
       [base().setStartCmd('sleep 1', 'true'), /501: .*start commands of a template.*yet/],
       [base().setReadyCmd('true'), /501: .*start commands of a template.*yet/],
-      [Template().fromImage('debian:12'), /501: .*download the image debian:12 yet.*template import/],
+      [Template().fromImage('a//b'), /body\.from\.image must be a template, or an image/],
+      [Template().fromImage('a/b', { username: 'me', password: 'p' }), /501: .*credentials of registries/],
       [base().setUser('nobody'), /501: .*as "nobody" yet/],
       [base().setEnvs({ 'a b': 'c' }), /400: "a b" is not the name/],
       [Template().fromTemplate('base:v2'), /501: .*no tags/],

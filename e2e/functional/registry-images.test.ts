@@ -1,7 +1,11 @@
 /** Builds templates of images that sandboxes download from Debian's `docker-registry`. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import type { NetworkPolicy, SecretId, TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { execa } from 'execa';
 import { DockerRegistry } from '../../packages/image-archive/src/testing/docker-registry.ts';
 import { type TestEntry, tarOf } from '../../packages/image-archive/src/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
@@ -12,7 +16,8 @@ import { type TestInternet, testInternet } from '../support/test-internet.ts';
 const PASSWORD = 'the-password-of-this-registry-5e21';
 const REGISTRY = 'cloche.test:5000';
 const PRIVATE = 'cloche.test:5001';
-const ALLOWED = { mode: 'allowlist', hosts: ['cloche.test'] } as const;
+const ALLOWED: NetworkPolicy = { mode: 'allowlist', hosts: ['cloche.test'] };
+const DENIED: readonly NetworkPolicy[] = [{ mode: 'deny-all' }, { mode: 'denylist', hosts: ['cloche.test'] }];
 
 let internet: TestInternet;
 let service: OwnService;
@@ -105,7 +110,7 @@ describe('an image of a registry', () => {
     const allowed = await built('small-of-all', { from: 'small', env, networkPolicy: ALLOWED });
     assert.equal(allowed.status, 'succeeded', JSON.stringify(allowed));
     assert.equal(await outputIn('small-of-all', 'cat /file; echo $NODE_OPTIONS'), 'small--no-such-option\n');
-    for (const networkPolicy of [{ mode: 'deny-all' }, { mode: 'denylist', hosts: ['cloche.test'] }] as const) {
+    for (const networkPolicy of DENIED) {
       const denied = await built('denied', { from: 'small:latest', networkPolicy });
       assert.deepEqual([denied.status, denied.error?.code, denied.error?.step], ['failed', 'step_failed', 1]);
       assert.match(denied.error?.message ?? '', /cloche\.test:5000 (cannot be reached|answers 403)/);
@@ -155,6 +160,28 @@ describe('a private image', () => {
     assert.match(without.error?.message ?? '', /does not exist, or needs from\.credentials \(401\)/);
   });
 
+  it('is what FROM of a Dockerfile starts from', async () => {
+    await locked.push('team/file', '1', imageOf({ name: 'file', content: 'private' }));
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-from-'));
+    const lines = [
+      `FROM ${PRIVATE}/team/file:1`,
+      'ENV NAME=me',
+      'WORKDIR opt/app',
+      'RUN echo "$NAME $(pwd) $(id -u) $(cat /file)" > made',
+    ];
+    writeFileSync(join(folder, 'Dockerfile'), lines.join('\n'));
+    const account = ['--registry-user', 'me', '--registry-secret', await createSecret(['cloche.test'])];
+    const args = ['template', 'build', '--slug', 'from-file', ...account, '--registry-ca', internet.authority.rootFile];
+    try {
+      const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+      const { stderr } = await execa(resolve('packages/cli/bin/cloche.mjs'), [...args, folder], { env });
+      assert.match(stderr, /Dockerfile: line 1: the lines start as root in/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+    assert.equal(await outputIn('from-file', 'cat /opt/app/made'), 'me /opt/app 0 private\n');
+  });
+
   it('needs a secret that exists', async () => {
     const secretId = await createSecret(['cloche.test']);
     await service.api.request('DELETE', `/v1/secrets/${secretId}`);
@@ -164,7 +191,7 @@ describe('a private image', () => {
   });
 });
 
-async function createSecret(hosts: readonly string[]): Promise<string> {
+async function createSecret(hosts: readonly string[]): Promise<SecretId> {
   const { status, body } = await service.api.post('/v1/secrets', { name: 'registry', value: PASSWORD, hosts });
   assert.equal(status, 201, JSON.stringify(body));
   return body.secret.id;

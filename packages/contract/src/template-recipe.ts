@@ -152,7 +152,6 @@ export const TemplateRecipe = Type.Object(
           description:
             'A slug or `tpl_` id, for the default version, or a `tplv_` id. Any other name is an image of a registry.',
         }),
-        RegistryImage,
         Type.Object(
           {
             artifactId: Text({
@@ -163,6 +162,7 @@ export const TemplateRecipe = Type.Object(
           },
           { additionalProperties: false, description: 'An image, whose files become the root file system.' },
         ),
+        RegistryImage,
       ],
       {
         description:

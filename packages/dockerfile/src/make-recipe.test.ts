@@ -83,11 +83,19 @@ describe('makeRecipe', () => {
     );
   });
 
-  it('refuses images of a registry, and more steps than a recipe may have', async () => {
-    await assert.rejects(
-      make('FROM python:3.12-slim'),
-      /^DockerfileError: line 1: FROM python:3\.12-slim is not a template/,
-    );
+  it('starts from the template or the image that FROM names', async () => {
+    for (const name of ['node', 'python:3.12-slim', `registry.example:5000/a/b@sha256:${'0'.repeat(64)}`]) {
+      assert.equal((await make(`FROM ${name}`)).recipe.from, name);
+    }
+  });
+
+  it('refuses what is neither a template nor an image, and more steps than a recipe may have', async () => {
+    for (const name of ['Python', 'a//b', 'https://registry.example/a', 'a:b:c'])
+      await assert.rejects(
+        make(`FROM ${name}`),
+        /^DockerfileError: line 1: FROM \S+ is neither a template nor an image/,
+      );
+    await assert.rejects(make('FROM scratch'), /line 1: FROM scratch is not supported/);
     await assert.rejects(make('FROM base', ...Array(101).fill('RUN x')), /more than 100 steps/);
   });
 });

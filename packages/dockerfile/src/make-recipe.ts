@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers';
-import { LIMITS, type TemplateRecipe, type TemplateSetupStep } from '@cloche/contract';
+import { LIMITS, parseImageName, type TemplateRecipe, type TemplateSetupStep } from '@cloche/contract';
 import type { BuildContext, CopiedEntry } from './build-context.ts';
 import { DockerfileError } from './dockerfile-error.ts';
 import { packEntries } from './pack-entries.ts';
@@ -16,7 +16,7 @@ export interface MakeRecipeOptions {
   readonly context: BuildContext;
   /** Stores the packed files of a `COPY` that are too large for the recipe. Returns the id of the artifact. */
   readonly upload: (archive: AsyncIterable<Buffer>, title: string) => Promise<string>;
-  /** Stores the image that `FROM` stands for. Default: `FROM` names a template. */
+  /** Stores the image that `FROM` stands for. Default: `FROM` names a template, or an image of a registry. */
   readonly from?: () => Promise<Exclude<TemplateRecipe['from'], string>>;
 }
 
@@ -28,17 +28,17 @@ export interface DockerfileRecipe {
 
 /** Turns the plan of a Dockerfile into a recipe, with the files that it copies. @throws {DockerfileError} */
 export async function makeRecipe(plan: DockerfilePlan, options: MakeRecipeOptions): Promise<DockerfileRecipe> {
-  if (!options.from) requireTemplate(plan.from);
+  if (!options.from) requireName(plan.from);
   const making = new Making(options);
   for (const step of plan.steps) await making.add(step);
   return making.finish((await options.from?.()) ?? plan.from.name);
 }
 
-function requireTemplate({ line, name }: DockerfilePlan['from']): void {
-  if (/^[a-z0-9_][a-z0-9_-]*$/.test(name)) return;
-  const why = `FROM ${name} is not a template; start from one that \`cloche template list\` shows`;
-  const instead = `save the image with \`docker save ${name} -o image.tar\` and build with --image image.tar`;
-  throw new DockerfileError(line, `${why}, or ${instead}.`);
+function requireName({ line, name }: DockerfilePlan['from']): void {
+  if (name === 'scratch')
+    throw new DockerfileError(line, 'FROM scratch is not supported: the lines after it need a shell.');
+  if (/^[a-z0-9_][a-z0-9_-]*$/.test(name) || parseImageName(name)) return;
+  throw new DockerfileError(line, `FROM ${name} is neither a template nor an image, such as debian:bookworm.`);
 }
 
 class Making {

@@ -114,7 +114,7 @@ class Reading {
       );
     const [, word = '', rest = ''] = /^(\S*)(?:\s+(.*))?$/.exec(text) ?? [];
     const name = this.#variables.expand(word, instruction, true);
-    if (name === '') throw new DockerfileError(line, 'FROM needs the slug of a template.');
+    if (name === '') throw new DockerfileError(line, 'FROM needs the slug of a template or the name of an image.');
     if (rest !== '' && !/^as\s+\S+$/i.test(rest))
       throw new DockerfileError(line, `FROM ${name} is followed by ${rest}.`);
     this.#from = { line, name };

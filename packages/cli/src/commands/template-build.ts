@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { TemplateRecipe } from '@cloche/contract';
+import { isImageName, type SecretId, type TemplateRecipe } from '@cloche/contract';
 import { BuildContext, makeRecipe, readDockerfile } from '@cloche/dockerfile';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
@@ -18,6 +18,9 @@ interface BuildFlags extends NamedTemplate {
   buildArg?: Record<string, string>;
   image?: string;
   disk?: number;
+  registryUser?: string;
+  registrySecret?: string;
+  registryCa?: string;
 }
 
 /** The state in which a Dockerfile begins: environment, directory and user of the curated templates. */
@@ -25,6 +28,10 @@ const BASE = {
   baseEnv: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
   baseWorkdir: '/workspace',
 };
+
+const UNKNOWN_SETTINGS =
+  'the lines start as root in /, because the settings of the image are known only when it is downloaded: write USER and ' +
+  'WORKDIR where it has others, and whole values instead of its variables.';
 
 export function addTemplateBuildCommand(template: Command): void {
   const command = leaf(template, 'build [folder]', 'Build a template from a Dockerfile or a template.json', [
@@ -40,6 +47,9 @@ export function addTemplateBuildCommand(template: Command): void {
     )
     .option('--build-arg <key=value>', 'value of an ARG; repeatable', keyValue)
     .option('--image <archive>', 'image that FROM stands for: an archive of `docker save`, or an oci-archive')
+    .option('--registry-user <name>', 'account with which the image of FROM is downloaded')
+    .option('--registry-secret <id>', 'secret with the password of --registry-user')
+    .option('--registry-ca <file>', 'certificates of further authorities of the registry, as PEM')
     .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB', wholeNumber)
     .option('--description <text>', 'what a new template contains');
   perform(command, build);
@@ -67,9 +77,11 @@ async function prepareRecipe(
   _session: Session,
   file: string,
   _folder: string,
-  { image, disk }: BuildFlags,
+  flags: BuildFlags,
   upload: BuildUpload,
 ): Promise<TitledRecipe> {
+  const { image, disk } = flags;
+  if (hasRegistry(flags)) throw new UsageError(`Set from in ${file} instead of --registry-user, -secret and -ca.`);
   if (disk !== undefined) throw new UsageError(`Set resources.diskMb in ${file} instead of --disk.`);
   const recipe = parseRecipe(file, await readText(file));
   if (image === undefined) return { recipe, titles: [] };
@@ -89,17 +101,24 @@ async function prepareDockerfile(
   session: Session,
   file: string,
   folder: string,
-  { buildArg = {}, image, disk }: BuildFlags,
+  flags: BuildFlags,
   upload: BuildUpload,
 ): Promise<TitledRecipe> {
+  const { buildArg = {}, image, disk } = flags;
+  const registry = await registryOf(flags);
   const source = await readText(file);
   try {
     const base = image === undefined ? BASE : await baseOf(image);
-    const plan = readDockerfile(source, { ...base, buildArgs: buildArg });
+    let plan = readDockerfile(source, { ...base, buildArgs: buildArg });
+    if (image === undefined && isImageName(plan.from.name)) {
+      plan = readDockerfile(source, { ...base, baseWorkdir: '/', buildArgs: buildArg });
+      await session.note(`${file}: line ${plan.from.line}: ${UNKNOWN_SETTINGS}`);
+    }
     for (const warning of plan.warnings) await session.note(`${file}: ${warning}`);
     const { recipe, titles } = await makeRecipe(plan, {
       context: new BuildContext(folder, file),
       upload: (...args) => upload.store(...args),
+      ...(registry && { from: async () => ({ image: plan.from.name, ...registry }) }),
       ...(image !== undefined && { from: async () => ({ artifactId: await upload.storeFile(image) }) }),
     });
     return {
@@ -111,6 +130,24 @@ async function prepareDockerfile(
       throw new CliError(`${file}: ${error.message}`);
     throw error;
   }
+}
+
+function hasRegistry({ registryUser, registrySecret, registryCa }: BuildFlags): boolean {
+  return [registryUser, registrySecret, registryCa].some((each) => each !== undefined);
+}
+
+/** Returns how the image of `FROM` is downloaded; undefined without flags that say so. */
+async function registryOf(flags: BuildFlags) {
+  const { image, registryUser: username, registrySecret, registryCa } = flags;
+  if (!hasRegistry(flags)) return undefined;
+  if (image !== undefined) throw new UsageError(`--image ${image} is not downloaded; leave out --registry-….`);
+  if ((username === undefined) !== (registrySecret === undefined))
+    throw new UsageError('--registry-user and --registry-secret need each other.');
+  return {
+    // The service checks the id.
+    ...(username !== undefined && { credentials: { username, secretId: registrySecret as SecretId } }),
+    ...(registryCa !== undefined && { caCertificates: await readText(registryCa) }),
+  };
 }
 
 /** Returns what the instructions after `FROM` begin with, as in Docker. */

@@ -175,18 +175,42 @@ describe('cloche template build --image', () => {
     assert.deepEqual(first, { as: 'user', run: `exec /bin/sh -c 'touch "$HOME_OF"'`, cwd: '/srv', env: { PATH } });
   });
 
-  it('says how to use an image of a registry where FROM names one', async () => {
-    writeFileSync(join(folder, 'Dockerfile'), 'FROM debian:bookworm\n');
+  it('starts from an image of a registry that FROM names, as root in /, and says what it cannot know', async () => {
+    writeFileSync(join(folder, 'Dockerfile'), 'FROM debian:bookworm\nRUN touch built\n');
     await using service = await startService();
-    const { exitCode, stderr } = await runInProcess(['template', 'build', '--slug', 'own', folder], {
-      url: service.url,
-    });
-    assert.equal(exitCode, 1);
-    assert.match(
-      stderr,
-      /line 1: FROM debian:bookworm is not a template.*docker save debian:bookworm -o image\.tar.*--image image\.tar/s,
+    const args = ['template', 'build', '--slug', 'own', folder];
+    const { exitCode, stderr } = await runInProcess(args, { url: service.url });
+    assert.equal(exitCode, 0, stderr);
+    assert.match(stderr, /Dockerfile: line 1: the lines start as root in \/, because the settings of the image/);
+    const { from, setup } = (service.find('POST builds')?.body ?? {}) as {
+      from: unknown;
+      setup: { cwd: string; as: string }[];
+    };
+    assert.equal(from, 'debian:bookworm');
+    assert.deepEqual(
+      setup.map(({ as, cwd }) => [as, cwd]),
+      [['root', '/']],
     );
-    assert.deepEqual(service.requests, []);
+  });
+
+  it('names the account and the authorities with which the image of FROM is downloaded', async () => {
+    writeFileSync(join(folder, 'Dockerfile'), 'FROM registry.example/a\n');
+    writeFileSync(join(folder, 'ca.pem'), 'a certificate');
+    await using service = await startService();
+    const building = (...flags: string[]) =>
+      runInProcess(['template', 'build', '--slug', 'own', ...flags, folder], { url: service.url });
+    const ca = ['--registry-ca', join(folder, 'ca.pem')];
+    await building('--registry-user', 'me', '--registry-secret', 'sec_1', ...ca);
+    const credentials = { username: 'me', secretId: 'sec_1' };
+    const { from } = (service.find('POST builds')?.body ?? {}) as { from: unknown };
+    assert.deepEqual(from, { image: 'registry.example/a', credentials, caCertificates: 'a certificate' });
+    for (const flags of [
+      ['--registry-user', 'me'],
+      ['--registry-secret', 'sec_1'],
+      ['--image', archive, ...ca],
+    ]) {
+      assert.equal((await building(...flags)).exitCode, 2, String(flags));
+    }
   });
 
   it('replaces `from` of a recipe', async () => {

@@ -51,18 +51,16 @@ function refuseCommands({ startCmd, readyCmd }: StartBuild): void {
   throw new E2bError(501, `Cloche does not start commands of a template (setStartCmd, setReadyCmd) yet; ${instead}.`);
 }
 
-function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): string {
+function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): TemplateRecipe['from'] {
   if (fromImageRegistry) {
-    throw new E2bError(
-      501,
-      'Cloche does not sign in to registries yet; import the image with `cloche template import`.',
-    );
+    const instead = 'store the password as a secret and build with from.credentials of /v1';
+    throw new E2bError(501, `Cloche does not take credentials of registries from E2B's clients yet; ${instead}.`);
   }
   if (fromTemplate) return slugOf(fromTemplate);
   const image = fromImage?.replace(/:latest$/, '');
   if (image === 'e2bdev/base' || image === 'e2bdev/code-interpreter') return slugOf('base');
-  const instead = 'use fromBaseImage, or import it with `cloche template import` and name it in fromTemplate';
-  throw new E2bError(501, `Cloche does not download the image ${fromImage ?? ''} yet; ${instead}.`);
+  if (fromImage) return { image: fromImage };
+  throw new E2bError(400, 'The template names neither fromImage nor fromTemplate.');
 }
 
 /** The steps of a recipe, with the user, the directory and the variables that the steps before have set. */

@@ -38,7 +38,7 @@ function clientOf({ host }: LyingRegistry, username?: string): RegistryClient {
 const pull = (registry: LyingRegistry, { reference = '1', username }: { reference?: string; username?: string } = {}) =>
   pullImage(clientOf(registry, username), reference, join(folder, String(++count)));
 
-const isBlob = ({ url = '' }: { url?: string }) => url.includes('/blobs/');
+const isBlob = ({ url = '' }: { url?: string | undefined }) => url.includes('/blobs/');
 /** A lie about the answers to requests of the layer alone. */
 const ofLayer =
   (lie: Lie): Lie =>

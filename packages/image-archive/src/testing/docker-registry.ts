@@ -128,7 +128,7 @@ export class DockerRegistry implements AsyncDisposable {
     const { address, port, root, account } = this.#options;
     const auth = account && `${account.username}:${account.password}`;
     const headers = { ...(type && { 'content-type': type }), 'content-length': body?.length ?? 0 };
-    const { promise, resolve, reject } = Promise.withResolvers<{ headers: { location?: string } }>();
+    const { promise, resolve, reject } = Promise.withResolvers<{ headers: { location?: string | undefined } }>();
     const sent = request({ host: address, port, path, method, ca: root, auth, headers }, async (response) => {
       const text = await buffer(response);
       if ((response.statusCode ?? 0) < 300) resolve({ headers: response.headers });

@@ -79,7 +79,7 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });
   const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
   const wake = () => buildQueue.wake();
-  const secrets = new SecretRepository(deps.db);
+  const secrets = new SecretRepository(deps.db, deps.transactions);
   const planOrigin = new PlanOrigin({ ...parts, secrets });
   const buildService = new BuildService({ ...parts, buildLog, wake, planOrigin });
   const { catalogue } = findTemplates;

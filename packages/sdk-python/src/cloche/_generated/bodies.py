@@ -208,6 +208,21 @@ class CreateTemplateFromObject(TypedDict):
     """
 
 
+class CreateTemplateFromObjectDetailsCredentials(TypedDict):
+    """
+    Account of a private image. The secret, of the default project, has the password or the token; its `hosts` must include the registry, and the host that issues its tokens.
+    """
+
+    username: str
+    """
+    Name of the account, without a colon.
+    """
+    secret_id: str
+    """
+    Id of a secret: an opaque string that begins with `sec_`.
+    """
+
+
 class CreateTemplatePackages(TypedDict):
     """
     Packages to install, in the order apt, pip, npm.
@@ -304,37 +319,6 @@ class UpdateTemplate(TypedDict):
     """
     Id of a version of this template, such as an earlier one. The next build that succeeds sets it anew.
     """
-
-
-class TemplateRecipe(TypedDict):
-    """
-    What a version is built from. Steps: packages of apt, of pip and of npm, the files, then each entry of `setup`. `resources` are the defaults of sandboxes of the version, and those of the build itself. `networkPolicy` is the one of the build.
-    """
-
-    from_: str | CreateTemplateFromObject
-    """
-    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.
-    """
-    packages: NotRequired[CreateTemplatePackages]
-    files: NotRequired[list[CreateTemplateFile]]
-    """
-    Files to write. All contents of a recipe together have at most 2097152 bytes, without those of artifacts.
-    """
-    setup: NotRequired[list[CreateTemplateSetupObject | CreateTemplateSetupObjectDetails]]
-    """
-    Steps after packages and files, in this order.
-    """
-    env: NotRequired[dict[str, str]]
-    """
-    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
-    """
-    languages: NotRequired[list[str]]
-    """
-    Languages that code runs can use: some of those of `from`. Default: all of them.
-    """
-    warm: NotRequired[CreateTemplateWarm]
-    resources: NotRequired[Resources]
-    network_policy: NotRequired[NetworkPolicy]
 
 
 class CreateApiKey(TypedDict):
@@ -780,16 +764,28 @@ class CreateCommand(TypedDict):
     terminal: NotRequired[CreateCommandTerminal]
 
 
-class CreateTemplate(TypedDict):
-    slug: str
+class CreateTemplateFromObjectDetails(TypedDict):
     """
-    Name to create sandboxes with. It must be unique in the organization, and differ from the slugs of the curated templates; the slug of a deleted template is free again.
+    An image of a registry, whose files become the root file system.
     """
-    description: NotRequired[str]
+
+    image: str
     """
-    What the template contains. Default: empty.
+    Name of the image as in `docker pull`, such as `debian:bookworm` or `registry.example/team/app@sha256:…`. The build downloads it in its sandbox, over HTTPS, under its network policy.
     """
-    from_: str | CreateTemplateFromObject
+    credentials: NotRequired[CreateTemplateFromObjectDetailsCredentials]
+    ca_certificates: NotRequired[str]
+    """
+    Certificates of further authorities of the registry, as PEM. With `credentials`, an `allowlist` or a `denylist`, the gateway checks certificates: its operator adds authorities.
+    """
+
+
+class TemplateRecipe(TypedDict):
+    """
+    What a version is built from. Steps: packages of apt, of pip and of npm, the files, then each entry of `setup`. `resources` are the defaults of sandboxes of the version, and those of the build itself. `networkPolicy` is the one of the build.
+    """
+
+    from_: str | CreateTemplateFromObject | CreateTemplateFromObjectDetails
     """
     What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.
     """
@@ -825,3 +821,38 @@ class CreateProject(TypedDict):
     Labels that lists can filter by. Keys and values together have at most 4096 bytes of UTF-8.
     """
     quotas: NotRequired[ProjectQuotas]
+
+
+class CreateTemplate(TypedDict):
+    slug: str
+    """
+    Name to create sandboxes with. It must be unique in the organization, and differ from the slugs of the curated templates; the slug of a deleted template is free again.
+    """
+    description: NotRequired[str]
+    """
+    What the template contains. Default: empty.
+    """
+    from_: str | CreateTemplateFromObject | CreateTemplateFromObjectDetails
+    """
+    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.
+    """
+    packages: NotRequired[CreateTemplatePackages]
+    files: NotRequired[list[CreateTemplateFile]]
+    """
+    Files to write. All contents of a recipe together have at most 2097152 bytes, without those of artifacts.
+    """
+    setup: NotRequired[list[CreateTemplateSetupObject | CreateTemplateSetupObjectDetails]]
+    """
+    Steps after packages and files, in this order.
+    """
+    env: NotRequired[dict[str, str]]
+    """
+    Environment variables of all steps, and of all processes in sandboxes of the version. Those of `from` stay. Values are used as they are: no variable in them is expanded. Names and values together have at most 32768 bytes of UTF-8.
+    """
+    languages: NotRequired[list[str]]
+    """
+    Languages that code runs can use: some of those of `from`. Default: all of them.
+    """
+    warm: NotRequired[CreateTemplateWarm]
+    resources: NotRequired[Resources]
+    network_policy: NotRequired[NetworkPolicy]

@@ -6,6 +6,8 @@ import { openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../t
 import { createTemplate, endOf, recipe } from '../../../testing/templates.ts';
 import { Changes } from '../../base/changes.ts';
 import { composeTemplates } from '../../compose/compose-templates.ts';
+import { ProjectAccess } from '../../projects/access/project-access.ts';
+import { SqlProjectRepository } from '../../projects/project-repository.ts';
 import { BuildProgress } from './build-progress.ts';
 import { BuildRepository } from './build-repository.ts';
 
@@ -19,6 +21,8 @@ async function startSecondServer(world: SandboxesWorld, db = world.db): Promise<
     contents: { read: () => Promise.reject(new Error('no content is read')) },
     serverId: 'srv_2',
     settings: SETTINGS,
+    projects: new ProjectAccess(new SqlProjectRepository(db)),
+    defaultRegistry: 'docker.io',
     log: SILENT,
   });
   await other.start();

@@ -17,6 +17,7 @@ export function openTemplateBuilds(world: WorkloadWorld): Workload {
     compose(parts) {
       const templates = composeTemplates({
         ...parts,
+        defaultRegistry: 'docker.io',
         // No recipe of a simulation has artifacts.
         artifacts: { find: async () => undefined },
         contents: { read: () => Promise.reject(new Error('no content')) },
