@@ -114,6 +114,9 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
     async (request, reply) => {
       const cloche = clientOf(request, deps);
       const build = readBuildId(request.params.buildID);
+      const { fromTemplate } = request.body;
+      // In `/v1`, a name that no template has is an image.
+      if (fromTemplate) await cloche.templates.get(slugOf(fromTemplate));
       const recipe = await recipeOf(request.body, build, async (hash) => {
         const found = await files.find(cloche, hash);
         if (found !== undefined) return found;
