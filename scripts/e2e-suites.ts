@@ -44,6 +44,9 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/protocol-window':
     'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
+  'functional/pull-image': 'starts no sandbox',
+  'functional/registry-images':
+    'functional/template-builds tests builds; an image is downloaded by a program in a sandbox',
   'functional/python-sdk': 'tests the Python SDK; other files test the requests that it sends',
   'functional/quotas': 'the server counts what limits apply to',
   'functional/operators-guides': 'tests the examples in the documents; other files test the operations that these use',

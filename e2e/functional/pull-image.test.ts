@@ -6,14 +6,13 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { ImagePull } from '@cloche/protocol';
-import { needsRoot } from '@cloche/testkit/needs-root';
-import { type TestAuthority, testAuthority } from '../../../../e2e/support/test-authority.ts';
-import { ownPlatform } from '../read/image-config.ts';
-import { DockerRegistry } from '../testing/docker-registry.ts';
-import { type TestImage, tarOf } from '../testing/make-image.ts';
-import { unpackImage } from '../unpack/unpack-image.ts';
-import { pullImage, resolveImage } from './pull-image.ts';
-import { RegistryClient } from './registry-client.ts';
+import { ownPlatform } from '../../packages/image-archive/src/read/image-config.ts';
+import { pullImage, resolveImage } from '../../packages/image-archive/src/registry/pull-image.ts';
+import { RegistryClient } from '../../packages/image-archive/src/registry/registry-client.ts';
+import { type TestImage, tarOf } from '../../packages/image-archive/src/testing/make-image.ts';
+import { unpackImage } from '../../packages/image-archive/src/unpack/unpack-image.ts';
+import { DockerRegistry } from '../support/docker-registry.ts';
+import { type TestAuthority, testAuthority } from '../support/test-authority.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-pull-'));
 const PASSWORD = 'a password: with a colon';
@@ -57,7 +56,7 @@ async function pulled(image: Partial<ImagePull> & Pick<ImagePull, 'reference'>, 
   return `${readFileSync(join(root, 'file'), 'utf8')} ${readFileSync(join(root, 'lower'), 'utf8')} ${config.env.GREETING}`;
 }
 
-describe('an image of docker-registry', { skip: needsRoot }, () => {
+describe('an image of docker-registry', () => {
   it('is pulled by its tag and by its digest, with layers of gzip, of zstd, and plain ones', async () => {
     for (const compression of ['gzip', 'zstd', 'none'] as const) {
       const digest = await registry.push('team/app', compression, imageOf(compression, { compression }));

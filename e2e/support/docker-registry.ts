@@ -1,12 +1,14 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { digestOf, type TestImage, writeLayout } from './make-image.ts';
+import { installPackages, withoutOwnService } from '@cloche/setup';
+import { digestOf, type TestImage, writeLayout } from '../../packages/image-archive/src/testing/make-image.ts';
 
+const PROGRAM = '/usr/bin/docker-registry';
 const OCI = 'application/vnd.oci.image';
 const STARTING_MS = 30_000;
 
@@ -98,7 +100,11 @@ export class DockerRegistry implements AsyncDisposable {
     const file = join(this.#folder, 'config.yml');
     // JSON is YAML.
     writeFileSync(file, JSON.stringify(config));
-    const [program = '', ...args] = [...(namespace ? ['ip', 'netns', 'exec', namespace] : []), 'docker-registry'];
+    if (!existsSync(PROGRAM)) {
+      await withoutOwnService('docker-registry');
+      await installPackages(['docker-registry'], join(this.#folder, 'apt.log'));
+    }
+    const [program = '', ...args] = [...(namespace ? ['ip', 'netns', 'exec', namespace] : []), PROGRAM];
     this.#process = spawn(program, [...args, 'serve', file], { stdio: ['ignore', 'ignore', openSync(log, 'w')] });
     this.#process.on('error', () => undefined);
     for (const end = Date.now() + STARTING_MS; ; await pause(50)) {
@@ -109,7 +115,7 @@ export class DockerRegistry implements AsyncDisposable {
       if (isUp) return;
       const { exitCode } = this.#process;
       if (exitCode !== null || this.#process.pid === undefined || Date.now() > end)
-        throw new Error(`docker-registry did not start; apt-get install docker-registry\n${readFileSync(log)}`);
+        throw new Error(`docker-registry did not start: ${readFileSync(log)}`);
     }
   }
 
