@@ -1,14 +1,14 @@
-import { buildProgram } from '../../packages/cli/src/program.ts';
+import { buildWholeProgram } from '../../packages/cli/src/program.ts';
 import { processTerminal } from '../../packages/cli/src/terminal/terminal.ts';
 
-type Command = Awaited<ReturnType<typeof buildProgram>>;
+type Command = Awaited<ReturnType<typeof buildWholeProgram>>;
 type Option = Command['options'][number];
 
 const HELP = ['help', '--help'];
 
 /** Returns the manual page of `cloche`, from the help of its commands, in the language of man(7). */
 export async function manualPage(version: string, seconds: number): Promise<string> {
-  const program = await buildProgram(version, ['--help'], processTerminal());
+  const program = await buildWholeProgram(version, processTerminal());
   const date = new Date(seconds * 1000).toISOString().slice(0, 10);
   return [
     `.TH CLOCHE 1 ${date} "Cloche ${version}"`,

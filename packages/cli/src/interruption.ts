@@ -10,10 +10,13 @@ export class InterruptedError extends CliError {
   override readonly name = 'Interrupted';
   override readonly exitCode: number;
   readonly signal: NodeJS.Signals;
+  /** Whether the command only followed what goes on without it, so that its end is no news. */
+  readonly isEndOfFollowing: boolean;
 
-  constructor(signal: NodeJS.Signals) {
-    super(`Canceled by ${signal}.`);
+  constructor(signal: NodeJS.Signals, isEndOfFollowing = false) {
+    super(signal === 'SIGINT' ? 'Interrupted.' : `Ended by ${signal}.`);
     this.signal = signal;
+    this.isEndOfFollowing = isEndOfFollowing && signal === 'SIGINT';
     this.exitCode = 128 + (constants.signals[signal] ?? 0);
   }
 }
@@ -21,15 +24,17 @@ export class InterruptedError extends CliError {
 /**
  * Until disposed, an interruption such as Ctrl-C aborts `signal`, so that the command can clean up; a second one exits
  * at once. A closed standard output (`| head`) counts as an interruption too.
+ *
+ * @param follows the command only follows what goes on without it
  */
-export function watchForInterruption(): Disposable & { readonly signal: AbortSignal } {
+export function watchForInterruption({ follows = false } = {}): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
   let firstAt: number | undefined;
   const onSignal = (name: NodeJS.Signals) => {
     const now = performance.now();
     if (firstAt !== undefined && now - firstAt > ONE_PRESS_MS) process.exit(new InterruptedError(name).exitCode);
     firstAt ??= now;
-    controller.abort(new InterruptedError(name));
+    controller.abort(new InterruptedError(name, follows));
   };
   const onOutputError = () => onSignal('SIGPIPE');
   for (const name of SIGNALS) process.on(name, onSignal);

@@ -12,7 +12,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 try {
   const program = await buildProgram(packageJson.version, args, terminal);
-  await program.parseAsync(args, { from: 'user' });
+  // Without a command, the help is what was asked for.
+  await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
 } catch (error) {
   process.exitCode = await reportError(error, args.includes('--json'), terminal);
 }

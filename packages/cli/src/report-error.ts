@@ -14,15 +14,29 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   const exitCode = error instanceof CliError ? error.exitCode : 1;
   // The reader of the output stopped on purpose.
   if (error instanceof InterruptedError && error.signal === 'SIGPIPE') return exitCode;
+  if (error instanceof InterruptedError && !json) {
+    // The user asked for it, so that it is no error; a command that follows has nothing to say either.
+    if (!error.isEndOfFollowing) await err.line(err.colors.dim(error.message));
+    return exitCode;
+  }
+  if (error instanceof UsageError) {
+    const text = json ? jsonLine({ error: { code: 'usage', message: error.message } }) : errorLine(error.message, err);
+    await err.line(text);
+    return exitCode;
+  }
   // Loaded late, because a command that does not use the service starts faster without it.
   const sdk = await import('@cloche/sdk');
   const start = (await findHostCommands())?.startCommand() ?? 'cloche start';
   if (json) {
     await err.line(jsonLine({ error: describeAsJson(error, sdk, start) }));
   } else {
-    await err.line(`${err.colors.red('error:')} ${printable(describe(error, sdk, start))}`);
+    await err.line(errorLine(describe(error, sdk, start), err));
   }
   return exitCode;
+}
+
+function errorLine(message: string, { colors }: Terminal['err']): string {
+  return `${colors.red('error:')} ${printable(message)}`;
 }
 
 /** Prefixes of request fields in the service's messages, which mean nothing on a command line. */
@@ -46,7 +60,6 @@ function describe(error: unknown, { isClocheError }: typeof Sdk, start: string):
 
 function describeAsJson(error: unknown, sdk: typeof Sdk, start: string): Record<string, unknown> {
   if (error instanceof OperatorError) return { ...error.answer };
-  if (error instanceof UsageError) return { code: 'usage', message: error.message };
   if (!sdk.isClocheError(error)) return { code: 'failed', message: describe(error, sdk, start) };
   const { code, requestId, details } = error;
   return { code, message: describe(error, sdk, start), requestId, details };

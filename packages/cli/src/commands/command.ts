@@ -51,7 +51,7 @@ async function printLogs(
   commandId: string,
 ): Promise<void> {
   const command = await (await commandsOf(session, sandboxId)).get(commandId);
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: follow ?? false });
   if (follow) return followToEnd(session, command, interruption.signal);
   const { out, err } = session.terminal;
   const cloche = await session.connect();

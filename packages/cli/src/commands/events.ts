@@ -28,7 +28,7 @@ export function addEventsCommand(program: Command): void {
 }
 
 async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: flags.follow ?? false });
   const { events } = await session.connect();
   const filter = { types: flags.types, projectId: flags.project, signal: interruption.signal };
   const print = tablePrinter(session, COLUMNS);

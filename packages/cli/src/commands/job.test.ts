@@ -177,7 +177,7 @@ describe('cloche job run', () => {
     assert.equal(service.names().at(-1), 'POST cancel');
     assert.equal(
       stderr,
-      'wrun_1 created\nCanceling wrun_1. A second Ctrl-C leaves at once.\nwrun_1 is canceled.\nerror: Canceled by SIGINT.\n',
+      'wrun_1 created\nCanceling wrun_1. A second Ctrl-C leaves at once.\nwrun_1 is canceled.\nInterrupted.\n',
     );
   });
 });

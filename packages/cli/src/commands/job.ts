@@ -62,7 +62,7 @@ async function listJobs(session: Session, { project, ...flags }: ListFlags): Pro
 }
 
 async function printLogs(session: Session, { follow }: { follow?: boolean }, id: string): Promise<void> {
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: follow ?? false });
   const { signal } = interruption;
   const run = await (await session.connect()).workspaceRuns.get(id, { signal });
   if (follow) {

@@ -180,7 +180,7 @@ describe('cloche run', () => {
       assert.equal(await exitOf(child), 130);
       await service.requests[1]?.disconnected;
       assert.equal(callsOf(service).at(-1), kill);
-      assert.equal(await stderr, 'error: Canceled by SIGINT.\n');
+      assert.equal(await stderr, 'Interrupted.\n');
     });
   }
 

@@ -46,7 +46,7 @@ export function addTemplateLogCommands(template: Command): void {
 }
 
 async function printLogs(session: Session, flags: { follow?: boolean }, slug: string, given?: string): Promise<void> {
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: flags.follow ?? false });
   const { signal } = interruption;
   const { out } = session.terminal;
   const { templates } = await session.connect();

@@ -34,7 +34,7 @@ export function addTopCommand(program: Command): void {
 }
 
 async function showTop(session: Session, { once, project: projectId, limit }: TopFlags): Promise<void> {
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: true });
   const { sandboxes } = await session.connect();
   const measure = (signal: AbortSignal) => sandboxes.metrics({ projectId, limit, signal });
   const first = await measure(interruption.signal);

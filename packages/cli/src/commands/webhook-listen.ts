@@ -28,7 +28,7 @@ export function addListenCommand(webhook: Command): void {
 
 /** Forwards each event once, without retries: a program under development misses an event that it refuses. */
 async function forwardEvents(session: Session, flags: ListenFlags, url: string): Promise<void> {
-  using interruption = watchForInterruption();
+  using interruption = watchForInterruption({ follows: true });
   const { signal } = interruption;
   const { events } = await session.connect();
   const secret = flags.secret ?? `whsec_${randomBytes(32).toString('base64')}`;
