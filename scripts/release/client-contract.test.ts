@@ -1,11 +1,23 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import * as contract from '@cloche/contract';
 import { build } from 'esbuild';
+import { CLIENT_CONTRACT, clientContractText } from '../client-contract.ts';
 import { clientContract } from './client-contract.ts';
 
 const SENT = ['id', 'method', 'path', 'idempotency'] as const;
 const KINDS = ['upload', 'download', 'events'] as const;
+
+describe('what clients in a checkout read of the contract', () => {
+  it('is current, and loads no schema', async () => {
+    const remedy = 'run `node_modules/.bin/node scripts/client-contract.ts`';
+    const text = readFileSync(CLIENT_CONTRACT, 'utf8');
+    assert.equal(text, clientContractText(), remedy);
+    const loaded = [...text.matchAll(/^(?:import (?!type )|export .* from ).*'(.*)'/gm)].map(([, path]) => path);
+    assert.deepEqual(loaded, ['./limits.ts']);
+  });
+});
 
 describe('the contract in bundles of clients', () => {
   let text: string;

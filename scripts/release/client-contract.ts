@@ -2,9 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import * as contract from '@cloche/contract';
 import type { Plugin } from 'esbuild';
-
-/** Every path of the API begins with it. */
-const PATH_START = '/v1/';
+import { operationsTable, retryableErrors } from '../client-contract.ts';
 
 /**
  * Replaces the contract in bundles of clients by what clients read at run time: its constants, and of each operation
@@ -14,7 +12,7 @@ const PATH_START = '/v1/';
 export const clientContract: Plugin = {
   name: 'client-contract',
   setup(build) {
-    build.onResolve({ filter: /^@cloche\/contract$/ }, () => ({
+    build.onResolve({ filter: /^@cloche\/contract(?:\/client)?$/ }, () => ({
       path: 'contract',
       namespace: 'client-contract',
       sideEffects: false,
@@ -28,7 +26,7 @@ export const clientContract: Plugin = {
 
 function clientContractModule(): string {
   const lines = Object.entries(contract).map(([name, value]) => {
-    if (name === 'operations') return operationsTable();
+    if (name === 'operations') return `export const operations = ${operationsTable()};`;
     if (name === 'ERRORS') return `export const ERRORS = ${JSON.stringify(retryableErrors())};`;
     if (name === 'LIMITS') return `export const LIMITS = ${JSON.stringify(usedLimits())};`;
     if (typeof value === 'function') return `export { ${name} } from ${JSON.stringify(fileOf(name))};`;
@@ -36,29 +34,6 @@ function clientContractModule(): string {
     return isSchema ? '' : `export const ${name} = ${JSON.stringify(value)};`;
   });
   return lines.join('\n');
-}
-
-/**
- * Returns the operations, with the parts that `SentOperation` of the SDK has, as lines of text: objects would be twice
- * as long.
- */
-function operationsTable(): string {
-  const all: Readonly<Record<string, contract.Operation>> = contract.operations;
-  const rows = Object.values(all).map(({ id, method, path, idempotency, upload, download, events }) => {
-    const kind = (upload && 'upload') || (download && 'download') || (events && 'events') || '';
-    if (Number(!!upload) + Number(!!download) + Number(!!events) > 1)
-      throw new Error(`${id} has several kinds of bodies.`);
-    return [id, method, path.replace(PATH_START, ''), idempotency, kind].join(' ').trimEnd();
-  });
-  return `export const operations = /* @__PURE__ */ Object.fromEntries(\`${rows.join('\n')}\`.split('\\n').map((row) => {
-  const [id, method, path, idempotency, kind] = row.split(' ');
-  return [id, { id, method, path: '${PATH_START}' + path, idempotency, ...(kind && { [kind]: true }) }];
-}));`;
-}
-
-function retryableErrors(): object {
-  const all = Object.entries(contract.ERRORS).map(([code, { retryable }]) => [code, { retryable }]);
-  return Object.fromEntries(all);
 }
 
 /** Returns the limits that the sources of clients name. */

@@ -1,5 +1,5 @@
 /** The part that all lists with pages share: their options, and how a page is shown. */
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { Page } from '@cloche/sdk';
 import { type Command, InvalidArgumentError } from 'commander';
 import { wholeNumber } from './option-values.ts';

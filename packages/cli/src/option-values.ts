@@ -1,14 +1,6 @@
 /** Parsers of option values. Each error says which values are accepted. */
-import {
-  COMMAND_USERS,
-  LANGUAGES,
-  type Language,
-  NETWORK_MODES,
-  type NetworkMode,
-  type NetworkPolicy,
-  type ProjectQuotas,
-  QUOTAS,
-} from '@cloche/contract';
+import type { Language, NetworkMode, NetworkPolicy, ProjectQuotas } from '@cloche/contract';
+import { COMMAND_USERS, LANGUAGES, NETWORK_MODES, QUOTAS } from '@cloche/contract/client';
 import { InvalidArgumentError, Option } from 'commander';
 import { formatDuration, parseDuration } from './terminal/duration.ts';
 

@@ -1,5 +1,5 @@
 import type { Command as CommandInfo, CreateCommandBody, SandboxId, Signal } from '@cloche/contract';
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { Command } from './command.ts';
 import { Deadline } from './deadline.ts';

@@ -1,4 +1,5 @@
-import { type CodeRunEvent, ERRORS, type ErrorCode } from '@cloche/contract';
+import type { CodeRunEvent, ErrorCode } from '@cloche/contract';
+import { ERRORS } from '@cloche/contract/client';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ClocheError } from './cloche-error.ts';
 import type { Deadline } from './deadline.ts';

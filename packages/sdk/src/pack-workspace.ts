@@ -1,4 +1,4 @@
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { ArchiveProgress, PackDirectory, PackingNote } from './packing/archive-source.ts';
 import type { WorkspaceArchiveUpload } from './workspace-archive.ts';
 

@@ -1,5 +1,5 @@
 import type { OpenPreviewBody, Preview, PreviewId, SandboxId } from '@cloche/contract';
-import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract';
+import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';
 import type { CallOptions } from './request.ts';

@@ -1,14 +1,5 @@
-import {
-  type BodyOf,
-  IDEMPOTENCY_HEADER,
-  LIMITS,
-  type Operation,
-  type OperationId,
-  type Operations,
-  operations,
-  type ParamsOf,
-  type QueryOf,
-} from '@cloche/contract';
+import type { BodyOf, Operation, OperationId, Operations, ParamsOf, QueryOf } from '@cloche/contract';
+import { IDEMPOTENCY_HEADER, LIMITS, operations, type SentOperation } from '@cloche/contract/client';
 import type { ResolvedOptions } from './client-options.ts';
 import { ClocheError } from './cloche-error.ts';
 
@@ -83,13 +74,6 @@ export interface RequestBody {
   duplex?: 'half';
 }
 
-/** The part of an operation that a request needs. The built package has no more of it, because schemas are large. */
-export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> & {
-  readonly upload?: unknown;
-  readonly download?: unknown;
-  readonly events?: unknown;
-};
-
 export interface PreparedRequest {
   readonly operation: SentOperation;
   readonly url: string;
@@ -106,7 +90,7 @@ export interface PreparedRequest {
 
 /** Prepares everything that the attempts of one logical operation share, including the Idempotency-Key. */
 export function prepareRequest(id: OperationId, request: AnyRequest, options: ResolvedOptions): PreparedRequest {
-  const operation: SentOperation = operations[id];
+  const operation = operations[id];
   const takesKey = operation.idempotency !== 'none';
   const idempotencyKey = takesKey ? (request.idempotencyKey ?? newKey()) : undefined;
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);

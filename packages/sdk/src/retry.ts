@@ -1,4 +1,5 @@
-import { ERRORS, type ErrorCode } from '@cloche/contract';
+import type { ErrorCode } from '@cloche/contract';
+import { ERRORS } from '@cloche/contract/client';
 import type { ClocheError, ClocheErrorCode } from './cloche-error.ts';
 import type { PreparedRequest } from './request.ts';
 

@@ -1,5 +1,5 @@
 import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxMetrics, SandboxUsage } from '@cloche/contract';
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { SandboxArtifacts } from './artifacts.ts';
 import { ClocheError } from './cloche-error.ts';

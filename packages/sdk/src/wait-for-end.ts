@@ -1,4 +1,4 @@
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
 import { Deadline } from './deadline.ts';

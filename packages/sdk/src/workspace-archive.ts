@@ -1,9 +1,5 @@
-import {
-  LIMITS,
-  WORKSPACE_ARCHIVE_TYPES,
-  type WorkspaceArchiveFormat,
-  type WorkspaceRun as WorkspaceRunInfo,
-} from '@cloche/contract';
+import type { WorkspaceArchiveFormat, WorkspaceRun as WorkspaceRunInfo } from '@cloche/contract';
+import { LIMITS, WORKSPACE_ARCHIVE_TYPES } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import type { CallOptions, UploadBytes } from './request.ts';

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
-import { type Artifact, type FileUser, LIMITS } from '@cloche/contract';
+import type { Artifact, FileUser } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import { SandboxArtifacts, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';

@@ -1,4 +1,4 @@
-import { SIGNALS } from '@cloche/contract';
+import { SIGNALS } from '@cloche/contract/client';
 import { type Command as CommandHandle, type CommandInfo, Commands, type SandboxInfo, type Signal } from '@cloche/sdk';
 import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';

@@ -1,4 +1,5 @@
-import { type CommandUser, LIMITS } from '@cloche/contract';
+import type { CommandUser } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import { type Command as CommandHandle, Commands, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';

@@ -1,5 +1,5 @@
 import { basename, join, resolve } from 'node:path';
-import { DEFAULT_CWD } from '@cloche/contract';
+import { DEFAULT_CWD } from '@cloche/contract/client';
 import { entryPath } from '@cloche/protocol';
 import type { Artifact, Cloche } from '@cloche/sdk';
 import type { Command } from 'commander';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import type { StartWorkspaceOptions, WorkspaceRun } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';

@@ -1,4 +1,4 @@
-import { WORKSPACE_RUN_STATUSES } from '@cloche/contract';
+import { WORKSPACE_RUN_STATUSES } from '@cloche/contract/client';
 import type { WorkspaceRunInfo, WorkspaceRunStatus } from '@cloche/sdk';
 import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';

@@ -1,4 +1,5 @@
-import { ALL_SCOPES, type ApiKey, isScope, LIMITS, SCOPES, type Scope } from '@cloche/contract';
+import type { ApiKey, Scope } from '@cloche/contract';
+import { ALL_SCOPES, LIMITS, SCOPES } from '@cloche/contract/client';
 import type { ApiKeyWithSecret } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
@@ -56,7 +57,8 @@ export function addKeyCommands(program: Command): void {
 /** Parses scopes. @throws {UsageError} for an unknown one */
 export function scopesOf(names: readonly string[]): (Scope | typeof ALL_SCOPES)[] {
   return names.map((name) => {
-    if (name === ALL_SCOPES || isScope(name)) return name;
+    const scope = [ALL_SCOPES, ...SCOPES].find((known) => known === name);
+    if (scope !== undefined) return scope;
     throw new UsageError(`There is no scope ${name}; use * or any of: ${SCOPES.join(' ')}.`);
   });
 }

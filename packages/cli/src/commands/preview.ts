@@ -1,4 +1,5 @@
-import { LIMITS, PREVIEW_VISIBILITIES, type Preview } from '@cloche/contract';
+import type { Preview } from '@cloche/contract';
+import { LIMITS, PREVIEW_VISIBILITIES } from '@cloche/contract/client';
 import { type Page, Previews, previewLink, type SandboxInfo } from '@cloche/sdk';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';

@@ -1,4 +1,4 @@
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import {
   type Cloche,
   type CodeRun,

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { LIMITS } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract/client';
 import { type Cloche, type CurrentSandboxMetrics, isClocheError } from '@cloche/sdk';
 import { type Command, InvalidArgumentError } from 'commander';
 import { leaf, perform } from '../command.ts';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { basename, posix } from 'node:path';
-import { DEFAULT_CWD } from '@cloche/contract';
+import { DEFAULT_CWD } from '@cloche/contract/client';
 import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, pathOfFileUri } from '@cloche/protocol';
 import { UsageError } from '../cli-error.ts';
 
