@@ -54,7 +54,7 @@ const left = (text: string) =>
   );
 
 describe('cloche cp on a terminal', () => {
-  const BAR = /^file {2}[█░]{24} +\d+% {2}[\d.]+ [kM]B of 150 MB {2}[\d.]+ [kMG]B\/s {2}.+ left$/;
+  const BAR = /^file {2}[█░]{24} +\d+% {2}[\d.]+ [KM]iB of 143\.1 MiB {2}[\d.]+ [KMG]iB\/s {2}.+ left$/;
 
   it('shows how far it is, in one line that is gone at the end', async () => {
     writeFileSync(here('file'), '');
@@ -65,8 +65,8 @@ describe('cloche cp on a terminal', () => {
       const bars = text.split(CLEAR_LINE).filter((line) => line.includes('%'));
       assert.ok(bars.length > 0 && bars.every((line) => BAR.test(line)), JSON.stringify(bars));
     }
-    assert.equal(left(up), `150 MB to ${sandboxId}:there/file\r\nended with 0\r\n`);
-    assert.equal(left(down), `150 MB to ${here('back')}\r\nended with 0\r\n`);
+    assert.equal(left(up), `143.1 MiB to ${sandboxId}:there/file\r\nended with 0\r\n`);
+    assert.equal(left(down), `143.1 MiB to ${here('back')}\r\nended with 0\r\n`);
     assert.equal(statSync(here('back')).size, LARGE_BYTES);
     const json = left(await shown(['cp', '--json', `${sandboxId}:there/file`, here('back')]));
     assert.deepEqual(JSON.parse(json.split('\r\n')[0] ?? ''), { to: here('back'), bytes: LARGE_BYTES });
@@ -131,7 +131,7 @@ describe('cloche logs -f on a terminal', () => {
   });
 });
 
-describe('cloche preview and cloche artifact get on a terminal', () => {
+describe('cloche preview and cloche artifact download on a terminal', () => {
   it('print a link and save a file, and say the rest beside it', async () => {
     const preview = left(await shown(['preview', sandboxId, '8000', '--ttl', '10m']));
     assert.match(preview, /^http:\/\/prv-\w+\.localhost:\d+\/\?cloche_token=[\w-]+\r\nprivate, prv_\w+, ends in /);
@@ -140,10 +140,10 @@ describe('cloche preview and cloche artifact get on a terminal', () => {
 
     await service.api.run(sandboxId, 'open("/workspace/kept.txt", "w").write("kept")');
     const { body } = await service.api.post(`/v1/sandboxes/${sandboxId}/artifacts`, { path: 'kept.txt' });
-    const got = await shown(['artifact', 'get', body.artifact.id, here('kept.txt')]);
+    const got = await shown(['artifact', 'download', body.artifact.id, here('kept.txt')]);
     assert.equal(left(got), `4 B to ${here('kept.txt')}\r\nended with 0\r\n`);
     assert.equal(readFileSync(here('kept.txt'), 'utf8'), 'kept');
-    const json = await shown(['artifact', 'get', '--json', body.artifact.id, here('kept.txt')]);
+    const json = await shown(['artifact', 'download', '--json', body.artifact.id, here('kept.txt')]);
     assert.equal(left(json), `{"to":"${here('kept.txt')}","bytes":4}\r\nended with 0\r\n`);
   });
 });

@@ -1,17 +1,27 @@
 /** Builds the commands, so that all of them have the same options and show examples. */
-import { type Command, Option } from 'commander';
+import { type Command, type CommandOptions, Option } from 'commander';
 import { Session } from './session.ts';
 import type { UsageCommand } from './usage-command.ts';
+import { isIdKind, wholeId } from './whole-id.ts';
 
 /** Creates a command that only contains other commands. */
 export function group(parent: Command, name: string, summary: string): Command {
   return parent.command(name).description(summary).allowExcessArguments(false);
 }
 
-/** Creates a command that does something. `name` includes its arguments in commander's syntax. */
-export function leaf(parent: Command, name: string, summary: string, examples: readonly string[] = []): Command {
+/**
+ * Creates a command that does something. `name` includes its arguments in commander's syntax: an argument such as
+ * `<sandbox>` takes short ids.
+ */
+export function leaf(
+  parent: Command,
+  name: string,
+  summary: string,
+  examples: readonly string[] = [],
+  options: CommandOptions = {},
+): Command {
   const command = parent
-    .command(name)
+    .command(name, options)
     .description(summary)
     .allowExcessArguments(false)
     .addOption(common('--json', 'print JSON'))
@@ -31,9 +41,36 @@ export function perform<Options, Arguments extends unknown[] = []>(
   command: Command,
   work: (session: Session, options: Options, ...args: Arguments) => Promise<void>,
 ): void {
-  command.action(() => {
-    const args = command.processedArgs as Arguments;
+  command.action(async () => {
     // Every command of the program is of this class.
-    return work(new Session(command as UsageCommand), command.opts() as Options, ...args);
+    const session = new Session(command as UsageCommand);
+    const [options, args] = await withWholeIds(session, command);
+    return work(session, options as Options, ...(args as Arguments));
   });
+}
+
+/** Returns the options and arguments of a command, with whole ids in place of short ones. */
+async function withWholeIds(session: Session, command: Command): Promise<[object, unknown[]]> {
+  const options: Record<string, unknown> = { ...command.opts() };
+  const args: unknown[] = [...command.processedArgs];
+  let sandboxId: string | undefined;
+  const whole = async (name: string, given: string) => {
+    if (!isIdKind(name)) return given;
+    const id = await wholeId(() => session.connect(), name, given, sandboxId);
+    if (name === 'sandbox') sandboxId = id;
+    return id;
+  };
+  for (const [index, argument] of command.registeredArguments.entries()) {
+    const given = args[index];
+    // Several ids have the name in the plural: `<command...>` are the words of a command line.
+    const name = argument.variadic ? argument.name().replace(/(?<=[^s])s$|(?<=x)es$/, '') : argument.name();
+    if (typeof given === 'string') args[index] = await whole(name, given);
+    else if (Array.isArray(given) && name !== argument.name())
+      args[index] = await Promise.all(given.map((each: string) => whole(name, each)));
+  }
+  for (const name of ['sandbox', 'context', 'project']) {
+    const given = options[name];
+    if (typeof given === 'string') options[name] = await whole(name, given);
+  }
+  return [options, args];
 }

@@ -44,6 +44,27 @@ describe('a list of the command line', () => {
     }
   });
 
+  it('is filtered by id and time where the service does that, by a time or by how long ago', async () => {
+    await using service = await startScriptedServer(() => json(200, { data: [], hasMore: false }));
+    for (const noun of ['sandbox', 'job']) {
+      const times = ['--created-after', '2026-01-31T09:00Z', '--created-before', '2h'];
+      await runInProcess([noun, 'list', '--id-prefix', 'sbx_2t6h', ...times], service);
+      const { searchParams } = new URL(service.requests.at(-1)?.path ?? '', service.url);
+      assert.equal(searchParams.get('idPrefix'), 'sbx_2t6h');
+      assert.equal(searchParams.get('createdAfter'), '2026-01-31T09:00:00.000Z');
+      const agoMs = Date.now() - Date.parse(searchParams.get('createdBefore') ?? '');
+      assert.ok(agoMs >= 7_200_000 && agoMs < 7_300_000, `${agoMs}`);
+    }
+    for (const wrong of ['yesterday', '', '2026-13-01', '5'])
+      assert.equal((await runInProcess(['job', 'list', '--created-after', wrong], service)).exitCode, 2, wrong);
+  });
+
+  it('prints ids alone with --quiet', async () => {
+    const data = [sampleSandbox(), sampleSandbox({ id: 'sbx_2' })];
+    await using service = await startScriptedServer(() => json(200, { data, hasMore: false }));
+    assert.equal((await runInProcess(['sandbox', 'list', '-q'], service)).stdout, 'sbx_1\nsbx_2\n');
+  });
+
   it('refuses a limit that the service would refuse', async () => {
     for (const limit of ['0', '501', 'all']) {
       const { exitCode, stderr } = await runInProcess(['key', 'list', '--limit', limit]);

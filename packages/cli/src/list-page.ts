@@ -2,8 +2,9 @@
 import { LIMITS } from '@cloche/contract/client';
 import type { Page } from '@cloche/sdk';
 import { type Command, InvalidArgumentError } from 'commander';
-import { wholeNumber } from './option-values.ts';
+import { time, wholeNumber } from './option-values.ts';
 import type { Session } from './session.ts';
+import { printable } from './terminal/printable.ts';
 
 export interface PageFlags {
   limit?: number;
@@ -14,7 +15,27 @@ export interface PageFlags {
 export function paged(command: Command): Command {
   return command
     .option('--limit <count>', `show at most so many, up to ${LIMITS.listPage} (default: all)`, pageLimit)
-    .option('--cursor <cursor>', 'show what follows the page that printed this cursor');
+    .option('--cursor <cursor>', 'show what follows the page that printed this cursor')
+    .option('--wide', 'show all columns, however narrow the terminal')
+    .option('-q, --quiet', 'print ids alone');
+}
+
+export interface SelectionFlags extends PageFlags {
+  idPrefix?: string;
+  createdAfter?: Date;
+  createdBefore?: Date;
+}
+
+/** Adds the options of a list that has pages and is filtered by id and time. */
+export function selected(command: Command): Command {
+  return paged(command)
+    .option('--id-prefix <beginning>', 'only ids that begin so: the prefix and four characters or more')
+    .option(
+      '--created-after <time>',
+      'only what was created after this time: 2026-01-31T09:00Z, or 2h for 2 h ago',
+      time,
+    )
+    .option('--created-before <time>', 'only what was created before this time', time);
 }
 
 export interface ShownPage {
@@ -32,9 +53,19 @@ export async function showPage(
   { data = page, none }: ShownPage = {},
 ): Promise<void> {
   const { hasMore, nextCursor } = page;
+  if (session.quiet && !session.json) {
+    for (const entry of data) await session.terminal.out.line(printable(idOf(entry)));
+    return;
+  }
   if (page.length === 0 && none !== undefined && !session.json) return session.note(none);
   await session.show({ data, hasMore, nextCursor }, forPeople);
   if (hasMore) await session.note(`More follow; to see them, repeat the command with --cursor ${nextCursor}`);
+}
+
+/** Returns what other commands take for the entry: its id, its name for a template, or its path for a file. */
+function idOf(entry: unknown): string {
+  const { id, slug, path } = entry as { id?: string; slug?: string; path?: string };
+  return slug ?? id ?? path ?? '';
 }
 
 function pageLimit(text: string): number {

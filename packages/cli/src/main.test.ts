@@ -134,8 +134,8 @@ describe('cloche sandbox', () => {
     await using service = await startService(() => json(200, { data, hasMore: false }));
     const { stdout } = await runInProcess(['sandbox', 'list', '--all', '--metadata', 'a=b'], service);
     assert.deepEqual(stdout.split('\n'), [
-      'ID        STATUS     TEMPLATE     NETWORK       CREATED    LEFT    METADATA',
-      'sbx_long  ready      python-node  unrestricted  1 min ago  59 min  a=x y',
+      'ID        STATUS     TEMPLATE     NETWORK       CREATED    LEFT  METADATA',
+      'sbx_long  ready      python-node  unrestricted  1 min ago  1 h   a=x y',
       'sbx_2     destroyed  python-node  unrestricted  1 min ago  -',
       '',
     ]);

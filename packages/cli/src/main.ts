@@ -10,10 +10,16 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
-try {
-  const program = await buildProgram(packageJson.version, args, terminal);
-  // Without a command, the help is what was asked for.
-  await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
-} catch (error) {
-  process.exitCode = await reportError(error, args.includes('--json'), terminal);
+if (args[0] === 'completion' && args[1] === '--words') {
+  // Asked by the shell. Not an option of the command, because the words are options of others.
+  const { completionsOf } = await import('./completion.ts');
+  for (const { word, is } of await completionsOf(args.slice(2), terminal)) await terminal.out.line(`${word}\t${is}`);
+} else {
+  try {
+    const program = await buildProgram(packageJson.version, args, terminal);
+    // Without a command, the help is what was asked for.
+    await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
+  } catch (error) {
+    process.exitCode = await reportError(error, args.includes('--json'), terminal);
+  }
 }

@@ -31,6 +31,16 @@ export function positiveNumber(text: string): number {
   return value;
 }
 
+/** Parses a time, or a duration before now. */
+export function time(text: string): Date {
+  const agoMs = parseDuration(text);
+  // JavaScript also reads a lone number as a date.
+  const isDate = /^\d{4}-\d\d-\d\d/.test(text);
+  const value = agoMs === undefined ? new Date(isDate ? text : Number.NaN) : new Date(Date.now() - agoMs);
+  if (Number.isNaN(value.getTime())) throw new InvalidArgumentError('Write it as 2026-01-31T09:00Z, or as 2h.');
+  return value;
+}
+
 /** Parses a repeatable `KEY=VALUE`. */
 export function keyValue(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=');

@@ -18,6 +18,10 @@ const MODULES: Readonly<Record<string, readonly CommandModule[]>> = {
       load: async () => (await import('./commands/run.ts')).addRunCommand,
     },
     {
+      summaries: { repl: 'Type code that runs in a sandbox line by line, with its variables' },
+      load: async () => (await import('./commands/repl.ts')).addReplCommand,
+    },
+    {
       summaries: { exec: 'Run a command in a sandbox and exit with its exit code' },
       load: async () => (await import('./commands/exec.ts')).addExecCommand,
     },
@@ -117,6 +121,10 @@ const MODULES: Readonly<Record<string, readonly CommandModule[]>> = {
     {
       summaries: { config: 'Show the current settings, with secrets redacted' },
       load: async () => (await import('./commands/config.ts')).addConfigCommand,
+    },
+    {
+      summaries: { completion: 'Print a script that completes commands, options and ids in a shell' },
+      load: async () => (await import('./commands/completion.ts')).addCompletionCommand,
     },
     { summaries: { doctor: 'Check whether a machine can run Cloche' }, load: () => loadHostCommand('doctor') },
     { summaries: { start: 'Prepare a machine and serve' }, load: () => loadHostCommand('start') },

@@ -9,8 +9,10 @@ import {
   outputBytes,
 } from '@cloche/sdk';
 import { saveFile } from './copy/save-file.ts';
+import { OutputDrawer, type PictureChoice } from './pictures/output-drawer.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
+import { formatBytes } from './terminal/transfer-bar.ts';
 
 /** Formats that can be printed. Of several formats of one value, the first in this list is printed. */
 const READABLE: readonly OutputFormat[] = ['text', 'markdown', 'json', 'latex', 'html', 'svg', 'javascript'];
@@ -22,6 +24,14 @@ const EXTENSION_OF: Readonly<Partial<Record<OutputFormat, string>>> = {
   data: 'data.json',
 };
 
+export interface PresenterOptions {
+  /** Folder for rich outputs. */
+  readonly saveDir?: string | undefined;
+  /** Prints one line of JSON per event instead of text for people. */
+  readonly asJson?: boolean;
+  readonly images?: PictureChoice | undefined;
+}
+
 /** Prints the events of a run as they arrive: stdout and stderr unchanged, other outputs as readable text. */
 export class RunPresenter {
   readonly #terminal: Terminal;
@@ -30,12 +40,13 @@ export class RunPresenter {
   /** Outputs of the current bundle, which is printed when it is complete. */
   #bundle: CodeOutput[] = [];
   #saved = 0;
+  readonly #drawer: OutputDrawer;
 
-  /** @param asJson prints one line of JSON per event instead of text for people */
-  constructor(terminal: Terminal, saveDir: string | undefined, asJson: boolean) {
+  constructor(terminal: Terminal, { saveDir, asJson = false, images = 'auto' }: PresenterOptions) {
     this.#terminal = terminal;
     this.#saveDir = saveDir;
     this.#asJson = asJson;
+    this.#drawer = new OutputDrawer(terminal.out, images);
   }
 
   async present(event: CodeRunEvent): Promise<void> {
@@ -53,7 +64,7 @@ export class RunPresenter {
     const { err } = this.#terminal;
     if (stateLost)
       await err.line(err.colors.yellow('The kernel was replaced before this run: earlier variables are gone.'));
-    if (error) await err.line(describeError(error, err.colors.red));
+    if (error && exitCodeOf(error) === undefined) await err.line(describeError(error, err.colors.red));
   }
 
   async #presentBundle(): Promise<void> {
@@ -65,31 +76,44 @@ export class RunPresenter {
     // The text beside a picture only says that there is a picture.
     if (readable?.value !== undefined && pictures.length === 0 && !this.#asJson)
       await this.#terminal.out.line(readable.value);
-    const files = bundle.filter((output) => output.format !== 'text');
+    const isDrawn = !this.#asJson && (await this.#drawer.draw(bundle));
+    // The picture first, whose name is printed in full.
+    const files = [...pictures, ...bundle.filter((output) => output.format !== 'text' && !pictures.includes(output))];
     if (this.#saveDir !== undefined && files.length > 0) await this.#save(files, this.#saveDir);
-    else
+    else if (!isDrawn)
       for (const picture of pictures) await this.#note(`${describeOutput(picture)}; use --save-outputs DIR to save it`);
   }
 
   async #save(outputs: readonly CodeOutput[], folder: string): Promise<void> {
     this.#saved += 1;
+    const names: string[] = [];
     for (const output of outputs) {
       if (output.kind === 'artifact') {
         await this.#note(`${describeOutput(output)}; kept as artifact ${output.artifactId}`);
         continue;
       }
-      const file = join(folder, `output-${this.#saved}.${EXTENSION_OF[output.format] ?? output.format}`);
+      const extension = EXTENSION_OF[output.format] ?? output.format;
+      const file = join(folder, `output-${this.#saved}.${extension}`);
       // SECURITY: an existing link of that name is replaced, not followed; a sandbox may have created it
       // (hostile-text.test.ts).
       await saveFile(file, Readable.from([outputBytes(output)]), { replace: true });
-      await this.#note(`${describeOutput(output)}; saved to ${file}`);
+      names.push(names.length === 0 ? `${describeOutput(output)}; saved to ${file}` : `.${extension}`);
     }
+    const [first, ...more] = names;
+    if (first !== undefined) await this.#note(more.length === 0 ? first : `${first} (and ${more.join(', ')})`);
   }
 
   async #note(text: string): Promise<void> {
     const { err } = this.#terminal;
     if (!this.#asJson) await err.line(err.colors.dim(printable(text)));
   }
+}
+
+/** Returns the exit code of code that ended itself with one, as `sys.exit(3)` does; undefined for other errors. */
+export function exitCodeOf({ name, message }: CodeExecutionError): number | undefined {
+  if (name !== 'SystemExit') return undefined;
+  if (message === '' || message === 'None') return 0;
+  return /^-?\d{1,9}$/.test(message) ? Number(message) & 0xff : undefined;
 }
 
 function describeError({ name, message, traceback }: CodeExecutionError, red: (text: string) => string): string {
@@ -103,8 +127,8 @@ function isPicture(format: OutputFormat): boolean {
   return ['png', 'jpeg', 'gif', 'svg', 'pdf'].includes(format);
 }
 
-/** Returns a description such as `png, 12.3 kB`. */
+/** Returns a description such as `png, 12.3 KiB`. */
 function describeOutput(output: CodeOutput): string {
   const sizeBytes = output.sizeBytes ?? outputBytes(output).length;
-  return `${output.format}, ${sizeBytes < 1000 ? `${sizeBytes} bytes` : `${(sizeBytes / 1000).toFixed(1)} kB`}`;
+  return `${output.format}, ${formatBytes(sizeBytes)}`;
 }

@@ -1,7 +1,7 @@
 import { type ClientOptions, Cloche, DEFAULT_URL } from '@cloche/sdk';
 import { readClientFile } from './client-file.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
-import type { Terminal } from './terminal/terminal.ts';
+import type { Output, Terminal } from './terminal/terminal.ts';
 import type { UsageCommand } from './usage-command.ts';
 
 /** Options of every command. */
@@ -9,18 +9,26 @@ export interface CommonOptions {
   json?: boolean;
   url?: string;
   apiKey?: string;
+  /** Of lists: show all columns, or ids alone. */
+  wide?: boolean;
+  quiet?: boolean;
 }
 
 /** Context of one command: its terminal, its output format and the service. */
 export class Session {
   readonly terminal: Terminal;
   readonly json: boolean;
+  /** Whether a list prints ids alone. */
+  readonly quiet: boolean;
   readonly #options: CommonOptions;
 
   constructor(command: UsageCommand) {
     this.#options = command.optsWithGlobals<CommonOptions>();
-    this.terminal = command.terminal;
+    const { out, err } = command.terminal;
+    const wideOut: Output = Object.create(out, { columns: { value: Number.POSITIVE_INFINITY } });
+    this.terminal = { out: this.#options.wide ? wideOut : out, err };
     this.json = this.#options.json ?? false;
+    this.quiet = this.#options.quiet ?? false;
   }
 
   /**
@@ -38,12 +46,7 @@ export class Session {
 
   /** Returns the address of the service and the API key, which is empty if none is known. */
   async settings(): Promise<{ url: string; apiKey: string }> {
-    const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
-    const file = await readClientFile();
-    return {
-      url: this.#options.url ?? (CLOCHE_URL || file.url || DEFAULT_URL),
-      apiKey: this.#options.apiKey ?? (CLOCHE_API_KEY || file.apiKey || ''),
-    };
+    return serviceSettings(this.#options);
   }
 
   /**
@@ -58,4 +61,16 @@ export class Session {
   async note(text: string): Promise<void> {
     if (!this.json) await this.terminal.err.line(this.terminal.err.colors.dim(printable(text)));
   }
+}
+
+/** Returns the address of the service and the API key: of those given, the environment, the client file or the defaults. */
+export async function serviceSettings(
+  given: Pick<CommonOptions, 'url' | 'apiKey'>,
+): Promise<{ url: string; apiKey: string }> {
+  const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
+  const file = await readClientFile();
+  return {
+    url: given.url ?? (CLOCHE_URL || file.url || DEFAULT_URL),
+    apiKey: given.apiKey ?? (CLOCHE_API_KEY || file.apiKey || ''),
+  };
 }

@@ -3,6 +3,7 @@
 import type { ErrorCode } from './errors.ts';
 import type { Operation } from './operation.ts';
 import type { OperationId } from './operations/index.ts';
+
 export { DEFAULT_CWD, LIMITS } from './limits.ts';
 export const ALL_SCOPES = '*' as const;
 export const COMMAND_USERS = ['user', 'root'] as const;

@@ -1,4 +1,9 @@
-import type { Artifact, WorkspaceRunEvent, WorkspaceRunEventPage, WorkspaceRun as WorkspaceRunInfo } from '@cloche/contract';
+import type {
+  Artifact,
+  WorkspaceRunEvent,
+  WorkspaceRunEventPage,
+  WorkspaceRun as WorkspaceRunInfo,
+} from '@cloche/contract';
 import { FINISHED_RUN_STATUSES } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { type PagedList, type PageOptions, pagedList } from './paged-list.ts';

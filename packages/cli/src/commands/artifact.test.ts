@@ -10,7 +10,7 @@ import { runInProcess } from '../testing/run-in-process.ts';
 
 const artifact = { id: 'art_1', name: '../evil/report.csv', sizeBytes: 7, contentType: 'text/csv', sandboxId: 'sbx_1' };
 
-describe('cloche artifact get', () => {
+describe('cloche artifact download', () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'cloche-cli-'));
@@ -29,7 +29,7 @@ describe('cloche artifact get', () => {
           }
         : json(200, { artifact }),
     );
-  const get = (url: string, ...args: string[]) => runInProcess(['artifact', 'get', 'art_1', ...args], { url });
+  const get = (url: string, ...args: string[]) => runInProcess(['artifact', 'download', 'art_1', ...args], { url });
 
   it('writes to a named file, whole or not at all', async () => {
     const file = join(folder, 'here');
@@ -75,7 +75,7 @@ describe('cloche artifact get', () => {
         : json(200, { artifact }),
     );
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
-    const child = startCloche(['artifact', 'get', 'art_1', join(folder, 'file')], { env });
+    const child = startCloche(['artifact', 'download', 'art_1', join(folder, 'file')], { env });
     await eventually(() => readdirSync(folder).length > 0, { within: 60_000, because: 'the download has begun' });
     child.kill('SIGINT');
     assert.equal(await exitOf(child), 130);
@@ -85,7 +85,7 @@ describe('cloche artifact get', () => {
   it('writes to standard output for -', async () => {
     await using server = await serve();
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
-    assert.equal((await runCloche(['artifact', 'get', 'art_1', '-'], { env })).stdout, 'content');
+    assert.equal((await runCloche(['artifact', 'download', 'art_1', '-'], { env })).stdout, 'content');
   });
 
   it('uses the last part alone of the name that the artifact has, and replaces nothing by it', async () => {

@@ -11,7 +11,8 @@ import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { durationUpTo, keyValue, userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
-import { table } from '../terminal/table.ts';
+import { labelsText } from '../terminal/labels-text.ts';
+import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes, TransferBar } from '../terminal/transfer-bar.ts';
 
 interface ExportFlags {
@@ -50,14 +51,19 @@ export function addArtifactCommands(program: Command): void {
     .option('--metadata <key=value>', 'only artifacts with this label; repeatable', keyValue);
   perform(paged(list), listArtifacts);
 
-  const got = leaf(artifact, 'get <artifact> [file]', 'Download an artifact', [
-    'cloche artifact get art_…',
-    'cloche artifact get art_… - | head',
+  const got = leaf(artifact, 'download <artifact> [file]', 'Download an artifact', [
+    'cloche artifact download art_…',
+    'cloche artifact download art_… - | head',
   ]).addHelpText(
     'after',
     '\nWrites to FILE, or to a new file with the name of the artifact. Use - for standard output.',
   );
-  perform(got, getArtifact);
+  perform(got, downloadArtifact);
+
+  perform(leaf(artifact, 'get <artifact>', 'Show an artifact'), async (session, _options, id: string) => {
+    const found = await (await session.connect()).artifacts.get(id);
+    await session.show(found, () => describe(found, session.terminal.out));
+  });
 
   const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads an artifact without a key', [
     'cloche artifact link art_… --ttl 24h',
@@ -68,7 +74,7 @@ export function addArtifactCommands(program: Command): void {
     await session.show(download, () => download.url);
   });
 
-  perform(leaf(artifact, 'delete <artifact...>', 'Delete artifacts'), async (session, _options, ids: string[]) => {
+  perform(leaf(artifact, 'delete <artifacts...>', 'Delete artifacts'), async (session, _options, ids: string[]) => {
     const cloche = await session.connect();
     for (const id of ids) {
       const deleted = await cloche.artifacts.delete(id);
@@ -90,7 +96,7 @@ async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: s
  * Downloads an artifact. The file appears when all data has arrived, and replaces an existing file only if the user
  * named it.
  */
-async function getArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
+async function downloadArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
   const cloche = await session.connect();
   using interruption = watchForInterruption();
   const { signal } = interruption;
@@ -115,7 +121,25 @@ function ownName({ id, name }: Artifact): string {
   const last = basename(name);
   if (last !== '' && !last.startsWith('.')) return last;
   throw new CliError(
-    `The name of the artifact, ${JSON.stringify(name)}, is that of a hidden file; give a file name: cloche artifact get ${id} FILE`,
+    `The name of the artifact, ${JSON.stringify(name)}, is that of a hidden file; give a file name: cloche artifact download ${id} FILE`,
+  );
+}
+
+function describe(artifact: Artifact, out: TableOutput): string {
+  const { createdAt, metadata } = artifact;
+  return fields(
+    [
+      ['id', artifact.id],
+      ['name', artifact.name],
+      ['size', formatBytes(artifact.sizeBytes)],
+      ['type', artifact.contentType],
+      ['sha256', artifact.sha256],
+      ['sandbox', artifact.sandboxId],
+      ['project', artifact.projectId],
+      ['metadata', labelsText(metadata) || undefined],
+      ['created', `${formatAge(createdAt)} (${createdAt})`],
+    ],
+    out,
   );
 }
 
@@ -125,11 +149,11 @@ async function listArtifacts(session: Session, { sandbox, project, ...flags }: L
   const columns = [
     { title: 'ID', value: ({ id }: Artifact) => id },
     { title: 'NAME', value: ({ name: called }: Artifact) => called },
-    { title: 'BYTES', value: ({ sizeBytes }: Artifact) => String(sizeBytes) },
+    { title: 'SIZE', value: ({ sizeBytes }: Artifact) => formatBytes(sizeBytes) },
     { title: 'TYPE', value: ({ contentType }: Artifact) => contentType },
     { title: 'CREATED', value: ({ createdAt }: Artifact) => formatAge(createdAt) },
     { title: 'SANDBOX', value: ({ sandboxId }: Artifact) => sandboxId },
   ];
-  const text = () => table(data, columns, session.terminal.out.colors);
+  const text = () => table(data, columns, session.terminal.out);
   await showPage(session, data, text, { none: 'No artifacts. `cloche artifact export` creates one.' });
 }

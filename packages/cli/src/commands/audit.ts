@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import type { Session } from '../session.ts';
-import type { Column } from '../terminal/table.ts';
+import { formatTime } from '../terminal/duration.ts';
+import type { Column, TableOutput } from '../terminal/table.ts';
 import { tablePrinter } from '../terminal/table-printer.ts';
 
 /** Events printed at once. */
@@ -31,7 +32,7 @@ async function showAudit(session: Session, flags: AuditFlags): Promise<void> {
   const { auditEvents } = await session.connect();
   let block: AuditEvent[] = [];
   let shown = 0;
-  const printBlock = tablePrinter(session, COLUMNS);
+  const printBlock = tablePrinter(session, columnsFor(session.terminal.out));
   const print = async () => {
     await printBlock(block);
     shown += block.length;
@@ -45,9 +46,9 @@ async function showAudit(session: Session, flags: AuditFlags): Promise<void> {
   if (shown === 0) await session.note('There are no such audit events.');
 }
 
-const COLUMNS: readonly Column<AuditEvent>[] = [
+const columnsFor = ({ isTerminal }: TableOutput): readonly Column<AuditEvent>[] => [
   { title: 'SEQ', value: ({ seq }) => String(seq).padEnd(7) },
-  { title: 'TIME', value: ({ at }) => at },
+  { title: 'TIME', value: ({ at }) => (isTerminal ? formatTime(at) : at) },
   { title: 'ACTOR', value: ({ actor }) => actor.id.padEnd(24) },
   { title: 'ACTION', value: ({ action }) => action.padEnd(16) },
   { title: 'TARGET', value: ({ target }) => target.id.padEnd(24) },

@@ -7,6 +7,7 @@ import { type PageFlags, paged, showPage } from '../list-page.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
+import { statusColor } from '../terminal/status-color.ts';
 import { table } from '../terminal/table.ts';
 
 export function addCommandCommands(program: Command): void {
@@ -82,14 +83,18 @@ function commandTable(commands: readonly CommandInfo[], session: Session): strin
     commands,
     [
       { title: 'ID', value: ({ id }) => id },
-      { title: 'STATUS', value: ({ status }) => status },
+      {
+        title: 'STATUS',
+        value: ({ status }) => status,
+        style: (cell, { status }, colors) => statusColor(status, colors)(cell),
+      },
       { title: 'EXIT', value: ({ exitCode }) => (exitCode === undefined ? '-' : String(exitCode)) },
       { title: 'STARTED', value: ({ startedAt }) => formatAge(startedAt) },
       {
         title: 'COMMAND',
-        value: ({ command }) => (typeof command === 'string' ? command : command.join(' ')).slice(0, 60),
+        value: ({ command }) => (typeof command === 'string' ? command : command.join(' ')),
       },
     ],
-    session.terminal.out.colors,
+    session.terminal.out,
   );
 }

@@ -16,7 +16,7 @@ export function addConfigCommand(program: Command): void {
   const config = leaf(program, 'config', 'Show the current settings, with secrets redacted');
   perform(config, async (session) => {
     const settings = await shownSettings();
-    const { colors } = session.terminal.out;
+    const { out } = session.terminal;
     await session.show({ data: settings }, () =>
       table(
         settings,
@@ -26,7 +26,7 @@ export function addConfigCommand(program: Command): void {
           { title: 'FROM', value: ({ source }) => source },
           { title: 'WHAT IT IS', value: ({ doc }) => doc },
         ],
-        colors,
+        out,
       ),
     );
   });

@@ -71,6 +71,6 @@ function contextTable(contexts: readonly ContextInfo[], session: Session): strin
       { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
       { title: 'FOLDER', value: ({ cwd }) => cwd },
     ],
-    session.terminal.out.colors,
+    session.terminal.out,
   );
 }

@@ -27,9 +27,9 @@ describe('cloche events', () => {
     const lines = stdout.trimEnd().split('\n');
     assert.equal(exitCode, 0);
     assert.equal(lines.length, 3);
-    assert.match(lines[0] ?? '', /^SEQ +TIME +TYPE +PROJECT +RESOURCE +DETAIL$/);
-    assert.match(lines[1] ?? '', /^1 +2026-01-01T00:00:00.000Z +sandbox.created +prj_1 +sbx_1$/);
-    assert.match(lines[2] ?? '', /^1001 .* sandbox.failed +prj_1 +sbx_1 +no.* room$/);
+    assert.match(lines[0] ?? '', /^SEQ +TIME +TYPE +RESOURCE +DETAIL +PROJECT$/);
+    assert.match(lines[1] ?? '', /^1 +2026-01-01T00:00:00.000Z +sandbox.created +sbx_1 +python-node +prj_1$/);
+    assert.match(lines[2] ?? '', /^1001 .* sandbox.failed +sbx_1 +no.* room +prj_1$/);
     assert.ok(!stdout.includes('\u001b'));
     const asked = server.requests.map(({ path }) => new URL(path, 'http://x').searchParams);
     assert.deepEqual(

@@ -4,7 +4,9 @@ import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { list, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import type { Column } from '../terminal/table.ts';
+import { formatEnd, formatTime } from '../terminal/duration.ts';
+import { reasonText } from '../terminal/reason-text.ts';
+import type { Column, TableOutput } from '../terminal/table.ts';
 import { tablePrinter } from '../terminal/table-printer.ts';
 
 interface EventsFlags {
@@ -31,7 +33,7 @@ async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
   using interruption = watchForInterruption({ follows: flags.follow ?? false });
   const { events } = await session.connect();
   const filter = { types: flags.types, projectId: flags.project, signal: interruption.signal };
-  const print = tablePrinter(session, COLUMNS);
+  const print = tablePrinter(session, columnsFor(session.terminal.out));
   if (flags.follow) {
     const afterSeq = flags.after ?? (await events.lastSeq({ signal: interruption.signal }));
     for await (const event of events.stream({ ...filter, afterSeq })) await print([event]);
@@ -48,14 +50,16 @@ async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
 }
 
 /** Columns with fixed widths where possible, so that later events align with the titles. */
-const COLUMNS: readonly Column<ResourceEvent>[] = [
-  { title: 'SEQ', value: ({ seq }) => String(seq).padEnd(7) },
-  { title: 'TIME', value: ({ at }) => at },
-  { title: 'TYPE', value: ({ type }) => type.padEnd(17) },
-  { title: 'PROJECT', value: ({ projectId = '-' }) => projectId.padEnd(24) },
-  { title: 'RESOURCE', value: ({ data }) => nameOf(resourceOf(data)).padEnd(24) },
-  { title: 'DETAIL', value: ({ data }) => detailOf(resourceOf(data)) },
-];
+function columnsFor({ isTerminal }: TableOutput): readonly Column<ResourceEvent>[] {
+  return [
+    { title: 'SEQ', value: ({ seq }) => String(seq).padEnd(7) },
+    { title: 'TIME', value: ({ at }) => (isTerminal ? formatTime(at) : at) },
+    { title: 'TYPE', value: ({ type }) => type.padEnd(17) },
+    { title: 'RESOURCE', value: ({ data }) => nameOf(resourceOf(data)).padEnd(24) },
+    { title: 'DETAIL', value: ({ data }) => detailOf(resourceOf(data)).padEnd(20) },
+    { title: 'PROJECT', value: ({ projectId = '-' }) => projectId },
+  ];
+}
 
 interface Resource {
   readonly id?: string;
@@ -64,6 +68,9 @@ interface Resource {
   readonly destroyedReason?: string;
   readonly failureReason?: string;
   readonly name?: string;
+  readonly templateSlug?: string;
+  readonly expiresAt?: string;
+  readonly status?: string;
 }
 
 function resourceOf(data: ResourceEvent['data']): Resource {
@@ -75,6 +82,10 @@ function nameOf({ id, quota = '-' }: Resource): string {
   return id ?? quota;
 }
 
-function detailOf({ failureReason, destroyedReason, name }: Resource): string {
-  return failureReason ?? destroyedReason ?? name ?? '';
+function detailOf({ failureReason, destroyedReason, name, templateSlug, expiresAt, status }: Resource): string {
+  const reason = failureReason ?? (destroyedReason && reasonText(destroyedReason)) ?? name;
+  if (reason !== undefined) return reason;
+  const isOpen = expiresAt !== undefined && Date.parse(expiresAt) > Date.now() && status !== 'destroyed';
+  if (templateSlug !== undefined && isOpen) return `${templateSlug}, ends in ${formatEnd(expiresAt)}`;
+  return templateSlug ?? status ?? '';
 }

@@ -3,14 +3,13 @@ import type { FileEntry, Files } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
-import { readEndpoint } from '../copy/endpoint.ts';
+import { findEndpoint } from '../copy/endpoint.ts';
 import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { userOption, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { printable } from '../terminal/printable.ts';
-import { table } from '../terminal/table.ts';
-import type { Colors } from '../terminal/terminal.ts';
+import { type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
 interface FileFlags {
@@ -20,13 +19,14 @@ interface FileFlags {
 export function addFileCommands(program: Command): void {
   const files = group(program, 'files', 'List, move and delete files of a sandbox');
 
-  const ls = leaf(files, 'ls <sandbox:path>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3'])
+  const ls = leaf(files, 'list <sandbox:path>', 'List a directory', ['cloche files list sbx_…:/workspace --depth 3'])
+    .alias('ls')
     .option('--depth <levels>', 'levels of subdirectories, 1 or more (default: 1)', wholeNumber)
     .addOption(userOption());
   perform(paged(ls), async (session, flags: FileFlags & PageFlags & { depth?: number }, place: string) => {
     const { at, path } = await reach(session, place);
     const entries = await at.list(path, flags);
-    const text = () => entryTable(entries, session.terminal.out.colors);
+    const text = () => entryTable(entries, session.terminal.out);
     await showPage(session, entries, text, { none: 'The directory is empty.' });
   });
 
@@ -46,7 +46,8 @@ export function addFileCommands(program: Command): void {
     await showEntry(session, await at.move(path, to, { overwrite: force ?? false, user }));
   });
 
-  const rm = leaf(files, 'rm <sandbox:path>', 'Delete a file or an empty directory')
+  const rm = leaf(files, 'delete <sandbox:path>', 'Delete a file or an empty directory')
+    .alias('rm')
     .option('-r, --recursive', 'delete a directory with its content')
     .addOption(userOption());
   perform(rm, async (session, { recursive, user }: FileFlags & { recursive?: boolean }, place: string) => {
@@ -58,7 +59,7 @@ export function addFileCommands(program: Command): void {
 }
 
 async function reach(session: Session, place: string): Promise<{ at: Files; path: string }> {
-  const endpoint = readEndpoint(place);
+  const endpoint = await findEndpoint(session, place);
   if (endpoint.kind !== 'sandbox')
     throw new UsageError(`"${place}" is not a path in a sandbox; write SANDBOX:PATH, such as sbx_…:/workspace.`);
   const cloche = await session.connect();
@@ -69,7 +70,7 @@ async function showEntry(session: Session, entry: FileEntry): Promise<void> {
   await session.show(entry, () => printable(entry.path));
 }
 
-function entryTable(entries: readonly FileEntry[], colors: Colors): string {
+function entryTable(entries: readonly FileEntry[], out: TableOutput): string {
   return table(
     entries,
     [
@@ -81,6 +82,6 @@ function entryTable(entries: readonly FileEntry[], colors: Colors): string {
         value: ({ path, type, target }) => path + (type === 'directory' ? '/' : '') + (target ? ` -> ${target}` : ''),
       },
     ],
-    colors,
+    out,
   );
 }

@@ -85,9 +85,9 @@ describe('text of a sandbox', { concurrency: true }, () => {
 
 describe('a name that a sandbox chose', () => {
   it('does not become a hidden file', async () => {
-    const { exitCode, stderr } = await cloche('artifact', 'get', 'art_1');
+    const { exitCode, stderr } = await cloche('artifact', 'download', 'art_1');
     assert.equal(exitCode, 1);
-    assert.match(stderr, /hidden file; give a file name: cloche artifact get art_1 FILE\n$/);
+    assert.match(stderr, /hidden file; give a file name: cloche artifact download art_1 FILE\n$/);
   });
 
   it('does not lead rich outputs through a link that is there', async () => {

@@ -34,9 +34,9 @@ async function jobArtifacts(session: Session, { download }: { download?: string 
   const columns = [
     { title: 'ID', value: ({ id: artifactId }: Artifact) => artifactId },
     { title: 'PATH', value: (artifact: Artifact) => pathOf(artifact) },
-    { title: 'BYTES', value: ({ sizeBytes }: Artifact) => String(sizeBytes) },
+    { title: 'SIZE', value: ({ sizeBytes }: Artifact) => formatBytes(sizeBytes) },
   ];
-  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+  await session.show({ data }, () => table(data, columns, session.terminal.out));
 }
 
 async function save(

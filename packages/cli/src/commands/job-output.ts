@@ -1,5 +1,6 @@
 import type { WorkspaceRun, WorkspaceRunEvent } from '@cloche/sdk';
 import type { Session } from '../session.ts';
+import { counted } from '../terminal/counted.ts';
 import { formatDuration } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
 
@@ -28,7 +29,8 @@ export async function reportEnd(session: Session, { id, info }: WorkspaceRun): P
   if (status === 'timed_out') await session.note(`${id} reached its timeout of ${formatDuration(timeoutMs)}.`);
   if (error) await session.note(`${id} failed: ${error.message}`);
   if (artifactIds.length > 0) {
-    const count = artifactIds.length === 1 ? '1 artifact' : `${artifactIds.length} artifacts`;
-    await session.note(`${count}; to download: cloche job artifacts ${id} --download DIR`);
+    await session.note(
+      `${counted(artifactIds.length, 'artifact')}; to download: cloche job artifacts ${id} --download DIR`,
+    );
   }
 }

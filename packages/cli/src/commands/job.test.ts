@@ -200,7 +200,7 @@ describe('the progress of a job', () => {
   };
 
   it('is shown on a terminal, and only there; a note is shown once', async () => {
-    assert.match(await stepsOf(true), /packing .* 25% {2}1\.00 MB of 4\.00 MB .*uploading .* 25% .*log changed/s);
+    assert.match(await stepsOf(true), /packing .* 25% {2}976\.6 KiB of 3\.8 MiB .*uploading .* 25% .*log changed/s);
     assert.equal(await stepsOf(false), 'log changed while it was packed\n');
   });
 });
@@ -219,8 +219,8 @@ describe('cloche job', () => {
     const listed = await runInProcess(['job', 'list', '--status', 'failed'], service);
     assert.match(listed.stdout, /^ID +STATUS +EXIT +CREATED +TOOK +COMMAND\nwrun_1 +failed +2 .* 1 min +make test\n$/);
     assert.equal(service.requests[0]?.path, '/v1/workspace-runs?status=failed');
-    const shown = await runInProcess(['job', 'show', 'wrun_1'], service);
-    assert.match(shown.stdout, /^status +failed \(exit code 2\)\n(.*\n)*archive +tar, 2\.05 kB, 7 entries\n/m);
+    const shown = await runInProcess(['job', 'get', 'wrun_1'], service);
+    assert.match(shown.stdout, /^status +failed \(exit code 2\)\n(.*\n)*archive +tar, 2\.0 KiB, 7 entries\n/m);
   });
 
   it('prints the output so far, and with -f that to come and the exit code', async () => {
@@ -253,7 +253,7 @@ describe('cloche job artifacts', () => {
   it('are listed, and downloaded by their paths', async () => {
     await using service = await serve(artifact('art_1', '/workspace/dist/a.js'), artifact('art_2', 'dist/sub/b.js'));
     const { stdout } = await runInProcess(['job', 'artifacts', 'wrun_1'], service);
-    assert.match(stdout, /^ID +PATH +BYTES\nart_1 +dist\/a\.js +7\nart_2 +dist\/sub\/b\.js +7\n$/);
+    assert.match(stdout, /^ID +PATH +SIZE\nart_1 +dist\/a\.js +7 B\nart_2 +dist\/sub\/b\.js +7 B\n$/);
     const target = join(directory, 'new');
     const args = ['job', 'artifacts', 'wrun_1', '--download', target];
     assert.equal((await runInProcess(args, service)).stderr.split('\n').length, 3);

@@ -3,17 +3,21 @@ import type { WorkspaceRunInfo, WorkspaceRunStatus } from '@cloche/sdk';
 import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { type PageFlags, paged, showPage } from '../list-page.ts';
+import { type SelectionFlags, selected, showPage } from '../list-page.ts';
 import { keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
+import { counted } from '../terminal/counted.ts';
 import { formatAge, formatDuration } from '../terminal/duration.ts';
+import { labelsText } from '../terminal/labels-text.ts';
+import { statusColor } from '../terminal/status-color.ts';
 import { fields, table } from '../terminal/table.ts';
+import type { Colors } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 import { addJobArtifactsCommand } from './job-artifacts.ts';
 import { followJob, printEvent, reportEnd } from './job-output.ts';
 import { addJobRunCommand } from './job-run.ts';
 
-interface ListFlags extends PageFlags {
+interface ListFlags extends SelectionFlags {
   status?: WorkspaceRunStatus;
   project?: string;
   metadata?: Record<string, string>;
@@ -27,9 +31,9 @@ export function addJobCommands(program: Command): void {
     .addOption(new Option('--status <status>', 'only jobs with this status').choices(WORKSPACE_RUN_STATUSES))
     .option('--project <id>', 'only jobs of this project')
     .option('--metadata <key=value>', 'only jobs with this label; repeatable', keyValue);
-  perform(paged(list), listJobs);
+  perform(selected(list), listJobs);
 
-  perform(leaf(job, 'show <job>', 'Show a job'), async (session, _options, id: string) => {
+  perform(leaf(job, 'get <job>', 'Show a job'), async (session, _options, id: string) => {
     const { info } = await (await session.connect()).workspaceRuns.get(id);
     await session.show(info, () => describe(info, session));
   });
@@ -57,7 +61,7 @@ async function listJobs(session: Session, { project, ...flags }: ListFlags): Pro
   const { workspaceRuns } = await session.connect();
   const page = await workspaceRuns.list({ ...flags, projectId: project });
   const jobs = page.map(({ info }) => info);
-  const text = () => table(jobs, COLUMNS, session.terminal.out.colors);
+  const text = () => table(jobs, COLUMNS, session.terminal.out);
   await showPage(session, page, text, { data: jobs, none: 'No jobs. `cloche job run -- COMMAND` runs one.' });
 }
 
@@ -78,11 +82,15 @@ async function printLogs(session: Session, { follow }: { follow?: boolean }, id:
 
 const COLUMNS = [
   { title: 'ID', value: ({ id }: WorkspaceRunInfo) => id },
-  { title: 'STATUS', value: ({ status }: WorkspaceRunInfo) => status },
+  {
+    title: 'STATUS',
+    value: ({ status }: WorkspaceRunInfo) => status,
+    style: (cell: string, { status }: WorkspaceRunInfo, colors: Colors) => statusColor(status, colors)(cell),
+  },
   { title: 'EXIT', value: ({ exitCode }: WorkspaceRunInfo) => (exitCode === undefined ? '-' : String(exitCode)) },
   { title: 'CREATED', value: ({ createdAt }: WorkspaceRunInfo) => formatAge(createdAt) },
   { title: 'TOOK', value: (run: WorkspaceRunInfo) => tookOf(run) ?? '-' },
-  { title: 'COMMAND', value: (run: WorkspaceRunInfo) => commandOf(run).slice(0, 60) },
+  { title: 'COMMAND', value: (run: WorkspaceRunInfo) => commandOf(run) },
 ];
 
 function describe(run: WorkspaceRunInfo, session: Session): string {
@@ -97,18 +105,17 @@ function describe(run: WorkspaceRunInfo, session: Session): string {
       ['project', run.projectId],
       ['template', `${run.templateSlug} (${run.templateVersionId})`],
       ['sandbox', run.sandboxId],
-      ['archive', archive && `${archive.format}, ${formatBytes(archive.sizeBytes)}, ${archive.entries} entries`],
-      ['artifacts', run.artifactIds.length > 0 ? String(run.artifactIds.length) : undefined],
       [
-        'metadata',
-        Object.entries(metadata)
-          .map((pair) => pair.join('='))
-          .join(' ') || undefined,
+        'archive',
+        archive &&
+          `${archive.format}, ${formatBytes(archive.sizeBytes)}, ${counted(archive.entries, 'entry', 'entries')}`,
       ],
+      ['artifacts', run.artifactIds.length > 0 ? String(run.artifactIds.length) : undefined],
+      ['metadata', labelsText(metadata) || undefined],
       ['created', `${formatAge(run.createdAt)} (${run.createdAt})`],
       ['finished', run.finishedAt && `${formatAge(run.finishedAt)} (${run.finishedAt})`],
     ],
-    session.terminal.out.colors,
+    session.terminal.out,
   );
 }
 

@@ -31,7 +31,8 @@ export function addKeyCommands(program: Command): void {
     .option('--all', 'also keys that were revoked or have expired');
   perform(paged(all), async (session, { all: includeRevoked = false, ...flags }: PageFlags & { all?: boolean }) => {
     const data = await (await session.connect()).apiKeys.list({ ...flags, includeRevoked });
-    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
+    const none = 'No API keys. `cloche key create` creates one.';
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out), { none });
   });
 
   perform(leaf(key, 'get <key>', 'Show an API key'), async (session, _options, id: string) => {
@@ -47,11 +48,14 @@ export function addKeyCommands(program: Command): void {
     await showSecret(session, await apiKeys.rotate(id, graceMs === undefined ? {} : { graceMs }));
   });
 
-  perform(leaf(key, 'revoke <key>', 'End an API key at once'), async (session, _options, id: string) => {
-    const revoked = await (await session.connect()).apiKeys.revoke(id);
-    if (session.json) await session.show(revoked, () => '');
-    await session.note(`${revoked.id} (${revoked.name}) revoked`);
-  });
+  perform(
+    leaf(key, 'delete <key>', 'End an API key at once').alias('revoke'),
+    async (session, _options, id: string) => {
+      const revoked = await (await session.connect()).apiKeys.revoke(id);
+      if (session.json) await session.show(revoked, () => '');
+      await session.note(`${revoked.id} (${revoked.name}) revoked`);
+    },
+  );
 }
 
 /** Parses scopes. @throws {UsageError} for an unknown one */
@@ -78,7 +82,7 @@ export function describeKey(key: ApiKey, session: Session): string {
       ['expires', key.expiresAt && endOf(key.expiresAt)],
       ['revoked', key.revokedAt && formatAge(key.revokedAt)],
     ],
-    session.terminal.out.colors,
+    session.terminal.out,
   );
 }
 

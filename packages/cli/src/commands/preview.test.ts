@@ -26,8 +26,8 @@ describe('cloche preview', () => {
       json(200, method === 'GET' ? { data: [preview], hasMore: false } : { preview }),
     );
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
-    assert.match((await runInProcess(['preview', 'sbx_1', '--list'], { env })).stdout, /prv_1 +8000 +private/);
-    assert.match((await runInProcess(['preview', 'sbx_1', '--close', 'prv_1'], { env })).stderr, /prv_1 closed/);
+    assert.match((await runInProcess(['preview', 'list', 'sbx_1'], { env })).stdout, /prv_1 +8000 +private/);
+    assert.match((await runInProcess(['preview', 'delete', 'sbx_1', 'prv_1'], { env })).stderr, /prv_1 closed/);
   });
 
   it('says which ports there are', async () => {

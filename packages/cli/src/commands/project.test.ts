@@ -46,13 +46,13 @@ describe('cloche project', () => {
     assert.match((await run(always, 'get', 'prj_1')).stdout, /quotas +liveSandboxes=2 previews=none\n/);
     const changed = await run(always, 'update', 'prj_1', '--name', 'new', '--quota', 'previews=none');
     assert.deepEqual(changed.requests[0]?.body, { name: 'new', quotas: { previews: null } });
-    const deleted = await run(always, 'rm', 'prj_1', 'prj_2');
+    const deleted = await run(always, 'delete', 'prj_1', 'prj_2');
     assert.equal(deleted.stderr, 'prj_1 deleted\nprj_1 deleted\n');
     assert.deepEqual(
       deleted.requests.map(({ method, path }) => `${method} ${path}`),
       ['DELETE /v1/projects/prj_1', 'DELETE /v1/projects/prj_2'],
     );
-    const lines = (await run(always, 'rm', 'prj_1', 'prj_2', '--json')).stdout.trim().split('\n');
+    const lines = (await run(always, 'delete', 'prj_1', 'prj_2', '--json')).stdout.trim().split('\n');
     assert.deepEqual(
       lines.map((line) => JSON.parse(line)),
       [project, project],
@@ -62,7 +62,7 @@ describe('cloche project', () => {
   it('fails when the service refuses', async () => {
     const refusal = await run(
       [failing('conflict', {}, { liveSandboxes: 1, workspaceRuns: 0 })],
-      'rm',
+      'delete',
       'prj_1',
       '--json',
     );

@@ -6,8 +6,8 @@ import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { keyValue, quota } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
-import { fields, table } from '../terminal/table.ts';
-import type { Colors } from '../terminal/terminal.ts';
+import { labelsText } from '../terminal/labels-text.ts';
+import { fields, type TableOutput, table } from '../terminal/table.ts';
 
 interface ProjectFlags {
   name?: string;
@@ -34,7 +34,7 @@ export function addProjectCommands(program: Command): void {
 
   perform(leaf(project, 'get <project>', 'Show a project'), async (session, _options, id: string) => {
     const found = await (await session.connect()).projects.get(id);
-    await session.show(found, () => describe(found, session.terminal.out.colors));
+    await session.show(found, () => describe(found, session.terminal.out));
   });
 
   const update = leaf(project, 'update <project>', 'Change a project', [
@@ -47,10 +47,10 @@ export function addProjectCommands(program: Command): void {
   perform(update, async (session, { name, metadata, quota: quotas }: ProjectFlags, id: string) => {
     if (!name && !metadata && !quotas) throw new UsageError('Give --name, --metadata or --quota.');
     const changed = await (await session.connect()).projects.update(id, { name, metadata, quotas });
-    await session.show(changed, () => describe(changed, session.terminal.out.colors));
+    await session.show(changed, () => describe(changed, session.terminal.out));
   });
 
-  const remove = leaf(project, 'rm <project...>', 'Delete projects without live sandboxes').addHelpText(
+  const remove = leaf(project, 'delete <projects...>', 'Delete projects without live sandboxes').addHelpText(
     'after',
     '\nThe artifacts of a deleted project stay readable. The default project cannot be deleted.',
   );
@@ -71,35 +71,29 @@ async function listProjects(session: Session, { all, ...flags }: PageFlags & { a
     { title: 'NAME', value: ({ name }: Project) => name },
     { title: 'STATE', value: stateOf },
     { title: 'CREATED', value: ({ createdAt }: Project) => formatAge(createdAt) },
-    { title: 'METADATA', value: ({ metadata }: Project) => pairs(metadata) },
+    { title: 'METADATA', value: ({ metadata }: Project) => labelsText(metadata) },
   ];
-  await showPage(session, data, () => table(data, columns, session.terminal.out.colors));
+  await showPage(session, data, () => table(data, columns, session.terminal.out));
 }
 
-function describe(project: Project, colors: Colors): string {
+function describe(project: Project, out: TableOutput): string {
   const { metadata, quotas, createdAt, updatedAt, deletedAt } = project;
   return fields(
     [
       ['id', project.id],
       ['name', project.name],
       ['state', stateOf(project)],
-      ['quotas', pairs(quotas, 'none') || undefined],
-      ['metadata', pairs(metadata) || undefined],
+      ['quotas', labelsText(quotas, 'none') || undefined],
+      ['metadata', labelsText(metadata) || undefined],
       ['created', `${formatAge(createdAt)} (${createdAt})`],
       ['updated', `${formatAge(updatedAt)} (${updatedAt})`],
       ['deleted', deletedAt && `${formatAge(deletedAt)} (${deletedAt})`],
     ],
-    colors,
+    out,
   );
 }
 
 function stateOf({ isDefault, deletedAt }: Project): string {
   if (deletedAt !== undefined) return 'deleted';
   return isDefault ? 'default' : 'open';
-}
-
-function pairs(entries: Readonly<Record<string, unknown>>, missing = ''): string {
-  return Object.entries(entries)
-    .map(([key, value]) => `${key}=${value ?? missing}`)
-    .join(' ');
 }

@@ -30,5 +30,5 @@ export async function showQuotas(session: Session, data: readonly Use[]): Promis
     { title: 'PROJECT', value: ({ project }: Use) => project ?? '' },
   ];
   const shown = data.some(({ project }) => project !== undefined) ? columns : columns.slice(0, 3);
-  await session.show({ data }, () => table(data, shown, session.terminal.out.colors));
+  await session.show({ data }, () => table(data, shown, session.terminal.out));
 }

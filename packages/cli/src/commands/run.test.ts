@@ -118,7 +118,7 @@ describe('cloche run', () => {
     );
     const outcome = await runInProcess(['run', '-c', '…'], service);
     assert.equal(outcome.stdout, '2\n');
-    assert.equal(outcome.stderr, 'png, 8 bytes; use --save-outputs DIR to save it\n');
+    assert.equal(outcome.stderr, 'png, 8 B; use --save-outputs DIR to save it\n');
   });
 
   it('saves rich outputs as files', async () => {
@@ -127,7 +127,7 @@ describe('cloche run', () => {
       stream(output('text', '<Figure>'), output('png', PNG), output('html', 'ü', 1)),
     );
     const { stderr } = await runInProcess(['run', '-c', '…', '--save-outputs', join(folder, 'new')], service);
-    assert.match(stderr, /png, 8 bytes; saved to .*output-1\.png/);
+    assert.match(stderr, /png, 8 B; saved to .*output-1\.png/);
     assert.deepEqual(await readFile(join(folder, 'new', 'output-1.png')), Buffer.from(PNG, 'base64'));
     assert.equal(await readFile(join(folder, 'new', 'output-2.html'), 'utf8'), 'ü');
     await rm(folder, { recursive: true });
@@ -159,7 +159,7 @@ describe('cloche run', () => {
     const { stderr } = await runInProcess(['run', '--keep', '-c', '1'], service);
     assert.deepEqual(callsOf(service), [create, runStream]);
     assert.deepEqual(service.requests[0]?.body, {});
-    assert.equal(stderr, 'Kept sbx_1, which ends in 59 min: cloche run --sandbox sbx_1\n');
+    assert.match(stderr, /^Kept sbx_1, which ends in 1 h \(.*\d\d:\d\d\): cloche run --sandbox sbx_1\n$/);
   });
 
   it('kills its sandbox when the run cannot be opened', async () => {

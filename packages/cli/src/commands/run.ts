@@ -12,10 +12,11 @@ import { type Command, Option } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { duration, language } from '../option-values.ts';
-import { RunPresenter } from '../run-presenter.ts';
+import { imagesOption, type PictureChoice } from '../pictures/output-drawer.ts';
+import { exitCodeOf, RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
 import { readSource } from '../source.ts';
-import { formatLeft } from '../terminal/duration.ts';
+import { formatEnd } from '../terminal/duration.ts';
 import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 /** Added to the run's timeout: the sandbox must outlive its run, but should expire soon if this process dies. */
@@ -29,6 +30,7 @@ interface RunFlags extends SandboxOptions {
   timeout?: number;
   keep?: boolean;
   saveOutputs?: string;
+  images?: PictureChoice;
 }
 
 export function addRunCommand(program: Command): void {
@@ -49,6 +51,7 @@ export function addRunCommand(program: Command): void {
     )
     .option('--timeout <duration>', 'interrupt the code after this long (default: 60s, at most 10m)', duration)
     .option('--save-outputs <folder>', 'save pictures and other rich outputs in this folder')
+    .addOption(imagesOption())
     .option('--sandbox <id>', 'run in this sandbox, with the variables of earlier runs')
     .option('--context <id>', 'run in this context of the sandbox')
     .addOption(new Option('--keep', 'keep the new sandbox alive and print its id').conflicts('sandbox'));
@@ -74,8 +77,8 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
       timeoutMs: flags.timeout,
       signal,
     });
-    const run = await present(session, events, flags.saveOutputs);
-    if (run?.error) process.exitCode = 1;
+    const run = await present(session, events, flags);
+    if (run?.error) process.exitCode = exitCodeOf(run.error) ?? 1;
   } finally {
     if (own) await endOwn(session, own, flags.keep ?? false);
   }
@@ -92,7 +95,7 @@ async function endOwn(session: Session, sandbox: Sandbox, keep: boolean): Promis
     await sandbox.kill();
     return;
   }
-  const left = formatLeft(sandbox.info.expiresAt);
+  const left = formatEnd(sandbox.info.expiresAt);
   await session.note(`Kept ${sandbox.id}, which ends in ${left}: cloche run --sandbox ${sandbox.id}`);
 }
 
@@ -111,9 +114,9 @@ async function contextLanguage(
 async function present(
   session: Session,
   events: AsyncIterable<CodeRunEvent>,
-  saveDir: string | undefined,
+  { saveOutputs: saveDir, images }: RunFlags,
 ): Promise<CodeRun | undefined> {
-  const presenter = new RunPresenter(session.terminal, saveDir, session.json);
+  const presenter = new RunPresenter(session.terminal, { saveDir, images, asJson: session.json });
   for await (const event of events) {
     await presenter.present(event);
     if (event.type === 'complete') return event.data;

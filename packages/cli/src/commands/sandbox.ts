@@ -1,12 +1,16 @@
 import type { SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
-import { type PageFlags, paged, showPage } from '../list-page.ts';
+import { type SelectionFlags, selected, showPage } from '../list-page.ts';
 import { duration, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { formatAge, formatLeft } from '../terminal/duration.ts';
-import { fields, table } from '../terminal/table.ts';
-import type { Colors } from '../terminal/terminal.ts';
+import { counted } from '../terminal/counted.ts';
+import { formatAge, formatEnd, formatLeft } from '../terminal/duration.ts';
+import { labelsText } from '../terminal/labels-text.ts';
+import { reasonText } from '../terminal/reason-text.ts';
+import { statusColor } from '../terminal/status-color.ts';
+import { fields, type TableOutput, table } from '../terminal/table.ts';
+import { formatBytes } from '../terminal/transfer-bar.ts';
 import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 export function addSandboxCommands(program: Command): void {
@@ -23,12 +27,12 @@ export function addSandboxCommands(program: Command): void {
     .option('--status <status>', 'only sandboxes with this status')
     .option('--project <id>', 'only sandboxes of this project')
     .option('--metadata <key=value>', 'only sandboxes with this label; repeatable', keyValue);
-  perform(paged(list), listSandboxes);
+  perform(selected(list), listSandboxes);
 
   perform(leaf(sandbox, 'get <sandbox>', 'Show a sandbox'), async (session, _options, id: string) => {
     const cloche = await session.connect();
     const { info } = await cloche.sandboxes.get(id);
-    await session.show(info, () => describe(info, session.terminal.out.colors));
+    await session.show(info, () => describe(info, session.terminal.out));
   });
 
   const ttl = leaf(sandbox, 'ttl <sandbox>', 'Set the remaining lifetime of a sandbox', [
@@ -38,10 +42,10 @@ export function addSandboxCommands(program: Command): void {
     const cloche = await session.connect();
     const params = { sandboxId: id as SandboxInfo['id'] };
     const { sandbox: info } = await cloche.call('setSandboxTtl', { params, body: { ttlMs } });
-    await session.show(info, () => `${info.id} ends in ${formatLeft(info.expiresAt)}`);
+    await session.show(info, () => `${info.id} ends in ${formatEnd(info.expiresAt)}`);
   });
 
-  perform(leaf(sandbox, 'kill <sandbox...>', 'Destroy sandboxes'), killSandboxes);
+  perform(leaf(sandbox, 'delete <sandboxes...>', 'Destroy sandboxes').alias('kill'), killSandboxes);
 }
 
 async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
@@ -50,10 +54,10 @@ async function createSandbox(session: Session, options: SandboxOptions & { wait:
   if (options.wait) await sandbox.waitUntilReady();
   await session.show(sandbox.info, () => sandbox.id);
   const { status, templateSlug, expiresAt } = sandbox.info;
-  await session.note(`${status}, ${templateSlug}, ends in ${formatLeft(expiresAt)}`);
+  await session.note(`${status}, ${templateSlug}, ends in ${formatEnd(expiresAt)}`);
 }
 
-interface ListFlags extends PageFlags {
+interface ListFlags extends SelectionFlags {
   all?: boolean;
   status?: SandboxStatus;
   project?: string;
@@ -65,7 +69,7 @@ async function listSandboxes(session: Session, { all, project, ...flags }: ListF
   const include = all ? 'historical' : undefined;
   const page = await cloche.sandboxes.list({ ...flags, projectId: project, include });
   const sandboxes = page.map(({ info }) => info);
-  const text = () => sandboxTable(sandboxes, session.terminal.out.colors);
+  const text = () => sandboxTable(sandboxes, session.terminal.out);
   const none = 'No sandboxes. `cloche sandbox create` creates one.';
   await showPage(session, page, text, { data: sandboxes, none });
 }
@@ -86,7 +90,7 @@ async function killSandboxes(session: Session, _options: unknown, ids: string[])
   if (failed) throw failed.reason;
 }
 
-function sandboxTable(sandboxes: readonly SandboxInfo[], colors: Colors): string {
+function sandboxTable(sandboxes: readonly SandboxInfo[], out: TableOutput): string {
   return table(
     sandboxes,
     [
@@ -94,19 +98,19 @@ function sandboxTable(sandboxes: readonly SandboxInfo[], colors: Colors): string
       {
         title: 'STATUS',
         value: ({ status }) => status,
-        style: (cell, { status }) => statusColor(status, colors)(cell),
+        style: (cell, { status }, colors) => statusColor(status, colors)(cell),
       },
       { title: 'TEMPLATE', value: ({ templateSlug }) => templateSlug },
       { title: 'NETWORK', value: ({ networkPolicy }) => networkPolicy.mode },
       { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
       { title: 'LEFT', value: (sandbox) => (isLive(sandbox) ? formatLeft(sandbox.expiresAt) : '-') },
-      { title: 'METADATA', value: ({ metadata }) => pairs(metadata) },
+      { title: 'METADATA', value: ({ metadata }) => labelsText(metadata) },
     ],
-    colors,
+    out,
   );
 }
 
-function describe(info: SandboxInfo, colors: Colors): string {
+function describe(info: SandboxInfo, out: TableOutput): string {
   const { mode, hosts } = info.networkPolicy;
   const { cpu, memoryMb, diskMb, pids } = info.resources;
   return fields(
@@ -117,28 +121,23 @@ function describe(info: SandboxInfo, colors: Colors): string {
       ['template', `${info.templateSlug} ${info.templateVersion} (${info.templateVersionId})`],
       ['project', info.projectId],
       ['network', hosts ? `${mode}: ${hosts.join(', ')}` : mode],
-      ['resources', `cpu ${cpu}, memory ${memoryMb} MiB, disk ${diskMb} MiB, ${pids} processes`],
-      ['metadata', Object.keys(info.metadata).length === 0 ? undefined : pairs(info.metadata)],
+      [
+        'resources',
+        `cpu ${cpu}, memory ${mebibytes(memoryMb)}, disk ${mebibytes(diskMb)}, ${counted(pids, 'process', 'processes')}`,
+      ],
+      ['metadata', Object.keys(info.metadata).length === 0 ? undefined : labelsText(info.metadata)],
       ['created', `${formatAge(info.createdAt)} (${info.createdAt})`],
       ['ends', isLive(info) ? `in ${formatLeft(info.expiresAt)} (${info.expiresAt})` : undefined],
-      ['destroyed', info.destroyedAt && `${formatAge(info.destroyedAt)}, ${info.destroyedReason}`],
+      ['destroyed', info.destroyedAt && `${formatAge(info.destroyedAt)}, ${reasonText(info.destroyedReason ?? '')}`],
     ],
-    colors,
+    out,
   );
+}
+
+function mebibytes(count: number): string {
+  return formatBytes(count * 1024 * 1024);
 }
 
 function isLive({ status }: Pick<SandboxInfo, 'status'>): boolean {
   return status !== 'destroyed' && status !== 'failed';
-}
-
-function statusColor(status: SandboxStatus, colors: Colors): (text: string) => string {
-  if (status === 'failed') return colors.red;
-  if (status === 'destroyed' || status === 'expiring') return colors.dim;
-  return status === 'creating' || status === 'starting' ? colors.yellow : colors.green;
-}
-
-function pairs(metadata: Record<string, string>): string {
-  return Object.entries(metadata)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(' ');
 }

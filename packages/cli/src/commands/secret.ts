@@ -38,7 +38,8 @@ export function addSecretCommands(program: Command): void {
   const all = leaf(secret, 'list', 'List secrets, newest first').option('--project <id>', 'only of this project');
   perform(paged(all), async (session, { project, ...flags }: PageFlags & { project?: string }) => {
     const data = await (await session.connect()).secrets.list({ ...flags, projectId: project });
-    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
+    const none = 'No secrets. `cloche secret create` creates one.';
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out), { none });
   });
 
   perform(leaf(secret, 'get <secret>', 'Show a secret without its value'), async (session, _options, id: string) => {
@@ -58,7 +59,7 @@ export function addSecretCommands(program: Command): void {
     await showSecret(session, await (await session.connect()).secrets.update(id, { value: next, hosts }));
   });
 
-  const remove = leaf(secret, 'delete <secrets...>', 'Delete secrets and their values').alias('rm');
+  const remove = leaf(secret, 'delete <secrets...>', 'Delete secrets and their values');
   perform(remove, async (session, _options, ids: string[]) => {
     const { secrets } = await session.connect();
     for (const id of ids) {
@@ -97,7 +98,7 @@ async function showSecret(session: Session, secret: Secret): Promise<void> {
         ['updated', `${formatAge(updatedAt)} (${updatedAt})`],
         ['deleted', deletedAt && `${formatAge(deletedAt)} (${deletedAt})`],
       ],
-      session.terminal.out.colors,
+      session.terminal.out,
     ),
   );
 }

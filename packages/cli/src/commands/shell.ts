@@ -1,12 +1,15 @@
 import { spawnSync } from 'node:child_process';
 import type { CommandUser } from '@cloche/contract';
-import { type Pty, Ptys, type SandboxInfo, type WebSocketClass } from '@cloche/sdk';
+import { type Cloche, type Pty, Ptys, type SandboxInfo, type WebSocketClass } from '@cloche/sdk';
 import type { Command } from 'commander';
+import { chooseSandbox } from '../choose-sandbox.ts';
 import { leaf, perform } from '../command.ts';
 import { userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 
 const END_OF_INPUT = '\x04';
+/** Time for the question what became of the sandbox. */
+const STATE_MS = 5_000;
 
 interface ShellFlags {
   user?: CommandUser;
@@ -14,7 +17,8 @@ interface ShellFlags {
 }
 
 export function addShellCommand(program: Command): void {
-  const shell = leaf(program, 'shell <sandbox>', 'Open a shell in a sandbox and exit with its exit code', [
+  const shell = leaf(program, 'shell [sandbox]', 'Open a shell in a sandbox and exit with its exit code', [
+    'cloche shell',
     'cloche shell sbx_…',
     'cloche shell sbx_… --user root',
     'cloche shell sbx_… --pty pty_…',
@@ -24,7 +28,8 @@ export function addShellCommand(program: Command): void {
   perform(shell, openShell);
 }
 
-async function openShell(session: Session, { user, pty: id }: ShellFlags, sandboxId: string): Promise<void> {
+async function openShell(session: Session, { user, pty: id }: ShellFlags, given?: string): Promise<void> {
+  const sandboxId = given ?? (await chooseSandbox(session));
   const { stdin, stdout } = process;
   const cloche = await session.connect({ webSocket: await webSocketClass() });
   const ptys = new Ptys(cloche, sandboxId as SandboxInfo['id']);
@@ -43,9 +48,12 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   try {
     const exitCode = await pty.exited;
     process.exitCode = exitCode ?? 1;
-    if (exitCode === undefined) await reportDisconnection(session, `cloche shell ${sandboxId} --pty ${pty.id}`);
+    if (exitCode === undefined) {
+      if (isTerminal) restore(stdin);
+      await reportDisconnection(session, cloche, sandboxId, pty.id);
+    }
   } finally {
-    if (isTerminal) stdin.setRawMode(false);
+    if (isTerminal) restore(stdin);
     stdout.off('resize', resize);
     stdin.destroy();
   }
@@ -57,10 +65,22 @@ async function webSocketClass(): Promise<WebSocketClass | undefined> {
   return globalThis.WebSocket ? undefined : ((await import('ws')).WebSocket as unknown as WebSocketClass);
 }
 
-/** Prints how to reconnect. The terminal is still raw, and the cursor may be in the middle of a line. */
-async function reportDisconnection(session: Session, again: string): Promise<void> {
+/** Prints why the terminal is gone, or how to join it again. The cursor may be in the middle of a line. */
+async function reportDisconnection(session: Session, cloche: Cloche, sandboxId: string, ptyId: string): Promise<void> {
   await session.terminal.err.write('\r\n');
-  await session.note(`Disconnected: ${again}`);
+  // Without an answer, the connection is what failed.
+  const sandbox = await cloche.sandboxes.get(sandboxId, { timeoutMs: STATE_MS, maxRetries: 0 }).catch(() => undefined);
+  const { id, status, destroyedReason } = sandbox?.info ?? {};
+  if (status === 'destroyed' || status === 'expiring' || status === 'failed')
+    await session.note(`The sandbox ${id} was destroyed${destroyedReason ? ` (${destroyedReason})` : ''}.`);
+  else await session.note(`Disconnected: cloche shell ${sandboxId} --pty ${ptyId}`);
+}
+
+/** Makes the terminal as it was before `forwardInput`. */
+function restore(stdin: NodeJS.ReadStream): void {
+  if (!stdin.destroyed) stdin.setRawMode(false);
+  // Node.js's raw mode is ended with the settings that it began with, to which the output processing does not belong.
+  spawnSync('stty', ['opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
 }
 
 /** Makes the terminal pass bytes unchanged in both directions; `setRawMode(false)` undoes it. */

@@ -7,6 +7,7 @@ import { type PageFlags, paged, showPage } from '../list-page.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
+import { statusColor } from '../terminal/status-color.ts';
 import { table } from '../terminal/table.ts';
 
 /** Adds the commands about builds that were begun before. */
@@ -20,12 +21,16 @@ export function addTemplateLogCommands(template: Command): void {
           builds,
           [
             { title: 'ID', value: ({ id }) => id },
-            { title: 'STATUS', value: ({ status }) => status },
+            {
+              title: 'STATUS',
+              value: ({ status }) => status,
+              style: (cell, { status }, colors) => statusColor(status, colors)(cell),
+            },
             { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
             { title: 'STEPS', value: ({ steps }) => String(steps.length) },
             { title: 'VERSION', value: ({ templateVersionId }) => templateVersionId ?? '-' },
           ],
-          session.terminal.out.colors,
+          session.terminal.out,
         ),
       );
     },

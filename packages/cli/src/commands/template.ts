@@ -24,7 +24,7 @@ function addTemplateCommands(template: Command): void {
 
   perform(paged(leaf(template, 'list', 'List the templates')), async (session, flags: PageFlags) => {
     const templates = await (await session.connect()).templates.list(flags);
-    const { colors } = session.terminal.out;
+    const { out } = session.terminal;
     await showPage(session, templates, () =>
       table(
         templates,
@@ -34,7 +34,7 @@ function addTemplateCommands(template: Command): void {
           { title: 'LANGUAGES', value: ({ languages }) => languages.join(', ') },
           { title: 'DESCRIPTION', value: ({ description }) => description },
         ],
-        colors,
+        out,
       ),
     );
   });
@@ -47,7 +47,7 @@ function addTemplateCommands(template: Command): void {
     ),
     async (session, flags: PageFlags, slug: string) => {
       const versions = await (await session.connect()).templates.versions(slug, flags);
-      const { colors } = session.terminal.out;
+      const { out } = session.terminal;
       await showPage(session, versions, () =>
         table(
           versions,
@@ -57,16 +57,14 @@ function addTemplateCommands(template: Command): void {
             { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
             { title: 'PACKAGES', value: ({ packages }) => countPackages(packages) },
           ],
-          colors,
+          out,
         ),
       );
     },
   );
 
   addTemplateLogCommands(template);
-  const remove = leaf(template, 'delete <templates...>', 'Delete templates; sandboxes of them keep running').alias(
-    'rm',
-  );
+  const remove = leaf(template, 'delete <templates...>', 'Delete templates; sandboxes of them keep running');
   perform(remove, async (session, _options, slugs: string[]) => {
     const { templates } = await session.connect();
     for (const slug of slugs) {

@@ -36,7 +36,7 @@ describe('cloche top', () => {
     assert.equal(exitCode, 0);
     assert.match(
       stdout,
-      /^SANDBOX +CPU +MEMORY +DISK +PROCESSES +SENT +RECEIVED +FILES\nsbx_busy +1\.50\/2 +120 MB\/512 MB +20\.0 MB\/1\.00 GB +7\/128 +1\.00 kB +2\.00 MB +36\/4096\nsbx_calm +0\.00\/2 .*\n$/,
+      /^SANDBOX +CPU +MEMORY +DISK +PROCESSES +SENT +RECEIVED +FILES\nsbx_busy +1\.50\/2 +114\.4 MiB\/488\.3 MiB +19\.1 MiB\/953\.7 MiB +7\/128 +1000 B +1\.9 MiB +36\/4096\nsbx_calm +0\.00\/2 .*\n$/,
     );
     assert.deepEqual(
       requests.map(({ path }) => path),
@@ -61,7 +61,7 @@ describe('cloche top', () => {
   it('shows a dash for what the runtime does not know', async () => {
     const { now, limits, sandboxId } = metricsOf('one', 1);
     const { processes: _, ...known } = now;
-    assert.match((await top([{ sandboxId, limits, now: known }], false)).stdout, / - +1\.00 kB/);
+    assert.match((await top([{ sandboxId, limits, now: known }], false)).stdout, / - +1000 B/);
   });
 
   it('refuses a number of sandboxes that cannot be listed', async () => {

@@ -6,11 +6,13 @@ import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { LiveScreen, shownWidth } from '../terminal/live-screen.ts';
+import { counted } from '../terminal/counted.ts';
+import { LiveScreen } from '../terminal/live-screen.ts';
 import { printable } from '../terminal/printable.ts';
 import { type Column, table } from '../terminal/table.ts';
 import type { Colors } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
+import { cutTo } from '../terminal/width.ts';
 
 const REFRESH_MS = 2_000;
 
@@ -44,8 +46,7 @@ async function showTop(session: Session, { once, project: projectId, limit }: To
   }
   if (first.data.length === 0) await session.note('No sandboxes are ready. `cloche sandbox create` creates one.');
   if (first.data.length === 0 && !session.json) return;
-  const { colors } = session.terminal.out;
-  await session.show(first, () => table(sorted(first), COLUMNS, colors));
+  await session.show(first, () => table(sorted(first), COLUMNS, session.terminal.out));
   if (first.hasMore) await session.note(moreNote(limit));
 }
 
@@ -81,19 +82,14 @@ async function refresh(
 export function frame(metrics: Metrics, width: number, colors: Colors, problem?: string): string[] {
   const { data, hasMore } = metrics;
   const cores = data.reduce((sum, { now }) => sum + now.cpu, 0);
-  const count = `${hasMore ? 'the newest ' : ''}${data.length} ${data.length === 1 ? 'sandbox' : 'sandboxes'}`;
+  const count = `${hasMore ? 'the newest ' : ''}${counted(data.length, 'sandbox', 'sandboxes')}`;
   const title = problem ? printable(problem) : `${count}, ${cores.toFixed(2)} cores in use; q quits`;
-  const shownTitle = [...title].slice(0, width).join('');
-  return [problem ? colors.red(shownTitle) : shownTitle, '', ...fittingTable(sorted(metrics), width, colors)];
-}
-
-/** Leaves out columns from the right until the rest fits. */
-function fittingTable(rows: readonly CurrentSandboxMetrics[], width: number, colors: Colors): string[] {
-  for (let count = COLUMNS.length; count > 1; count -= 1) {
-    const lines = table(rows, COLUMNS.slice(0, count), colors).split('\n');
-    if (lines.every((line) => shownWidth(line) <= width)) return lines;
-  }
-  return rows.map(({ sandboxId }) => printable(sandboxId).slice(0, width));
+  const shownTitle = cutTo(title, width);
+  return [
+    problem ? colors.red(shownTitle) : shownTitle,
+    '',
+    ...table(sorted(metrics), COLUMNS, { colors, isTerminal: true, columns: width }).split('\n'),
+  ];
 }
 
 function sorted({ data }: Metrics): CurrentSandboxMetrics[] {

@@ -5,7 +5,7 @@ import type { Session } from '../session.ts';
 import { type Column, table } from '../terminal/table.ts';
 
 const HOUR_MS = 3_600_000;
-const MEGABYTE = 1_000_000;
+const MEBIBYTE = 1024 * 1024;
 /** MiB and milliseconds in a GiB·h. */
 const GIB_HOUR = 1024 * HOUR_MS;
 
@@ -43,7 +43,7 @@ async function showUsage(session: Session, { from, to, by, project: projectId }:
       rightAligned(measure.title, all, (line) => measure.text(line[name as Measure])),
     ),
   ];
-  await session.show({ data }, () => table(all, columns, session.terminal.out.colors));
+  await session.show({ data }, () => table(all, columns, session.terminal.out));
 }
 
 function timeOf({ from }: UsageRow, by: UsageFlags['by']): string {
@@ -72,9 +72,9 @@ const MEASURES = {
   diskMbMs: { title: 'DISK GiB·h', text: per(GIB_HOUR) },
   runs: { title: 'RUNS', text: count },
   commands: { title: 'COMMANDS', text: count },
-  egressBytes: { title: 'OUT MB', text: per(MEGABYTE) },
-  ingressBytes: { title: 'IN MB', text: per(MEGABYTE) },
-  artifactBytes: { title: 'ARTIFACTS MB', text: per(MEGABYTE) },
+  egressBytes: { title: 'OUT MiB', text: per(MEBIBYTE) },
+  ingressBytes: { title: 'IN MiB', text: per(MEBIBYTE) },
+  artifactBytes: { title: 'ARTIFACTS MiB', text: per(MEBIBYTE) },
 } as const satisfies Partial<Record<keyof UsageRow, { title: string; text: (value: number) => string }>>;
 type Measure = keyof typeof MEASURES;
 

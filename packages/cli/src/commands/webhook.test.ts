@@ -68,7 +68,7 @@ describe('cloche webhook', () => {
     assert.deepEqual(changed.requests[0]?.body, { events: ['*'], enabled: true });
     const paused = await run(always, 'update', 'whk_1', '--disable', '--to', 'https://example.org');
     assert.deepEqual(paused.requests[0]?.body, { url: 'https://example.org', enabled: false });
-    assert.equal((await run(always, 'rm', 'whk_1', 'whk_1')).stderr, 'whk_1 deleted\nwhk_1 deleted\n');
+    assert.equal((await run(always, 'delete', 'whk_1', 'whk_1')).stderr, 'whk_1 deleted\nwhk_1 deleted\n');
   });
 
   it('tests webhooks, lists deliveries and sends them again', async () => {

@@ -6,7 +6,9 @@ import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { list, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
+import { statusColor } from '../terminal/status-color.ts';
 import { fields, table } from '../terminal/table.ts';
+import type { Colors } from '../terminal/terminal.ts';
 import { addListenCommand } from './webhook-listen.ts';
 
 interface Flags {
@@ -49,7 +51,8 @@ function addFindCommands(webhook: Command): void {
   );
   perform(paged(all), async (session, { project, ...flags }: PageFlags & { project?: string }) => {
     const data = await (await session.connect()).webhooks.list({ ...flags, projectId: project });
-    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out.colors));
+    const none = 'No webhooks. `cloche webhook create` creates one.';
+    await showPage(session, data, () => table(data, COLUMNS, session.terminal.out), { none });
   });
 
   perform(leaf(webhook, 'get <webhook>', 'Show a webhook'), async (session, _options, id: string) => {
@@ -68,7 +71,7 @@ function addChangeCommands(webhook: Command): void {
     await showWebhook(session, await (await session.connect()).webhooks.update(id, { url, events, enabled }));
   });
 
-  perform(leaf(webhook, 'rm <webhooks...>', 'Delete webhooks'), async (session, _options, ids: string[]) => {
+  perform(leaf(webhook, 'delete <webhooks...>', 'Delete webhooks'), async (session, _options, ids: string[]) => {
     const { webhooks } = await session.connect();
     for (const id of ids) {
       const deleted = await webhooks.delete(id);
@@ -111,7 +114,7 @@ async function listDeliveries(session: Session, { after }: { after?: number }, i
     data.push(...page.data);
     ({ hasMore } = page);
   }
-  await session.show({ data }, () => table(data, DELIVERY_COLUMNS, session.terminal.out.colors));
+  await session.show({ data }, () => table(data, DELIVERY_COLUMNS, session.terminal.out));
 }
 
 async function showSecret(session: Session, made: WebhookWithSecret): Promise<void> {
@@ -135,7 +138,7 @@ async function showWebhook(session: Session, webhook: Webhook): Promise<void> {
         ['next attempt', webhook.nextAttemptAt],
         ['created', formatAge(webhook.createdAt)],
       ],
-      session.terminal.out.colors,
+      session.terminal.out,
     ),
   );
 }
@@ -150,7 +153,7 @@ async function showDelivery(session: Session, delivery: WebhookDelivery): Promis
         ['attempts', String(delivery.attempts)],
         ['answer', answerOf(delivery)],
       ],
-      session.terminal.out.colors,
+      session.terminal.out,
     ),
   );
 }
@@ -159,14 +162,23 @@ const COLUMNS = [
   { title: 'ID', value: ({ id }: Webhook) => id },
   { title: 'URL', value: ({ url }: Webhook) => url },
   { title: 'EVENTS', value: ({ events }: Webhook) => events.join(', ') },
-  { title: 'STATE', value: (webhook: Webhook) => stateOf(webhook) },
+  {
+    title: 'STATE',
+    value: (webhook: Webhook) => stateOf(webhook),
+    style: (cell: string, webhook: Webhook, colors: Colors) =>
+      statusColor(webhook.failingSince === undefined ? (stateOf(webhook).split(':')[0] ?? '') : 'failed', colors)(cell),
+  },
 ];
 
 const DELIVERY_COLUMNS = [
   { title: 'SEQ', value: ({ seq }: WebhookDelivery) => String(seq) },
   { title: 'ID', value: ({ id }: WebhookDelivery) => id },
   { title: 'EVENT', value: ({ eventType }: WebhookDelivery) => eventType },
-  { title: 'STATUS', value: ({ status }: WebhookDelivery) => status },
+  {
+    title: 'STATUS',
+    value: ({ status }: WebhookDelivery) => status,
+    style: (cell: string, { status }: WebhookDelivery, colors: Colors) => statusColor(status, colors)(cell),
+  },
   { title: 'ATTEMPTS', value: ({ attempts }: WebhookDelivery) => String(attempts) },
   { title: 'ANSWER', value: (delivery: WebhookDelivery) => answerOf(delivery) },
 ];

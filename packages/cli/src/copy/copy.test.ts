@@ -14,7 +14,11 @@ describe('a side of a copy', () => {
     assert.deepEqual(readEndpoint('-'), { kind: 'standard' });
     for (const path of ['a', './sbx_1:a', 'C:/a', 'other:a', 'sub/sbx_1:a'])
       assert.deepEqual(readEndpoint(path), { kind: 'local', path });
-    assert.throws(() => readEndpoint('sbx_1:'), { exitCode: 2 });
+    assert.deepEqual(readEndpoint('sbx_1:'), { kind: 'sandbox', sandboxId: 'sbx_1', path: '/workspace' });
+    for (const sandboxId of ['@last', '2t6h', 'ab7c9d0e1f2g3h4j5k6'])
+      assert.deepEqual(readEndpoint(`${sandboxId}:a`), { kind: 'sandbox', sandboxId, path: 'a' });
+    for (const path of ['2t6:a', '2T6h:a', './2t6h:a', '@first:a'])
+      assert.deepEqual(readEndpoint(path), { kind: 'local', path });
   });
 
   it('keeps its name inside a directory, and is its content with a dot', () => {

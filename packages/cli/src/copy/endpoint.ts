@@ -1,8 +1,10 @@
 import { isUtf8 } from 'node:buffer';
+import { existsSync } from 'node:fs';
 import { basename, posix } from 'node:path';
 import { DEFAULT_CWD } from '@cloche/contract/client';
 import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, pathOfFileUri } from '@cloche/protocol';
-import { UsageError } from '../cli-error.ts';
+import type { Session } from '../session.ts';
+import { wholeId } from '../whole-id.ts';
 
 /** Source or target of a copy. */
 export type Endpoint =
@@ -11,14 +13,22 @@ export type Endpoint =
   | { readonly kind: 'sandbox'; readonly sandboxId: string; readonly path: string };
 
 /**
- * Parses an endpoint: `sbx_…:/path` is in a sandbox, `-` is standard input or output, everything else is a local path.
+ * Parses an endpoint: `sbx_…:/path` is in a sandbox, and so is a short id with a digit; `-` is standard input or output, everything
+ * else is a local path. A local file whose name looks like a short id and a path can be written with `./` before it.
  */
 export function readEndpoint(text: string): Endpoint {
   if (text === '-') return { kind: 'standard' };
-  const [, sandboxId, path] = /^(sbx_[^:/]*):(.*)$/s.exec(text) ?? [];
-  if (sandboxId === undefined || path === undefined) return { kind: 'local', path: text };
-  if (path === '') throw new UsageError(`Give a path after ${sandboxId}, such as ${sandboxId}:/workspace`);
-  return { kind: 'sandbox', sandboxId, path };
+  const [, sandboxId, path] = /^(sbx_[^:/]*|@last|(?=[a-z]*[0-9])[0-9a-z]{4,19}):(.*)$/s.exec(text) ?? [];
+  const isFile = sandboxId?.startsWith('sbx_') === false && existsSync(text);
+  if (sandboxId === undefined || path === undefined || isFile) return { kind: 'local', path: text };
+  return { kind: 'sandbox', sandboxId, path: path === '' ? DEFAULT_CWD : path };
+}
+
+/** Parses an endpoint, and finds the sandbox that a short id means. */
+export async function findEndpoint(session: Session, text: string): Promise<Endpoint> {
+  const endpoint = readEndpoint(text);
+  if (endpoint.kind !== 'sandbox') return endpoint;
+  return { ...endpoint, sandboxId: await wholeId(() => session.connect(), 'sandbox', endpoint.sandboxId) };
 }
 
 /** Returns whether the path means a directory's content, such as `folder/.`, as for `cp`. */

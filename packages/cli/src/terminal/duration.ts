@@ -18,8 +18,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Formats a duration for people: `320 ms`, `45 s`, `59 min`, `1 h 30 min`, `3 d`. Rounds down, so that it never
- * overstates the time left.
+ * Formats a duration for people: `320 ms`, `45 s`, `59 min`, `1 h 30 min`, `3 d`. Rounds down.
  */
 export function formatDuration(durationMs: number): string {
   const ms = Math.max(0, durationMs);
@@ -35,9 +34,30 @@ export function formatAge(timestamp: string, now = Date.now()): string {
   return `${formatDuration(now - Date.parse(timestamp))} ago`;
 }
 
-/** Returns the time left until `timestamp`. */
+/** Returns the time left until `timestamp`, to the nearest unit: a moment after it was set to 30 min, these are left. */
 export function formatLeft(timestamp: string, now = Date.now()): string {
-  return formatDuration(Date.parse(timestamp) - now);
+  const leftMs = Date.parse(timestamp) - now;
+  const unit = leftMs < MINUTE ? SECOND : leftMs < DAY ? MINUTE : HOUR;
+  return leftMs < SECOND ? formatDuration(leftMs) : formatDuration(Math.round(leftMs / unit) * unit);
+}
+
+/** Returns the time left with the time of day of the end, such as `30 min (15:42)`. */
+export function formatEnd(timestamp: string, now = Date.now()): string {
+  return `${formatLeft(timestamp, now)} (${formatTime(timestamp, now).replace(/:\d\d$/, '')})`;
+}
+
+/** Returns the local time: `15:42:07` for today, else `2026-01-31 15:42:07`. */
+export function formatTime(timestamp: string, now = Date.now()): string {
+  const [day, time] = dayAndTime(new Date(timestamp));
+  return day === dayAndTime(new Date(now))[0] ? time : `${day} ${time}`;
+}
+
+function dayAndTime(date: Date): [day: string, time: string] {
+  const two = (value: number) => String(value).padStart(2, '0');
+  return [
+    `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`,
+    [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':'),
+  ];
 }
 
 function withRest(whole: number, unit: string, rest: number, restUnit: string): string {

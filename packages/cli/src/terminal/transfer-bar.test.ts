@@ -37,7 +37,10 @@ describe('the bar of a transfer', () => {
         for await (const _ of bar.count(source, 4_000_000));
         assert.equal(bar.bytes, 4_000_000);
         if (!isTerminal) return assert.deepEqual(written, []);
-        assert.match(written[1] ?? '', /data {2}█{12}░{12} {2}50% {2}2\.00 MB of 4\.00 MB {2}1\.00 MB\/s {2}2 s left$/);
+        assert.match(
+          written[1] ?? '',
+          /data {2}█{12}░{12} {2}50% {2}1\.9 MiB of 3\.8 MiB {2}976\.6 KiB\/s {2}2 s left$/,
+        );
         assert.match(written.at(-1) ?? '', /^\r[^█]*$/);
       },
     );
@@ -58,7 +61,7 @@ describe('the bar of a transfer', () => {
         `${lines}`,
       );
       if (columns >= 80)
-        assert.match(lines[1] ?? '', /^n+… {2,}50% {2}2\.00 MB of 4\.00 MB {2}1\.00 MB\/s {2}2 s left$/);
+        assert.match(lines[1] ?? '', /^n+… {2,}50% {2}1\.9 MiB of 3\.8 MiB {2}976\.6 KiB\/s {2}2 s left$/);
     }
   });
 
@@ -74,14 +77,17 @@ describe('the bar of a transfer', () => {
   });
 });
 
-it('bytes are written with three digits', () => {
-  assert.deepEqual([0, 999, 1000, 999_999, 1_234_567, 12e9, 5e15].map(formatBytes), [
+it('sizes are written in units of 1024 with one decimal, rounded before the unit is chosen', () => {
+  const sizes = [0, 1023, 1024, 1536, 1024 ** 2 - 1, 300_000_000, 1024 ** 3, 12.34 * 1024 ** 3, 5 * 1024 ** 5];
+  assert.deepEqual(sizes.map(formatBytes), [
     '0 B',
-    '999 B',
-    '1.00 kB',
-    '1.00 MB',
-    '1.23 MB',
-    '12.0 GB',
-    '5.00 PB',
+    '1023 B',
+    '1.0 KiB',
+    '1.5 KiB',
+    '1.0 MiB',
+    '286.1 MiB',
+    '1.0 GiB',
+    '12.3 GiB',
+    '5.0 PiB',
   ]);
 });

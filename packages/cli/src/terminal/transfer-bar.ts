@@ -4,7 +4,7 @@ import { CLEAR_LINE, type Output } from './terminal.ts';
 
 const REDRAW_MS = 100;
 const WIDTH = 24;
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 /**
  * Shows the progress of a transfer on a terminal; shows nothing elsewhere. Our own code: a library would replace only
@@ -86,15 +86,14 @@ export class TransferBar {
   }
 }
 
-/** Returns a size with three significant digits: `999 B`, `1.50 MB`, `12.3 GB`. */
+/** Returns a size in units of 1024 with one decimal: `999 B`, `1.5 MiB`, `12.3 GiB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  // Compares the rounded value, because 999.9 kB is written as 1.00 MB.
-  while (Number(value.toPrecision(3)) >= 1000 && unit < UNITS.length - 1) {
-    value /= 1000;
+  // Compares the rounded value, because 1023.96 KiB is written as 1.0 MiB.
+  while (Number(value.toFixed(1)) >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024;
     unit += 1;
   }
-  const digits = unit === 0 ? Math.round(value).toString() : value.toPrecision(3);
-  return `${digits} ${UNITS[unit]}`;
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }

@@ -82,7 +82,7 @@ function addOrgCommands(org: Command): void {
 
   perform(leaf(org, 'list', 'List the organizations'), async (session) => {
     const { data } = await callOperator('GET', '/orgs', OrgList);
-    const { colors } = session.terminal.out;
+    const { out } = session.terminal;
     await session.show({ data }, () =>
       table(
         data,
@@ -92,7 +92,7 @@ function addOrgCommands(org: Command): void {
           { title: 'DEFAULT PROJECT', value: ({ defaultProjectId }) => defaultProjectId },
           { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
         ],
-        colors,
+        out,
       ),
     );
   });

@@ -28,7 +28,7 @@ export function addDoctorCommand(program: Command): void {
       // Listed below the table, because the sentences are too long for a column.
       const amiss = findings.filter(({ remedy }) => remedy !== '');
       const remedies = amiss.map(({ name, status, remedy }) => `\n${colorOf[status](name)}: ${remedy}`);
-      return [table(findings, columns, colors), ...remedies].join('\n');
+      return [table(findings, columns, { colors }), ...remedies].join('\n');
     });
     const missing = findings.filter(({ status }) => status === 'missing').map(({ name }) => name);
     if (missing.length > 0) throw new CliError(`This machine lacks: ${missing.join(', ')}; follow the remedies above.`);

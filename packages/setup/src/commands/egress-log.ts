@@ -52,7 +52,7 @@ async function showPage(session: Session, { decisions, missed }: DecisionPage, i
     for (const decision of decisions) await out.line(jsonLine(decision));
     return;
   }
-  const text = table(decisions, columnsFor(out.colors), out.colors);
+  const text = table(decisions, columnsFor(out.colors), { colors: out.colors });
   await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
 }
 
