@@ -42,7 +42,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['audit.ts', 'operation.ts', 'workspace-run-event.ts'],
     ['operations'],
     ['openapi'],
-    ['index.ts'],
+    ['client.ts', 'index.ts'],
   ],
   layout: [[OTHER_FILES], ['index.ts']],
   settings: [
@@ -226,11 +226,13 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   cli: [
     ['terminal'],
+    ['pictures', 'repl'],
     [OTHER_FILES],
     ['copy', 'host-commands.ts', 'templates'],
     ['command.ts', 'report-error.ts', 'run-presenter.ts'],
     ['commands'],
     ['kit.ts', 'program.ts'],
+    ['completion.ts'],
     ['main.ts'],
   ],
   testkit: [

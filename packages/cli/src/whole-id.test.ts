@@ -83,7 +83,7 @@ describe('a short id', () => {
     }
     await using service = await startScriptedServer(({ path }) =>
       json(200, {
-        data: [{ id: path.endsWith('commands') ? `cmd_${tail}` : WHOLE }, { id: `cmd_zz${tail}` }],
+        data: [{ id: path.includes('/commands') ? `cmd_${tail}` : WHOLE }, { id: `cmd_zz${tail}` }],
         hasMore: false,
       }),
     );

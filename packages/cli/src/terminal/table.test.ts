@@ -22,7 +22,7 @@ const columns = [
 const ID = 'sbx_0123456789abcdefghij';
 const rows: Row[] = [
   { id: ID, name: 'a'.repeat(60), status: 'ready', labels: 'team=blue app=web' },
-  { id: ID, name: '日本語'.repeat(12), status: 'destroyed', labels: '👩‍👩‍👧 family 🎉'.repeat(5) },
+  { id: ID, name: '日本語'.repeat(12), status: 'destroyed', labels: '👩 family 🎉'.repeat(5) },
   { id: ID, name: 'e\u0301'.repeat(10), status: 'failed', labels: '' },
 ];
 
@@ -39,7 +39,7 @@ describe('a table on a terminal', () => {
     assert.match(table(rows, columns, to(110)), /^ID +NAME +STATUS +LABELS\n.*a… {2}ready +team=blue app=web\n/);
     assert.match(
       table(rows, columns, to(80)),
-      new RegExp(`^ID +NAME +STATUS +LABELS\n${ID} {2}a+… {2}ready +team=…\n`),
+      new RegExp(`^ID +NAME +STATUS +LABELS\n${ID} {2}a+… {2}ready +team=blue app=…\n`),
     );
     assert.match(table(rows, columns, to(60)), new RegExp(`^ID +NAME +STATUS\n${ID} {2}a+… {2}ready\n`));
     assert.equal(table(rows, columns, to(24)).split('\n')[1], ID);
