@@ -39,7 +39,9 @@ export function clientContractText(): string {
     "import type { Operation } from './operation.ts';",
     "import type { OperationId } from './operations/index.ts';",
     "export { DEFAULT_CWD, LIMITS } from './limits.ts';",
-    ...CONSTANTS.map((name) => `export const ${name} = ${JSON.stringify(contract[name])} as const;`),
+    ...Object.entries(contract)
+      .filter(([name]) => CONSTANTS.some((each) => each === name))
+      .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)} as const;`),
     "export const ERRORS: Readonly<Record<ErrorCode, { readonly retryable: boolean | 'after' }>> =",
     `${JSON.stringify(retryableErrors())};`,
     '/** The part of an operation that a request needs. */',
@@ -48,7 +50,7 @@ export function clientContractText(): string {
     `export const operations = ${operationsTable()} as Readonly<Record<OperationId, SentOperation>>;`,
   ].join('\n');
   const biome = join(ROOT, 'node_modules/.bin/biome');
-  return execFileSync(biome, ['format', `--stdin-file-path=${CLIENT_CONTRACT}`], { input: text, encoding: 'utf8' });
+  return execFileSync(biome, ['check', '--write', `--stdin-file-path=${CLIENT_CONTRACT}`], { input: text, encoding: 'utf8' });
 }
 
 /** Returns an expression for the operations as lines of text: objects would be twice as long. */
@@ -62,7 +64,7 @@ export function operationsTable(): string {
   });
   return `/* @__PURE__ */ Object.fromEntries(\`${rows.join('\n')}\`.split('\\n').map((row) => {
   const [id = '', method, path, idempotency, kind] = row.split(' ');
-  return [id, { id, method, path: '${PATH_START}' + path, idempotency, ...(kind && { [kind]: true }) }];
+  return [id, { id, method, path: \`${PATH_START}\${path}\`, idempotency, ...(kind && { [kind]: true }) }];
 }))`;
 }
 

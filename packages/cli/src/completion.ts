@@ -147,9 +147,9 @@ function singular(name: string): string {
 
 /** Returns the address and key that the line itself gives. */
 function givenSettings(before: readonly string[]): { url?: string; apiKey?: string } {
-  const valueOf = (flag: string) => before[before.indexOf(flag) + 1];
+  const optionValue = (flag: string) => before[before.indexOf(flag) + 1];
   return {
-    ...(before.includes('--url') && { url: valueOf('--url') ?? '' }),
-    ...(before.includes('--api-key') && { apiKey: valueOf('--api-key') ?? '' }),
+    ...(before.includes('--url') && { url: optionValue('--url') ?? '' }),
+    ...(before.includes('--api-key') && { apiKey: optionValue('--api-key') ?? '' }),
   };
 }

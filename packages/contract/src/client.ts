@@ -233,6 +233,6 @@ listAuditEvents GET audit-events none`
     .split('\n')
     .map((row) => {
       const [id = '', method, path, idempotency, kind] = row.split(' ');
-      return [id, { id, method, path: '/v1/' + path, idempotency, ...(kind && { [kind]: true }) }];
+      return [id, { id, method, path: `/v1/${path}`, idempotency, ...(kind && { [kind]: true }) }];
     }),
 ) as Readonly<Record<OperationId, SentOperation>>;
