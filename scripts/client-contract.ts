@@ -50,7 +50,10 @@ export function clientContractText(): string {
     `export const operations = ${operationsTable()} as Readonly<Record<OperationId, SentOperation>>;`,
   ].join('\n');
   const biome = join(ROOT, 'node_modules/.bin/biome');
-  return execFileSync(biome, ['check', '--write', `--stdin-file-path=${CLIENT_CONTRACT}`], { input: text, encoding: 'utf8' });
+  return execFileSync(biome, ['check', '--write', `--stdin-file-path=${CLIENT_CONTRACT}`], {
+    input: text,
+    encoding: 'utf8',
+  });
 }
 
 /** Returns an expression for the operations as lines of text: objects would be twice as long. */
