@@ -220,11 +220,11 @@ rotateWebhookSecret POST webhooks/{webhookId}/rotate-secret optional
 testWebhook POST webhooks/{webhookId}/test optional
 updateWebhook PATCH webhooks/{webhookId} none
 cancelWorkspaceRun POST workspace-runs/{workspaceRunId}/cancel none
-createWorkspaceRun POST workspace-runs optional
+createWorkspaceRun POST workspace-runs required
 getWorkspaceRun GET workspace-runs/{workspaceRunId} none
 listWorkspaceRunEvents GET workspace-runs/{workspaceRunId}/events none
 listWorkspaceRuns GET workspace-runs none
-startWorkspaceRun POST workspace-runs/{workspaceRunId}/start optional
+startWorkspaceRun POST workspace-runs/{workspaceRunId}/start required
 streamWorkspaceRunEvents GET workspace-runs/{workspaceRunId}/events/stream none events
 createArchiveTransfer POST workspace-runs/{workspaceRunId}/archive-transfer required
 finalizeArchive POST workspace-runs/{workspaceRunId}/archive/finalize required
