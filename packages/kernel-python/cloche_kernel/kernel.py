@@ -16,6 +16,7 @@ from cloche_kernel.event_loop import CellLoop
 from cloche_kernel.forms import left_out, to_forms
 from cloche_kernel.shell import Shell
 from cloche_kernel.streams import StandardStreams
+from cloche_kernel.user_site import look_again
 
 PROTOCOL_VERSION = 1
 
@@ -48,6 +49,8 @@ class Kernel:
         self._next_run_id = None
         self._interrupted = None
         self._in_cell = False
+        # Whether the folders on the path were looked for since the context was opened.
+        self._has_looked = False
         # True while the main thread writes: an exception in the middle of a frame would break the protocol.
         self._sending = False
         # True if an interrupt arrived meanwhile. Without this, a cell that sends nearly all of the time would be ended
@@ -95,6 +98,9 @@ class Kernel:
                     if assignment is not None:
                         self._exit_on(assignment.mismatch())
                     assignment = None
+                    if not self._has_looked:
+                        self._has_looked = True
+                        look_again()
                     self._execute(message["runId"], message["code"], message.get("message"))
         except OSError:
             # The channel is broken, or user code has closed it.

@@ -7,11 +7,25 @@ import sys
 
 
 def add_user_site():
-    """Creates the user's folder of packages and puts it on the path: Python skips it at its start if it is missing."""
+    """Puts the user's folder of packages where Python has it: before those of all users.
+
+    Creates the folder: Python skips it at its start if it is missing, and never looks into it again. Does nothing where
+    Python has no such folder, as in a virtual environment.
+    """
+    if not site.ENABLE_USER_SITE:
+        return
     folder = site.getusersitepackages()
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:
         return
     if folder not in sys.path:
-        sys.path.append(folder)
+        shared = site.getsitepackages()
+        sys.path.insert(next((index for index, path in enumerate(sys.path) if path in shared), len(sys.path)), folder)
+
+
+def look_again():
+    """Forgets which folders on the path were missing, as Python looks only once: they may have been made since."""
+    for path, finder in list(sys.path_importer_cache.items()):
+        if finder is None:
+            del sys.path_importer_cache[path]

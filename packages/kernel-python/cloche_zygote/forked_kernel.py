@@ -46,7 +46,6 @@ class ContextAssignment:
     def __init__(self, loaded):
         self._loaded = loaded
         self._env = {}
-        self._had_user_site = False
         sys.path[0] = ""
         self._path = sys.path[:]
         import_hook.install()
@@ -64,7 +63,9 @@ class ContextAssignment:
             os.chdir(cwd)
             time.tzset()
             locale.setlocale(locale.LC_CTYPE, "")
-            self._add_user_site()
+            site.USER_BASE = site.USER_SITE = None
+            sys.path[:] = self._path
+            add_user_site()
         return mismatch
 
     def mismatch(self):
@@ -77,21 +78,9 @@ class ContextAssignment:
         names = _names_in(_user_site(self._env))
         if any(name.endswith(".pth") for name in names):
             return "the user's libraries have paths of their own"
-        if names and not self._had_user_site:
-            self._add_user_site()
+        if any(name.partition(".")[0] in self._loaded.modules.library_names for name in names):
+            return "the user has another version of a preloaded library"
         return None
-
-    def _add_user_site(self):
-        """Puts the user's packages where Python has them: before those of all users if the folder exists, else last."""
-        site.USER_BASE = site.USER_SITE = None
-        sys.path[:] = self._path
-        folder = site.getusersitepackages()
-        self._had_user_site = os.path.isdir(folder)
-        if not self._had_user_site:
-            add_user_site()
-            return
-        positions = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
-        sys.path.insert(next(positions, len(sys.path)), folder)
 
 
 def _user_site(env):

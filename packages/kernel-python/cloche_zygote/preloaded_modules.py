@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from typing import Any
 
+from cloche_zygote.fresh_extensions import FreshExtensions
 from cloche_zygote.module_layout import with_adjacent_names
 
 _OWN_PACKAGE = "cloche_kernel"
@@ -29,6 +30,12 @@ class PreloadedModules:
         self._groups = []
         self._visible = set(sys.modules)
         self._on_import = on_import
+        self._extensions = FreshExtensions()
+
+    @property
+    def library_names(self):
+        """The names of all libraries in the groups."""
+        return set().union(*(group.library_names for group in self._groups))
 
     def load_group(self, names, use):
         """Imports `names`, calls `use` with each, and makes a group of all new modules, which needs those before it."""
@@ -94,7 +101,7 @@ class PreloadedModules:
         """Returns a spec whose loader returns the preloaded module, or None if there is none that may be used."""
         index = next((index for index, group in enumerate(self._groups) if name in group.modules), None)
         if index is None:
-            return None
+            return self._extensions.find_spec(name, path)
         group = self._groups[index]
         top = _top_name(name)
         if top in sys.stdlib_module_names:
@@ -102,7 +109,7 @@ class PreloadedModules:
         else:
             imported = self._take_groups(index)
         if imported is None:
-            return None
+            return self._extensions.find_spec(name, path)
         loader: Any = _PreloadedLoader(imported, imported[-1][name], self._on_import)
         return importlib.util.spec_from_loader(name, loader)
 
@@ -112,6 +119,8 @@ class PreloadedModules:
         needed = [group for group in self._groups if group is wanted or group in wanted.needs]
         if not all(group.is_intact() for group in needed):
             # Later groups may depend on the replaced one, and would mix two versions.
+            for group in self._groups[index:]:
+                self._extensions.replace(group.modules.values())
             del self._groups[index:]
             return None
         self._groups = [group for group in self._groups if group not in needed]
@@ -122,7 +131,8 @@ class _Group:
     def __init__(self, modules, needs):
         self.modules = modules
         self.needs = needs
-        self._top_names = {_top_name(name) for name in modules} - set(sys.stdlib_module_names) - {_OWN_PACKAGE}
+        top_names = {_top_name(name) for name in modules}
+        self.library_names = top_names - set(sys.stdlib_module_names) - {_OWN_PACKAGE}
 
     def take(self, top):
         names = [name for name in self.modules if _top_name(name) == top]
@@ -133,9 +143,9 @@ class _Group:
         return all(sys.modules.get(name) is module for name, module in self.modules.items())
 
     def is_intact(self):
-        if "matplotlib" in self._top_names and _has_matplotlib_settings():
+        if "matplotlib" in self.library_names and _has_matplotlib_settings():
             return False
-        return all(_is_intact(self.modules.get(top)) for top in self._top_names)
+        return all(_is_intact(self.modules.get(top)) for top in self.library_names)
 
 
 class _PreloadedLoader:
