@@ -22,6 +22,19 @@ def to_error(exception):
     }
 
 
+def print_error(exception):
+    """Prints the traceback of an exception."""
+    print("\n".join(_traceback_lines(exception)))
+
+
+def since_cell(trace):
+    """Returns a traceback without its frames above the first one of a cell, or as it is if there is none."""
+    first = trace
+    while first is not None and not first.tb_frame.f_code.co_filename.startswith(CELL_PREFIX):
+        first = first.tb_next
+    return first or trace
+
+
 def _message(exception):
     try:
         if isinstance(exception, SyntaxError) and exception.msg:
@@ -47,7 +60,7 @@ def _traceback_lines(exception):
 
 
 def _hide_internals(report, seen=None):
-    """Drops the frames above a cell's first one, which belong to IPython and this kernel."""
+    """Drops the frames above a cell's first one, which belong to IPython, and all of this kernel."""
     seen = set() if seen is None else seen
     if report is None or id(report) in seen:
         return
@@ -57,7 +70,8 @@ def _hide_internals(report, seen=None):
     if first_of_user is None:
         frames = [frame for frame in frames if not _is_internal(frame.filename)]
     else:
-        frames = frames[first_of_user:]
+        # What the kernel does for the cell is left out: where it prints, and where it takes an interrupt.
+        frames = [frame for frame in frames[first_of_user:] if not frame.filename.startswith(_KERNEL_FOLDER)]
     report.stack[:] = frames
     _hide_internals(report.__cause__, seen)
     _hide_internals(report.__context__, seen)

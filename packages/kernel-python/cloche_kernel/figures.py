@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a matplotlib figure into the forms of an output: a PNG picture, and its content as data."""
+"""Figures of matplotlib: the package `matplotlib_inline` shows them, as in Jupyter; the kernel adds their data."""
 
-import io
-
-from IPython.display import display
+import sys
 
 from cloche_kernel.charts import CHART_MIME_TYPE, describe
 
 
-def figure_forms(figure):
-    """Returns the forms of a figure, and marks it so that the end of the cell does not show it again."""
+def figure_forms(figure, include=None, exclude=None):
+    """Returns the data of a figure, and marks it so that the end of the cell does not show it again."""
     figure._cloche_shown = True
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", bbox_inches="tight", facecolor=figure.get_facecolor())
-    forms: dict[str, object] = {"image/png": picture.getvalue()}
     chart = describe(figure)
-    if chart is not None:
-        forms[CHART_MIME_TYPE] = chart
-    return forms
+    return {} if chart is None else {CHART_MIME_TYPE: chart}
 
 
-def publish_figure(figure):
-    """Shows a figure, unless it is empty or the cell has shown it."""
-    if not getattr(figure, "_cloche_shown", False) and (figure.axes or figure.texts or figure.images):
-        display(figure)
+def close_shown_figures():
+    """Closes the figures that a cell has displayed itself, where the end of the cell closes figures."""
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is None or not inline.InlineBackend.instance().close_figures:
+        return
+    for manager in inline.Gcf.get_all_fig_managers():
+        if getattr(manager.canvas.figure, "_cloche_shown", False):
+            inline.Gcf.destroy(manager)

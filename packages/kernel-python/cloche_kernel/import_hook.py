@@ -7,7 +7,7 @@ The variable `MPLBACKEND` would reach programs that a cell starts, which cannot 
 import importlib.util
 import sys
 
-BACKEND = "module://cloche_kernel.matplotlib_backend"
+BACKEND = "module://matplotlib_inline.backend_inline"
 
 
 class AfterImport:
@@ -47,4 +47,5 @@ def install():
 
 
 def _set_backend(matplotlib):
-    matplotlib.rcParams["backend"] = matplotlib.rcParamsDefault["backend"] = BACKEND
+    for parameters in (matplotlib.rcParams, matplotlib.rcParamsDefault, matplotlib.rcParamsOrig):
+        parameters["backend"] = BACKEND

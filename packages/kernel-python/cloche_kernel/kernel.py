@@ -6,10 +6,10 @@ import _thread
 import itertools
 import os
 import signal
-from queue import SimpleQueue
 from typing import Any
 
 from cloche_kernel import import_hook
+from cloche_kernel.cell_queue import CellQueue
 from cloche_kernel.channel import Channel, ChannelClosed, FrameTooLarge, frame
 from cloche_kernel.errors import to_error
 from cloche_kernel.event_loop import CellLoop
@@ -38,8 +38,8 @@ class Kernel:
 
     def __init__(self):
         self._pid = os.getpid()
-        self._cells = SimpleQueue()
         self._loop = CellLoop()
+        self._cells = CellQueue(self._loop)
         self._shell = Shell.create(self._publish, self._loop.run)
         # Made with the first message of Jupyter's protocol.
         self._session = None
@@ -49,8 +49,6 @@ class Kernel:
         self._next_run_id = None
         self._interrupted = None
         self._in_cell = False
-        # Whether the folders on the path were looked for since the context was opened.
-        self._has_looked = False
         # True while the main thread writes: an exception in the middle of a frame would break the protocol.
         self._sending = False
         # True if an interrupt arrived meanwhile. Without this, a cell that sends nearly all of the time would be ended
@@ -86,6 +84,8 @@ class Kernel:
             os._exit(1)
         if assignment is None:
             self._send_ready()
+            self._loop.prepare()
+        has_looked = False
         try:
             while True:
                 message = self._cells.get()
@@ -98,9 +98,9 @@ class Kernel:
                     if assignment is not None:
                         self._exit_on(assignment.mismatch())
                     assignment = None
-                    if not self._has_looked:
-                        self._has_looked = True
+                    if not has_looked:
                         look_again()
+                        has_looked = True
                     self._execute(message["runId"], message["code"], message.get("message"))
         except OSError:
             # The channel is broken, or user code has closed it.
@@ -114,6 +114,7 @@ class Kernel:
         self._shell.starting_dir = os.getcwd()
         self._shell.home_dir = os.path.expanduser("~")
         self._send_ready()
+        self._loop.prepare()
 
     def _exit_on(self, mismatch):
         if mismatch is not None:
@@ -150,18 +151,16 @@ class Kernel:
             os._exit(1)
 
     def _interrupt(self, run_id):
-        """Interrupts the cell. A second interrupt of a run also goes to the processes that the cell has started."""
+        """Interrupts the cell and the processes that it has started, but for those that have left the process group."""
         with self._lock:
             if run_id not in (self._run_id, self._next_run_id):
                 return
-            repeated = self._interrupted == run_id
             self._interrupted = run_id
-            if run_id != self._run_id:
-                # The run is queued and stops as soon as it begins.
-                return
-            if repeated:
+            if run_id == self._run_id:
                 os.killpg(0, signal.SIGINT)
-            signal.pthread_kill(self._main_thread, signal.SIGINT)
+            elif self._loop.is_idle:
+                # The run is queued and stops as soon as it begins. A task of an earlier cell may keep it from that.
+                signal.pthread_kill(self._main_thread, signal.SIGINT)
 
     def _take_reply(self, message):
         session = self._session
@@ -183,6 +182,8 @@ class Kernel:
                 self._interrupt_is_kept = True
             else:
                 self._stop_cell()
+        elif self._loop.is_idle and self._interrupted is not None:
+            raise KeyboardInterrupt
 
     def _stop_cell(self):
         self._interrupt_is_kept = False
@@ -218,6 +219,7 @@ class Kernel:
             self._in_cell = True
             if self._interrupted is not None:
                 signal.raise_signal(signal.SIGINT)
+            self._loop.hold()
             exception = (run or self._shell.run_counted)(code)
         except BaseException as raised:
             exception = raised
@@ -226,6 +228,7 @@ class Kernel:
                 self._in_cell = False
             except KeyboardInterrupt as late:
                 exception = late if exception is None else exception
+        self._loop.release()
         return None if exception is None else to_error(exception)
 
     def _answer(self, text):

@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-import builtins
 import linecache
-import os
-import signal
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from opcode import opmap
 from typing import Any
 
+from IPython.core.autocall import ExitAutocall
 from IPython.core.compilerop import CachingCompiler
-from IPython.core.displayhook import DisplayHook
-from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets import Type
+from traitlets import Type, default
 from traitlets.config import Config
 
-from cloche_kernel.errors import CELL_PREFIX
-from cloche_kernel.import_hook import BACKEND
+from cloche_kernel.errors import CELL_PREFIX, print_error, since_cell
 from cloche_kernel.plain_cells import PlainCells
 from cloche_kernel.plain_code import PlainCode
 from cloche_kernel.plain_values import PlainValueFormatter
+from cloche_kernel.shell_line import run_shell_line
+from cloche_kernel.shell_output import DisplaySender, ResultHook
+from cloche_kernel.shell_store import ShellStore
 from cloche_kernel.tables import data_form
-
-_PRINT_EXPR = opmap.get("PRINT_EXPR")
 
 
 class CellCompiler(CachingCompiler):
@@ -46,65 +40,11 @@ class CellCompiler(CachingCompiler):
         self._filename_map.clear()
 
 
-class ResultHook(DisplayHook):
-    """Sends the value of a cell's last expression."""
+class CellExit(ExitAutocall):
+    """What `exit` and `quit` are: they end the cell. The context and its variables stay."""
 
-    shell: Shell  # pyright: ignore[reportIncompatibleVariableOverride]
-    # Plain attributes in place of traits, here and in the shell: a trait checks each value and looks for observers. The
-    # four assignments were a quarter of the calls of a cell.
-    exec_result = None
-
-    def __call__(self, result=None):
-        """Sends a value as IPython does, without prompt and history.
-
-        Outputs are not kept, as they would pile up for as long as the context lives. A semicolon at the end of a cell
-        does not hide the value, as IPython would look for it in the history.
-        """
-        if "_" in builtins.__dict__:
-            self.check_for_underscore()
-        if result is None:
-            return
-        self._is_active = True
-        shell = self.shell
-        forms, metadata = shell.display_formatter.format(result)
-        if self.exec_result is not None:
-            self.exec_result.result = result
-        if forms:
-            # Code that calls the hook by itself goes on after it, so that its value is not the end of the cell.
-            is_last = (
-                shell.ast_node_interactivity == "last_expr"
-                and shell.cells_within == 0
-                and _shows_its_value(sys._getframe(1))
-            )
-            if shell.session is None:
-                shell.publish("result", forms, is_last)
-            else:
-                shell.session.show_result(forms, metadata, is_last)
-        self._is_active = False
-
-
-def _shows_its_value(frame):
-    """Tells whether the frame is a cell that shows the value of its last expression."""
-    code = frame.f_code
-    return code.co_filename.startswith(CELL_PREFIX) and code.co_code[frame.f_lasti] == _PRINT_EXPR
-
-
-class DisplaySender(DisplayPublisher):
-    """Sends the outputs of `display()`."""
-
-    shell: Shell  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
-        """Sends one output."""
-        if self.shell.session is None:
-            self.shell.publish("display", data)
-        else:
-            self.shell.session.display(data, metadata, transient, update)
-
-    def clear_output(self, wait=False):
-        """Lets Jupyter's clients remove the outputs of the cell. For others an output that was sent stays."""
-        if self.shell.session is not None:
-            self.shell.session.send("iopub", "clear_output", {"wait": bool(wait)})
+    def __call__(self, code=None):
+        raise SystemExit(code)
 
 
 class Shell(InteractiveShell):
@@ -120,6 +60,7 @@ class Shell(InteractiveShell):
     last_execution_result = None
     last_execution_succeeded = True
     execution_count = 0
+    current_cell = ""
     # How many cells run that a cell has started by `run_cell`.
     cells_within = 0
     # The session of Jupyter's clients, while it answers a message.
@@ -140,7 +81,7 @@ class Shell(InteractiveShell):
         shell.publish = publish
         shell.loop_runner = run_coroutine
         shell.shown_exception = None
-        shell.db = {}
+        shell.db = ShellStore()
         # The kernel counts cells, as IPython counts them in the history.
         shell.execution_count = 0
         _use_formatters(shell)
@@ -149,8 +90,6 @@ class Shell(InteractiveShell):
         # Entered once: each cell that does so changes the built-in names, and Python drops what it has cached of them.
         shell.builtin_trap.__enter__()
         shell.display_trap.__enter__()
-        for name in ("exit", "quit"):
-            shell.user_ns[name] = shell.user_ns_hidden[name] = _exit
         # IPython prints this advice for a terminal when a cell exits.
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
@@ -158,27 +97,33 @@ class Shell(InteractiveShell):
     def run(self, cell, silent=False):
         """Runs a cell as `run_cell` does, without a history. Returns IPython's result."""
         sys.displayhook = self.displayhook
+        self.current_cell = cell
         if self.plain_cells.takes(cell) and not silent:
             return self.plain_cells.run(cell)
         return super().run_cell(cell, store_history=False, silent=silent)
 
     def run_counted(self, cell, counts=True, silent=False):
-        """Runs a cell of a client, and shows the figures that it leaves open. Returns its exception or None."""
+        """Runs a cell of a client. Returns its exception or None."""
         self.execution_count += counts
         self.shown_exception = None
         result = self.run(cell, silent)
         raised = (result.error_before_exec, result.error_in_exec, self.shown_exception)
         self.shown_exception = None
-        publish_figures()
         return next((exception for exception in raised if exception is not None), None)
 
-    def run_cell(self, *arguments, **options):
+    def run_cell(self, raw_cell, *arguments, **options):
         """Runs a cell for user code, within the cell that calls this."""
+        outer, self.current_cell = self.current_cell, raw_cell
         self.cells_within += 1
         try:
-            return super().run_cell(*arguments, **options)
+            return super().run_cell(raw_cell, *arguments, **options)
         finally:
             self.cells_within -= 1
+            self.current_cell = outer
+
+    @default("exiter")
+    def _exiter_default(self):
+        return CellExit(self)
 
     @contextmanager
     def warm_up(self):
@@ -195,6 +140,7 @@ class Shell(InteractiveShell):
         self.compile.forget_cells()
         self.last_execution_result, self.last_execution_succeeded = None, True
         self.execution_count = 0
+        self.displayhook.forget()
 
     def _known_printers(self):
         display = self.display_formatter
@@ -240,10 +186,6 @@ class Shell(InteractiveShell):
     def enable_gui(self, gui=None):
         """Does nothing: there is no screen."""
 
-    def enable_matplotlib(self, gui=None):
-        """Answers `%matplotlib` with the one backend there is, whatever it asks for."""
-        return "inline", BACKEND
-
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
         """Keeps the exception and prints nothing. `%run` and other magics report exceptions only through this.
 
@@ -252,39 +194,35 @@ class Shell(InteractiveShell):
         if exc_tuple is not None and self.session is not None:
             self.session.show_error(exc_tuple[1])
             return
-        self.shown_exception = (exc_tuple or sys.exc_info())[1]
+        exception = (exc_tuple or sys.exc_info())[1]
+        if exception is not None:
+            self._keep_exception(exception)
+        elif getattr(sys, "last_value", None) is None:
+            print("No traceback available to show.", file=sys.stderr)
+        elif self.session is None:
+            print_error(sys.last_value)
+        else:
+            self.session.show_error(sys.last_value)
 
     def showsyntaxerror(self, *args, **kwargs):
         """Keeps the exception and prints nothing."""
-        self.shown_exception = sys.exc_info()[1]
+        self._keep_exception(sys.exc_info()[1])
 
     def showindentationerror(self):
         """Keeps the exception and prints nothing."""
-        self.shown_exception = sys.exc_info()[1]
+        self._keep_exception(sys.exc_info()[1])
+
+    def _keep_exception(self, exception):
+        """Keeps an exception for the end of the cell, and where debuggers look for the last one."""
+        self.shown_exception = exception
+        sys.last_type, sys.last_value = type(exception), exception
+        sys.last_traceback = since_cell(exception.__traceback__)
+        if sys.version_info >= (3, 12):
+            sys.last_exc = exception
 
     def system(self, cmd):
-        """Runs `!cmd` on the cell's streams. An interrupt kills all processes of the command."""
-        child = subprocess.Popen(
-            self.var_expand(cmd, depth=1), shell=True, executable="/bin/bash", stdin=subprocess.DEVNULL, process_group=0
-        )
-        try:
-            self.user_ns["_exit_code"] = child.wait()
-        except KeyboardInterrupt:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise
-
-
-def publish_figures():
-    """Shows the figures of matplotlib that are open, if user code has imported it."""
-    backend = sys.modules.get("cloche_kernel.matplotlib_backend")
-    if backend is not None:
-        backend.publish_open_figures()
-
-
-def _exit(code=None):
-    """Ends the cell. The context and its variables stay."""
-    raise SystemExit(code)
+        """Runs `!cmd` on the cell's streams."""
+        self.user_ns["_exit_code"] = run_shell_line(self.var_expand(cmd, depth=1))
 
 
 def _use_formatters(shell):
@@ -292,9 +230,25 @@ def _use_formatters(shell):
     for module in ("pandas", "pandas.core.frame"):
         bundles.for_type_by_name(module, "DataFrame", data_form)
     bundles.for_type_by_name("matplotlib.figure", "Figure", _figure_forms)
+    # Until `matplotlib_inline` is loaded, which sets the formats of figures: another backend may have been chosen.
+    shell.display_formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _figure_picture)
+    shell.events.register("post_execute", _close_shown_figures)
 
 
 def _figure_forms(figure, include=None, exclude=None):
     from cloche_kernel.figures import figure_forms
 
     return figure_forms(figure)
+
+
+def _figure_picture(figure):
+    from IPython.core.pylabtools import print_figure
+
+    return print_figure(figure, "png", base64=True)
+
+
+def _close_shown_figures():
+    if "matplotlib_inline.backend_inline" in sys.modules:
+        from cloche_kernel.figures import close_shown_figures
+
+        close_shown_figures()

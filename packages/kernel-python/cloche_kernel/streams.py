@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard output and error of user code: unbuffered text on descriptors 1 and 2."""
+"""Standard output and error of user code: text on descriptors 1 and 2, where each `print` is one write."""
 
+import builtins
 import ctypes
 import fcntl
+import functools
 import io
 import os
 import sys
@@ -15,6 +17,8 @@ _libc = ctypes.CDLL(None)
 
 _NOTHING = bytes(4)
 
+_print_parts = builtins.print
+
 
 class StandardStreams:
     """Both pipes, with a copy of each: the next cell can print even if one has closed its streams."""
@@ -22,6 +26,7 @@ class StandardStreams:
     def __init__(self):
         self._copies = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_SAFE_NUMBER) for number in (1, 2)}
         self._install()
+        builtins.print = _print_whole
 
     def _install(self):
         sys.stdout = sys.__stdout__ = _text_stream(1, "<stdout>")
@@ -54,10 +59,37 @@ class StandardStreams:
             return False
 
 
+class TextStream(io.TextIOWrapper):
+    """A stream whose text is in the pipe when `write` returns, with or without a newline."""
+
+    def write(self, text, /):
+        """Writes the text at once. The buffer below keeps the texts of several threads apart."""
+        count = super().write(text)
+        self.flush()
+        return count
+
+
 def _text_stream(number, name):
-    # Without a buffer: text is in the pipe when `print` returns, with or without a newline.
     raw = io.FileIO(number, "w", closefd=False)
-    stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
+    stream = TextStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
     raw.name = name
     stream.mode = "w"  # pyright: ignore[reportAttributeAccessIssue]
     return stream
+
+
+@functools.wraps(_print_parts)
+def _print_whole(*values, file=None, flush=False, **options):
+    # Python's `print` writes each value and each separator by itself, so that the lines of two threads mix.
+    stream = sys.stdout if file is None else file
+    if type(stream) is not TextStream:
+        _print_parts(*values, file=file, flush=flush, **options)
+        return
+    if len(values) == 1 and type(values[0]) is str and not options:
+        stream.write(values[0] + "\n")
+        return
+    text = io.StringIO(newline="")
+    try:
+        _print_parts(*values, file=text, **options)
+    finally:
+        if text.tell():
+            stream.write(text.getvalue())

@@ -17,7 +17,7 @@ from cloche_zygote.preloaded_modules import PreloadedModules, remember_files
 GROUPS = (
     ("numpy", "numpy.random", "numpy.linalg", "numpy.ma"),
     ("pandas",),
-    ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "cloche_kernel.matplotlib_backend"),
+    ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"),
 )
 # Code that is run after the import, as it imports what the library loads only when it is used.
 FIRST_USES = {"pandas": "import pandas; pandas.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [1.5, 2]})"}

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from IPython.core import payloadpage
-from IPython.core.displayhook import DisplayHook
 from IPython.core.error import StdinNotImplementedError, TryNext
 
 from cloche_kernel.errors import to_error
@@ -18,7 +17,6 @@ from cloche_kernel.forms import json_safe, left_out, to_forms
 from cloche_kernel.jupyter import code_questions
 from cloche_kernel.jupyter.comms import Comms
 from cloche_kernel.jupyter.history import CellHistory
-from cloche_kernel.shell import publish_figures
 
 # A message is escaped once more in its frame, so this is far below the size of a frame.
 MAX_MESSAGE_CHARACTERS = 8 * 1024 * 1024
@@ -64,9 +62,7 @@ class Session:
         if kind == "execute_request":
             return self._execute(content)
         if kind in ("comm_open", "comm_msg", "comm_close"):
-            self._comms.take(request)
-            # Callbacks of widgets draw, too.
-            return publish_figures()
+            return self._comms.take(request)
         question = _QUESTIONS.get(kind)
         if question is not None:
             try:
@@ -130,9 +126,8 @@ class Session:
             self.send("iopub", kind, {**content, "data": note, "metadata": {}}, is_last=is_last)
 
     def show_result(self, forms, metadata, is_last):
-        """Sends the value of a cell, unless the cell ends with a semicolon."""
-        if not _ends_with_semicolon(self._request["content"].get("code", "")):
-            self.show("execute_result", forms, metadata, is_last, execution_count=self.shell.execution_count)
+        """Sends the value of a cell."""
+        self.show("execute_result", forms, metadata, is_last, execution_count=self.shell.execution_count)
 
     def display(self, forms, metadata, transient, update):
         """Sends what code displays, or an update of it."""
@@ -217,13 +212,3 @@ _QUESTIONS = {
     },
     "kernel_info_request": _kernel_info,
 }
-
-
-def _ends_with_semicolon(code):
-    if ";" not in code:
-        return False
-    try:
-        return DisplayHook.semicolon_at_end_of_expression(code)
-    except (SyntaxError, IndentationError):
-        # A cell with IPython's own syntax, whose words Python cannot read.
-        return code.rstrip().endswith(";")
