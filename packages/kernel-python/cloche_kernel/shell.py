@@ -77,6 +77,8 @@ class Shell(InteractiveShell):
         config = Config()
         config.HistoryManager.enabled = False
         config.HistoryManager.hist_file = ":memory:"
+        # Jupyter loads it, too.
+        config.MagicsManager.lazy_magics = {"store": "IPython.extensions.storemagic"}
         shell = cls.instance(config=config, cache_size=0, colors="nocolor", banner1="")
         shell.publish = publish
         shell.loop_runner = run_coroutine

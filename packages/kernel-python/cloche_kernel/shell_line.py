@@ -16,13 +16,19 @@ def run_shell_line(command):
     """
     child = subprocess.Popen(command, shell=True, executable="/bin/bash", stdin=subprocess.DEVNULL, process_group=0)
     try:
-        return child.wait()
+        # Unlike `wait` of `subprocess`, it does not give the command time of its own at an interrupt.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     except KeyboardInterrupt:
-        os.killpg(child.pid, signal.SIGINT)
-        try:
-            child.wait(INTERRUPT_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGHUP)
-            child.kill()
-            child.wait()
+        _interrupt(child)
         raise
+    return child.wait()
+
+
+def _interrupt(child):
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        child.wait(INTERRUPT_GRACE_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        os.killpg(child.pid, signal.SIGHUP)
+        child.kill()
+        child.wait()

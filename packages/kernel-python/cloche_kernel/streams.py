@@ -3,12 +3,14 @@
 
 import builtins
 import ctypes
+import errno
 import fcntl
 import functools
 import io
 import os
 import sys
 import termios
+import threading
 
 # User code that closes descriptors by number rarely goes this high.
 FIRST_SAFE_NUMBER = 256
@@ -59,19 +61,34 @@ class StandardStreams:
             return False
 
 
-class TextStream(io.TextIOWrapper):
-    """A stream whose text is in the pipe when `write` returns, with or without a newline."""
+class PipeFile(io.FileIO):
+    """A pipe without a buffer: text is in it when `print` returns, with or without a newline."""
 
-    def write(self, text, /):
-        """Writes the text at once. The buffer below keeps the texts of several threads apart."""
-        count = super().write(text)
-        self.flush()
-        return count
+    def __init__(self, number):
+        super().__init__(number, "w", closefd=False)
+        # A handler of signals may print while the cell does.
+        self._lock = threading.RLock()
+        os.register_at_fork(after_in_child=self._lock._at_fork_reinit)
+
+    def write(self, data, /):
+        """Writes all of the data, apart from those of other threads."""
+        with self._lock, memoryview(data).cast("B") as left:
+            size, done = len(left), 0
+            while done < size:
+                written = super().write(left[done:])
+                if written is None:
+                    raise BlockingIOError(errno.EAGAIN, "the pipe is full", done)
+                done += written
+        return size
+
+
+class TextStream(io.TextIOWrapper):
+    """A stream of text to a pipe."""
 
 
 def _text_stream(number, name):
-    raw = io.FileIO(number, "w", closefd=False)
-    stream = TextStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+    raw = PipeFile(number)
+    stream = TextStream(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
     raw.name = name
     stream.mode = "w"  # pyright: ignore[reportAttributeAccessIssue]
     return stream
