@@ -51,7 +51,7 @@ describe('a kernel that was forked', unlessStarted, () => {
   it('prefers packages that the user had installed before', async () => {
     const { id, output } = await fresh();
     await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
-    const next = await forkedContext(service, id);
+    const next = await openContext(service, id);
     assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
   });
 
@@ -63,6 +63,31 @@ describe('a kernel that was forked', unlessStarted, () => {
       .body;
     assert.equal(command.exitCode, 0);
     assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
+  });
+
+  it('imports what the user has installed since its start, and extension modules that fit it', async () => {
+    const { id, output } = await fresh();
+    // As pip would install another version of numpy.
+    await output(`${FOLDER}
+import shutil
+for name in ("numpy", "numpy.libs"): shutil.copytree("/usr/local/lib/python3.11/dist-packages/" + name, f"{folder}/{name}")
+with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = __version__ = '9.9'\\n")`);
+    const code = 'import numpy, pandas; print(numpy.__version__, pandas.DataFrame({"a": [1, 3]}).a.mean())';
+    const contextId = await openContext(service, id);
+    for (const context of [undefined, contextId]) {
+      const run = (text: string) => service.api.run(id, text, context === undefined ? {} : { contextId: context });
+      assert.equal((await run(code)).stdout, '9.9 2.0\n');
+    }
+    assert.equal(await output(code), '9.9 2.0');
+  });
+
+  it('finds a folder of PYTHONPATH that was made before its first cell', async () => {
+    const { id } = await service.api.readySandbox({ env: { PYTHONPATH: '/workspace/lib:/workspace/more' } });
+    const contextId = await openContext(service, id);
+    const make = 'mkdir -p lib more && echo "x = 1" > lib/mine.py && echo "y = 2" > more/yours.py';
+    await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', make] });
+    const { stdout } = await service.api.run(id, 'import mine, yours; print(mine.x, yours.y)', { contextId });
+    assert.equal(stdout, '1 2\n');
   });
 
   it('prefers modules in the working directory', async () => {

@@ -65,7 +65,7 @@ class CellLoop:
             raise
 
     def run_until(self, is_over):
-        """Runs what cells have left on the loop, until `is_over()` after a `wake`. Returns at once if nothing is left."""
+        """Runs what cells have left on the loop, until `is_over()` after a `wake`. Returns if nothing is left."""
         self.is_idle = True
         try:
             while not is_over() and self._has_work():

@@ -51,8 +51,7 @@ class Kernel:
         self._in_cell = False
         # True while the main thread writes: an exception in the middle of a frame would break the protocol.
         self._sending = False
-        # True if an interrupt arrived meanwhile. Without this, a cell that sends nearly all of the time would be ended
-        # only by one of the repeated signals that happens to arrive in between.
+        # True if an interrupt arrived meanwhile: a cell that sends nearly all of the time must be ended, too.
         self._interrupt_is_kept = False
         # Results to send with the next message.
         self._held = []
@@ -85,7 +84,6 @@ class Kernel:
         if assignment is None:
             self._send_ready()
             self._loop.prepare()
-        has_looked = False
         try:
             while True:
                 message = self._cells.get()
@@ -98,9 +96,6 @@ class Kernel:
                     if assignment is not None:
                         self._exit_on(assignment.mismatch())
                     assignment = None
-                    if not has_looked:
-                        look_again()
-                        has_looked = True
                     self._execute(message["runId"], message["code"], message.get("message"))
         except OSError:
             # The channel is broken, or user code has closed it.
@@ -130,11 +125,9 @@ class Kernel:
                 message = self._channel.receive(INTERRUPT_REPEAT_MS if pending else None)
                 if message is None:
                     self._signal_again()
-                elif message["type"] == "execute":
+                elif message["type"] in ("execute", "assign"):
                     with self._lock:
-                        self._next_run_id = message["runId"]
-                    self._cells.put(message)
-                elif message["type"] == "assign":
+                        self._next_run_id = message.get("runId")
                     self._cells.put(message)
                 elif message["type"] == "interrupt":
                     self._interrupt(message["runId"])
@@ -191,6 +184,8 @@ class Kernel:
         raise KeyboardInterrupt
 
     def _execute(self, run_id, code, text=None):
+        if self._shell.execution_count == 0:
+            look_again()
         self._streams.repair()
         # Removes a handler of an earlier cell. `signal.signal` takes ten times as long, as it converts values to enums.
         _signal.signal(_signal.SIGINT, self._on_sigint)

@@ -44,6 +44,7 @@ class CellExit(ExitAutocall):
     """What `exit` and `quit` are: they end the cell. The context and its variables stay."""
 
     def __call__(self, code=None):
+        """Ends the cell."""
         raise SystemExit(code)
 
 
@@ -193,7 +194,7 @@ class Shell(InteractiveShell):
 
         Widgets report those of their callbacks, which do not end the cell.
         """
-        if exc_tuple is not None and self.session is not None:
+        if exc_tuple is not None and self.session is not None and not isinstance(exc_tuple[1], SyntaxError):
             self.session.show_error(exc_tuple[1])
             return
         exception = (exc_tuple or sys.exc_info())[1]

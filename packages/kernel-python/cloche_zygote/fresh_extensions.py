@@ -49,7 +49,10 @@ class FreshExtensions:
 
 
 def _forget_bindings():
-    """Takes out of the interpreter's state the modules and classes of pybind11, which finds modules by name and refuses a class that it knows."""
+    """Takes what pybind11 keeps out of the state of the interpreter: it finds modules by name, refuses known classes.
+
+    Returns what it has taken.
+    """
     state = ctypes.cast(_state_of(_interpreter()), ctypes.py_object).value
     return [state.pop(key) for key in list(state) if str(key).startswith("__pybind11_")]
 

@@ -178,6 +178,7 @@ class Assignments(unittest.TestCase):
         self.home = tempfile.mkdtemp()
         self.addCleanup(lambda: __import__("shutil").rmtree(self.home))
         self.loaded = mock.Mock(folders=library_folders())
+        self.loaded.modules.library_names = {"numpy", "six"}
         self.assignment = ContextAssignment(self.loaded)
 
     def mismatch(self, **env):
@@ -201,6 +202,13 @@ class Assignments(unittest.TestCase):
     def test_do_not_match_after_libraries_were_installed(self):
         self.loaded.folders = {}
         self.assertEqual(self.mismatch(), "libraries were installed")
+
+    def test_do_not_match_with_another_version_of_a_preloaded_library(self):
+        folder = self.user_folder()
+        os.mkdir(os.path.join(folder, "requests"))
+        self.assertIsNone(self.mismatch())
+        with open(os.path.join(folder, "six.py"), "w"):
+            self.assertEqual(self.mismatch(), "the user has another version of a preloaded library")
 
     def test_do_not_match_with_path_files_of_the_user(self):
         with open(os.path.join(self.user_folder(), "a.pth"), "w"):

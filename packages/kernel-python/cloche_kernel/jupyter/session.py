@@ -171,7 +171,8 @@ class Session:
 
     def _ask(self, prompt, is_password):
         if self._request["content"].get("allow_stdin") is not True:
-            raise StdinNotImplementedError("raw_input was called, but this frontend does not support input requests.")
+            name = "getpass" if is_password else "raw_input"
+            raise StdinNotImplementedError(f"{name} was called, but this frontend does not support input requests.")
         self._awaits_reply = True
         try:
             self.send("stdin", "input_request", {"prompt": prompt, "password": is_password})
