@@ -16,7 +16,11 @@ const CASES: readonly [string, readonly string[], readonly string[]][] = [
   ['%matplotlib inline twice', ['%matplotlib inline', '%matplotlib inline', PLOT], ['png']],
   ['figure_format svg', ['%config InlineBackend.figure_format = "svg"', PLOT], ['svg']],
   ['figure_formats', ['%config InlineBackend.figure_formats = set(["png", "jpeg"])', PLOT], ['jpeg', 'png']],
-  ['set_matplotlib_formats', ['from matplotlib_inline.backend_inline import set_matplotlib_formats as f; f("pdf")', PLOT], ['pdf']],
+  [
+    'set_matplotlib_formats',
+    ['from matplotlib_inline.backend_inline import set_matplotlib_formats as f; f("pdf")', PLOT],
+    ['pdf'],
+  ],
   ['close_figures', ['%config InlineBackend.close_figures = False', PLOT, 'plt.gcf()'], ['png']],
   ['savefig without show()', [`${PLOT} plt.savefig("/tmp/cloche-figure.png")`], ['png']],
   ['a figure that is the value of the cell', ['fig, ax = plt.subplots(); ax.plot([1])\nfig'], ['png']],
@@ -59,7 +63,10 @@ plt.close("all")`;
     await run(reset);
     assert.equal(await width('%config InlineBackend.print_figure_kwargs = dict(bbox_inches=None)'), 640);
     await run(reset);
-    assert.ok((await width('%config InlineBackend.rc = dict([("figure.dpi", 50)])\n%matplotlib agg\n%matplotlib inline')) < plain);
+    assert.ok(
+      (await width('%config InlineBackend.rc = dict([("figure.dpi", 50)])\n%matplotlib agg\n%matplotlib inline')) <
+        plain,
+    );
     await run('%config InlineBackend.rc = dict()');
   });
 

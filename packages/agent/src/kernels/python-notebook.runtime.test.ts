@@ -51,7 +51,10 @@ const RUNNING_LOOP: readonly [string, string][] = [
   ['asyncio.get_event_loop().run_until_complete(value())', '7'],
   ['asyncio.run(value()); asyncio.get_running_loop() is asyncio.get_event_loop()', 'True'],
   ['with asyncio.Runner() as runner: runner.run(value())\nasyncio.get_running_loop().is_running()', 'False'],
-  ['import threading\nthread = threading.Thread(target=lambda: found.append(asyncio.run(value())))\nthread.start(); thread.join(); found[-1]', '7'],
+  [
+    'import threading\nthread = threading.Thread(target=lambda: found.append(asyncio.run(value())))\nthread.start(); thread.join(); found[-1]',
+    '7',
+  ],
 ];
 
 /** Magics that keep something, or that end the cell, and what comes after them. */
@@ -128,7 +131,9 @@ asyncio.create_task(late());`);
   });
 
   test('is interrupted where a task of an earlier cell keeps the next one from beginning', async () => {
-    await run('kept = 3\nimport asyncio, time\nasync def hog():\n  open("hog", "w"); time.sleep(600)\nasyncio.create_task(hog());');
+    await run(
+      'kept = 3\nimport asyncio, time\nasync def hog():\n  open("hog", "w"); time.sleep(600)\nasyncio.create_task(hog());',
+    );
     await eventually(() => existsSync(join(python.agent.workspace, 'hog')), { because: 'the task has begun' });
     const { done } = await python.agent.run(python.context, '1', { timeoutMs: 300 });
     assert.equal(done.error?.name, 'TimeoutError');
