@@ -71,14 +71,16 @@ describe('a kernel that was forked', unlessStarted, () => {
     await output(`${FOLDER}
 import shutil
 for name in ("numpy", "numpy.libs"): shutil.copytree("/usr/local/lib/python3.11/dist-packages/" + name, f"{folder}/{name}")
-with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = __version__ = '9.9'\\n")`);
+with open(folder + "/numpy/version.py", "a") as file: file.write("\\nversion = __version__ = '9.9.0'\\n")`);
     const code = 'import numpy, pandas; print(numpy.__version__, pandas.DataFrame({"a": [1, 3]}).a.mean())';
     const contextId = await openContext(service, id);
     for (const context of [undefined, contextId]) {
       const run = (text: string) => service.api.run(id, text, context === undefined ? {} : { contextId: context });
-      assert.equal((await run(code)).stdout, '9.9 2.0\n');
+      assert.equal((await run(code)).stdout, '9.9.0 2.0\n');
+      const { outputs } = await run('import matplotlib.pyplot as plt; plt.plot(numpy.arange(3)); plt.show()');
+      assert.deepEqual(outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
     }
-    assert.equal(await output(code), '9.9 2.0');
+    assert.equal(await output(code), '9.9.0 2.0');
   });
 
   it('finds a folder of PYTHONPATH that was made before its first cell', async () => {
