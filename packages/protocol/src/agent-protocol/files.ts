@@ -21,7 +21,7 @@
  * the connection of an upload undoes the upload.
  */
 import { type Static, Type } from 'typebox';
-import { Count, Path } from '../bounded.ts';
+import { Count, mapOf, Path } from '../bounded.ts';
 
 /** User whose rights a file operation has. `root:user`: those of root, and what it creates belongs to the user. */
 export type FileUser = 'user' | 'root' | 'root:user';
@@ -53,11 +53,7 @@ export const AgentFile = Type.Object(
     /** With `details`: what a symbolic link leads to, if there is something, with all links in the path followed. */
     resolved: Type.Optional(Type.Object({ path: Path, type: FileType }, { additionalProperties: false })),
     /** With `details`: the extended attributes of the namespace `user.`, without this prefix. */
-    attributes: Type.Optional(
-      Type.Record(Type.String({ maxLength: 255 }), Type.String({ maxLength: MAX_AGENT_FILE_BYTES }), {
-        maxProperties: 64,
-      }),
-    ),
+    attributes: Type.Optional(mapOf(Type.String({ maxLength: MAX_AGENT_FILE_BYTES }), 64, 255)),
     /** Set for a directory of a listing whose entries could not be listed, if the request has `marksUnlisted=true`. */
     unlisted: Type.Optional(Type.Literal(true)),
   },

@@ -15,6 +15,9 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$': 'must not contain a control character other than tab',
   '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
   '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
+  '^[^:]+$': 'must not contain a colon',
+  '^\\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\\s-]*-----END CERTIFICATE-----\\s*$':
+    'must be certificates in PEM format',
   '^[0-9a-f]{64}$': 'must be a SHA-256 in lower-case hexadecimal: 64 digits',
   '^[0-7]{3,4}$': 'must be 3 or 4 octal digits, such as 0644',
   '^0?[0-7]{3}$': 'must be 3 octal digits, or 4 of which the first is 0, such as 0644',

@@ -134,9 +134,9 @@ export class WebhookService {
     body: UpdateWebhookBody,
     audit?: RequestAudit,
   ): Promise<WebhookRecord> {
+    if (body.url !== undefined) this.#checkUrl(body.url);
     const { webhooks, clock, wake } = this.#deps;
     const webhook = await this.#getLive(credential, id);
-    if (body.url !== undefined) this.#checkUrl(body.url);
     const { url, enabled } = body;
     const events = body.events && [...new Set(body.events)];
     const updated = await webhooks.update(webhook.id, { url, events, enabled }, clock.now(), audit);
