@@ -60,6 +60,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/start': 'tests what npm start prints',
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
+  'functional/template-contents': 'tests the packages of a template',
   'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
   'functional/traces': 'the server exports the traces; hostd and agent tell the same steps with each runtime',
   'functional/usage': 'the server adds up counters; functional/metrics tests the counters',

@@ -35,7 +35,14 @@ for (const entry of readdirSync(TEMPLATES, { withFileTypes: true })) {
 
 function lockNpm(recipe: Recipe, scratch: string): string {
   writeFileSync(join(scratch, 'package.json'), JSON.stringify(npmProject(recipe)));
-  const options = ['--package-lock-only', '--ignore-scripts', '--omit-lockfile-registry-resolved', '--no-audit'];
+  // Each package has its dependencies in its own folder, because only the folders of those named are moved.
+  const options = [
+    '--package-lock-only',
+    '--install-strategy=nested',
+    '--ignore-scripts',
+    '--omit-lockfile-registry-resolved',
+    '--no-audit',
+  ];
   execFileSync('npm', ['install', ...options], { cwd: scratch, stdio: 'inherit' });
   const lock = JSON.parse(readFileSync(join(scratch, LOCK_FILES.npm), 'utf8'));
   delete lock.name;

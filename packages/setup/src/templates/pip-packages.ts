@@ -5,8 +5,11 @@ import type { LoggedCommand } from '../run-logged.ts';
 import type { Recipe } from './recipe.ts';
 import { runInside } from './run-inside.ts';
 
-/** pip resolves no dependencies and builds nothing: the lock file names every wheel by its hash. */
-const OPTIONS = '--require-hashes --only-binary :all: --no-deps --no-cache-dir --root-user-action=ignore';
+/**
+ * pip resolves no dependencies and builds nothing: the lock file names every wheel by its hash. Modules are compiled by
+ * the recipe, on all processors.
+ */
+const OPTIONS = '--require-hashes --only-binary :all: --no-deps --no-compile --no-cache-dir --root-user-action=ignore';
 
 /** Installs the wheels of the lock file with the root file system's pip and this machine's configuration. */
 export async function installPipPackages(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
