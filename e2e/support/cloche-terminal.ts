@@ -8,6 +8,7 @@ export function openCloche(
   size: { readonly rows: number; readonly cols: number },
 ): Terminal {
   const script = 'node_modules/.bin/cloche "$@"; echo "ended with $?"; stty -a';
-  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  // The history of a repl stays with the service.
+  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey, XDG_STATE_HOME: service.dataDir };
   return new Terminal(['sh', '-c', script, 'sh', ...args], { ...size, env });
 }

@@ -21,6 +21,8 @@ export interface PreviewServer {
 export interface SandboxNotes {
   put(sandboxId: string, name: string, value: string): Promise<void>;
   find(sandboxId: string, name: string): Promise<string | undefined>;
+  /** Removes those whose name begins with `prefix` and is not among `names`. */
+  keep(sandboxId: string, prefix: string, names: readonly string[]): Promise<void>;
 }
 
 export interface E2bDeps {

@@ -33,9 +33,9 @@ def to_forms(bundle):
     return {mime: forms[mime] for mime in [*bundle, "text/plain"] if mime in forms}
 
 
-def left_out(mime, size):
-    """Returns the note that stands in for a form that is too large."""
-    return f"[cloche: {mime} output of {size} bytes left out, the kernel sends at most {MAX_FORMS_BYTES} bytes]"
+def left_out(mime, size, limit=MAX_FORMS_BYTES):
+    """Returns the note that stands in for a form that is larger than `limit`."""
+    return f"[cloche: {mime} output of {size} bytes left out, the kernel sends at most {limit} bytes]"
 
 
 def _form(mime, value):

@@ -41,11 +41,13 @@ class CellCompiler(CachingCompiler):
 
 
 class CellExit(ExitAutocall):
-    """What `exit` and `quit` are: they end the cell. The context and its variables stay."""
+    """What `exit` and `quit` are: they end the cell, or ask Jupyter's client to end. The context and its variables stay."""
 
     def __call__(self, code=None):
-        """Ends the cell."""
-        raise SystemExit(code)
+        """Ends the cell, or tells the client to end after it."""
+        if self._ip.session is None:
+            raise SystemExit(code)
+        self._ip.payload_manager.write_payload({"source": "ask_exit", "keepkernel": False})
 
 
 class Shell(InteractiveShell):

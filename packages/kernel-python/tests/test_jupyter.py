@@ -100,7 +100,13 @@ class Executing(unittest.TestCase):
 
     def test_leaves_a_note_for_an_output_that_no_message_can_hold(self):
         clients.execute(f"display('x' * {MAX_MESSAGE_CHARACTERS}, raw=False)")
-        self.assertIn("left out", clients.shown("display_data")[0]["data"]["text/plain"])
+        note = clients.shown("display_data")[0]["data"]["text/plain"]
+        self.assertRegex(note, f"left out, the kernel sends at most {MAX_MESSAGE_CHARACTERS} bytes")
+
+    def test_asks_clients_to_exit_where_code_says_so(self):
+        for code in ("exit", "quit", "exit()", "quit(3)"):
+            reply = clients.execute(code)
+            self.assertEqual(reply["payload"], [{"source": "ask_exit", "keepkernel": False}], code)
 
     def test_shows_an_exception_of_a_callback_without_ending_the_cell(self):
         reply = clients.execute("get_ipython().showtraceback((ValueError, ValueError('v'), None))\n7")

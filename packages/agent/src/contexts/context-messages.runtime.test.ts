@@ -81,6 +81,18 @@ describePython('messages of clients to the kernel of a Python context', (python)
     assert.deepEqual([done.error, done.stateLost], [undefined, undefined]);
   });
 
+  test('ask the client to exit, which keeps the variables; other runs end their cell', async () => {
+    await execute('kept = 7');
+    for (const code of ['exit', 'quit', 'exit()', 'quit(3)']) {
+      const { reply, done } = await execute(code);
+      assert.equal(done.error, undefined, code);
+      assert.deepEqual(reply.payload, [{ source: 'ask_exit', keepkernel: false }], code);
+    }
+    const { done } = await python.agent.run(python.context, 'exit');
+    assert.equal(done.error?.name, 'SystemExit');
+    assert.equal((await python.agent.run(python.context, 'print(kept)')).stdout, '7\n');
+  });
+
   test('are interrupted while they wait for input, and keep the variables', async () => {
     await execute('kept = 7');
     const run = await start('execute_request', { code: 'input()', allow_stdin: true });

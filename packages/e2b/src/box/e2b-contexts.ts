@@ -7,6 +7,8 @@ import { moveOnce } from './home-directory.ts';
 /** Languages of which E2B's sandboxes have a context from the beginning. */
 const STANDING: readonly Language[] = ['python', 'javascript'];
 const STANDING_ID = 'default-';
+/** Begins the names of notes. */
+const NOTE = 'e2b cwd ';
 
 interface Shown {
   readonly id: string;
@@ -48,7 +50,11 @@ export class E2bContexts {
       await session.contexts.delete(info.id).catch(() => undefined);
       throw error;
     }
-    await this.#deps.notes.put(session.sandboxId, nameOf(info.id), JSON.stringify(cwd));
+    const { notes } = this.#deps;
+    await notes.put(session.sandboxId, nameOf(info.id), JSON.stringify(cwd));
+    // As many notes stay as the sandbox has contexts, however many a client makes and deletes.
+    const ids = (await session.contexts.list()).map((context) => context.info.id);
+    await notes.keep(session.sandboxId, NOTE, [...ids, info.id].map(nameOf));
     return { id: info.id, language, cwd };
   }
 
@@ -76,5 +82,5 @@ export class E2bContexts {
 }
 
 function nameOf(contextId: string): string {
-  return `e2b cwd ${contextId}`;
+  return NOTE + contextId;
 }

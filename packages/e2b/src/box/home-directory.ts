@@ -32,8 +32,8 @@ export class HomeDirectory {
 }
 
 /**
- * Moves a kernel to its first directory, or to the user's home if the user may not enter that. Has no effect on a kernel that was moved before: its code may have entered
- * another directory since.
+ * Moves a kernel to its first directory, or to the user's home if the user may not enter that. Has no effect on a kernel
+ * that was moved before: its code may have entered another directory since.
  *
  * @throws E2bError 400 if the directory cannot be entered.
  */

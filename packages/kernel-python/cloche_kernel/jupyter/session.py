@@ -122,7 +122,7 @@ class Session:
             self.send("iopub", kind, content, is_last=is_last)
         except ValueError:
             size = sum(len(str(form)) for form in content["data"].values())
-            note = {"text/plain": left_out(" and ".join(content["data"]), size)}
+            note = {"text/plain": left_out(" and ".join(content["data"]), size, MAX_MESSAGE_CHARACTERS)}
             self.send("iopub", kind, {**content, "data": note, "metadata": {}}, is_last=is_last)
 
     def show_result(self, forms, metadata, is_last):
