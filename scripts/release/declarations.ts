@@ -28,7 +28,7 @@ export function buildDeclarations(entries: readonly string[], target: string): s
       const text = readFileSync(file, 'utf8');
       for (const name of namesOfContract(text)) names.add(name);
       mkdirSync(dirname(output), { recursive: true });
-      const rewritten = asBuilt(text.replaceAll('@cloche/contract', contract));
+      const rewritten = asBuilt(text.replaceAll(/@cloche\/contract(\/client)?/g, contract));
       writeFileSync(output, isEntry ? `${LIB}${rewritten}` : rewritten);
     }
     writeFileSync(join(target, 'contract.d.ts'), formatted(contractTypes([...names])));
@@ -92,11 +92,11 @@ function reachable(entries: readonly string[]): string[] {
 }
 
 function namesOfContract(text: string): string[] {
-  const lists = [...text.matchAll(/(?:import|export)[^;]*?\{([^}]*)\}\s*from '@cloche\/contract'/g)];
+  const lists = [...text.matchAll(/(?:import|export)[^;]*?\{([^}]*)\}\s*from '@cloche\/contract(?:\/client)?'/g)];
   const listed = lists.flatMap(([, list = '']) =>
     list.split(',').map((each) => each.replace(/\btype\b|\bas\b.*/g, '').trim()),
   );
-  const inline = [...text.matchAll(/import\("@cloche\/contract"\)\.(\w+)/g)].map(([, name = '']) => name);
+  const inline = [...text.matchAll(/import\("@cloche\/contract(?:\/client)?"\)\.(\w+)/g)].map(([, name = '']) => name);
   return [...listed, ...inline].filter(Boolean);
 }
 

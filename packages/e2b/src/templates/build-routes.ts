@@ -65,7 +65,11 @@ const HASH_SCHEMA = {
   params: { type: 'object', properties: { hash: { ...textUpTo(HASH_LENGTH), pattern: '^[0-9a-f]{64}$' } } },
 };
 const STATUS_SCHEMA = {
-  querystring: { type: 'object', properties: { logsOffset: { type: 'integer', minimum: 0, default: 0 } } },
+  // Values of a query are text.
+  querystring: {
+    type: 'object',
+    properties: { logsOffset: { type: 'string', pattern: '^[0-9]{1,9}$', default: '0' } },
+  },
 };
 
 interface RequestBody {
@@ -126,14 +130,14 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
       return reply.code(202).send();
     },
   );
-  app.get<OfBuild & { Querystring: { logsOffset: number } }>(
+  app.get<OfBuild & { Querystring: { logsOffset: string } }>(
     '/templates/:templateID/builds/:buildID/status',
     { schema: STATUS_SCHEMA },
     async (request) => {
       const cloche = clientOf(request, deps);
       const { templateID, buildID } = request.params;
       const build = await findBuild(cloche, slugOf(templateID), buildID);
-      return statusOf(cloche, build, buildID, request.query.logsOffset);
+      return statusOf(cloche, build, buildID, Number(request.query.logsOffset));
     },
   );
 }
