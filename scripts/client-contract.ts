@@ -45,8 +45,8 @@ export function clientContractText(): string {
     "export const ERRORS: Readonly<Record<ErrorCode, { readonly retryable: boolean | 'after' }>> =",
     `${JSON.stringify(retryableErrors())};`,
     '/** The part of an operation that a request needs. */',
-    "export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> & {",
-    '  readonly upload?: unknown; readonly download?: unknown; readonly events?: unknown };',
+    "export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> &",
+    "  Readonly<Partial<Record<'upload' | 'download' | 'events', unknown>>>;",
     `export const operations = ${operationsTable()} as Readonly<Record<OperationId, SentOperation>>;`,
   ].join('\n');
   const biome = join(ROOT, 'node_modules/.bin/biome');

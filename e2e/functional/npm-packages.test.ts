@@ -91,7 +91,7 @@ for (const [name, node] of Object.entries(NODES)) {
 
     it('have help for every command, and say where to run those for a host', async () => {
       const help = await cloche(node, ['--help']);
-      assert.match(help.stdout, /^ {2}run .*^ {2}admin .*^ {2}start /ms);
+      for (const name of ['run', 'admin', 'start']) assert.match(help.stdout, new RegExp(`^ {2}${name} `, 'm'));
       for (const args of [['doctor'], ['start'], ['migrate'], ['admin', 'key', 'create', '--scopes', '*']]) {
         const { exitCode, stderr } = await cloche(node, args);
         assert.equal(exitCode, 1);

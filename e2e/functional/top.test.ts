@@ -22,7 +22,7 @@ it('cloche top shows live sandboxes anew every two seconds, within the width, an
     const other = (await service.api.readySandbox()).id;
     await terminal.shows(other);
     assert.ok(frames() >= 2, `${frames()} frames`);
-    const shown = terminal.text.split('\u001b[H').flatMap((text) => stripVTControlCharacters(text).split('\r\n'));
+    const shown = terminal.text.split('\u001b[H').flatMap((text) => stripVTControlCharacters(text).split(/\r+\n/));
     for (const line of shown) assert.ok(line.length <= 80, line);
     terminal.type('q');
     // The screen of its own is left, the cursor shown, and lines are read as before.

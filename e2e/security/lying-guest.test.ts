@@ -244,8 +244,11 @@ describe('a kernel that lies to its agent', () => {
 
   /** User code shares its process with the kernel, so it can find the socket to the agent and write to it. */
   const speak = (what: string) => `
-import os, stat, struct, json
+import asyncio, os, stat, struct, json
+loop = asyncio.get_running_loop()
+of_loop = [loop._ssock.fileno(), loop._csock.fileno()]
 sockets = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and stat.S_ISSOCK(os.stat(f"/proc/self/fd/{fd}").st_mode)]
+sockets = [fd for fd in sockets if fd not in of_loop]
 def frame(body): return struct.pack(">I", len(body)) + body
 def send(data):
     for fd in sockets:

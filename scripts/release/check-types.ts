@@ -6,7 +6,7 @@ import { GENERIC } from './contract-types.ts';
 import { compile } from './declarations.ts';
 
 /** Names that the built package has in a simpler form. */
-const SIMPLER = ['Operation', 'Operations'];
+const SIMPLER = ['Operation', 'Operations', 'SentOperation'];
 
 /** Compares two types property by property: name, whether it is optional, type. */
 const SAME = `

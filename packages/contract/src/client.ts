@@ -122,11 +122,8 @@ export const ERRORS: Readonly<Record<ErrorCode, { readonly retryable: boolean | 
   disk_full: { retryable: false },
 };
 /** The part of an operation that a request needs. */
-export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> & {
-  readonly upload?: unknown;
-  readonly download?: unknown;
-  readonly events?: unknown;
-};
+export type SentOperation = Pick<Operation, 'id' | 'method' | 'path' | 'idempotency'> &
+  Readonly<Partial<Record<'upload' | 'download' | 'events', unknown>>>;
 export const operations = /* @__PURE__ */ Object.fromEntries(
   `createSandbox POST sandboxes optional
 extendSandbox POST sandboxes/{sandboxId}/extend required
