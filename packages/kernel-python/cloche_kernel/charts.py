@@ -65,7 +65,9 @@ def _axis(axis):
     scale = axis.get_scale()
     if "Date" in type(converter).__name__:
         return {"scale": "datetime", "ticks": [num2date(tick).isoformat() for tick in ticks], "labels": labels}
-    named = [tick == index and label != str(index) for index, (tick, label) in enumerate(zip(ticks, labels, strict=False))]
+    named = [
+        tick == index and label != str(index) for index, (tick, label) in enumerate(zip(ticks, labels, strict=False))
+    ]
     if scale == "linear" and named and all(named):
         scale = "categorical"
     return {"scale": scale, "ticks": json_safe([float(tick) for tick in ticks]), "labels": labels}
@@ -119,13 +121,13 @@ def _boxes(axes):
     """Yields the boxes of `boxplot(patch_artist=True)`: `y` is the smallest value, the quartiles and the largest."""
     names = [label.get_text() for label in axes.get_xticklabels()]
     boxes = [patch for patch in axes.patches if isinstance(patch, PathPatch)][:MAX_SERIES]
-    upright = len({_rounded(numpy.ptp(box.get_path().vertices[:, 0])) for box in boxes}) < 2
+    outlines = [numpy.asarray(box.get_path().vertices) for box in boxes]
+    upright = len({_rounded(numpy.ptp(outline[:, 0])) for outline in outlines}) < 2
     across, along = (0, 1) if upright else (1, 0)
     if not upright:
         names = [label.get_text() for label in axes.get_yticklabels()]
     lines = [numpy.asarray(line.get_xydata()) for line in axes.get_lines()]
-    for name, box in zip(names, boxes, strict=False):
-        vertices = box.get_path().vertices
+    for name, vertices in zip(names, outlines, strict=False):
         left, right = vertices[:, across].min(), vertices[:, across].max()
         low, high = vertices[:, along].min(), vertices[:, along].max()
         smallest, median, largest, outliers = low, low, high, []

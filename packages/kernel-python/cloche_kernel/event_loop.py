@@ -8,6 +8,7 @@ Other than there, such code may also run a loop itself, as `asyncio.run` does.
 import _thread
 import asyncio
 import os
+from typing import Any
 
 _get_running_loop = asyncio.events._get_running_loop
 _set_running_loop = asyncio.events._set_running_loop
@@ -17,7 +18,8 @@ class CellLoop:
     """The event loop of a context. A closed or broken loop is replaced before the next cell."""
 
     def __init__(self):
-        self._loop = None
+        # An event loop with the parts that Python's own have, or None.
+        self._loop: Any = None
         # Whether the loop is the running one for code that does not await.
         self._is_held = False
         # Whether the loop runs between two cells.

@@ -41,13 +41,14 @@ class CellCompiler(CachingCompiler):
 
 
 class CellExit(ExitAutocall):
-    """What `exit` and `quit` are: they end the cell, or ask Jupyter's client to end. The context and its variables stay."""
+    """What `exit` and `quit` are: they end the cell, or ask Jupyter's client to end. The variables stay."""
 
     def __call__(self, code=None):
         """Ends the cell, or tells the client to end after it."""
-        if self._ip.session is None:
+        shell: Any = self._ip
+        if shell.session is None:
             raise SystemExit(code)
-        self._ip.payload_manager.write_payload({"source": "ask_exit", "keepkernel": False})
+        shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": False})
 
 
 class Shell(InteractiveShell):
@@ -58,6 +59,7 @@ class Shell(InteractiveShell):
     plain_code: PlainCode
     plain_cells: PlainCells
     compiler_class = Type(CellCompiler)
+    displayhook: ResultHook
     displayhook_class = Type(ResultHook)
     display_pub_class = Type(DisplaySender)
     last_execution_result = None

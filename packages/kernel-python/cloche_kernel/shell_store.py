@@ -10,6 +10,7 @@ class ShellStore(dict):
     def __delitem__(self, key):
         self.pop(key, None)
 
-    def keys(self, pattern="*"):
+    # The stubs know that of a dict, and IPython calls this one.
+    def keys(self, pattern="*"):  # pyright: ignore[reportIncompatibleMethodOverride]
         """Returns the keys that match a pattern of the shell."""
         return [key for key in self if fnmatchcase(key, pattern)]

@@ -11,6 +11,7 @@ import os
 import sys
 import termios
 import threading
+from typing import Any
 
 # User code that closes descriptors by number rarely goes this high.
 FIRST_SAFE_NUMBER = 256
@@ -67,7 +68,8 @@ class PipeFile(io.FileIO):
     def __init__(self, number):
         super().__init__(number, "w", closefd=False)
         # A handler of signals may print while the cell does.
-        self._lock = threading.RLock()
+        # The stubs lack what makes it free in a child process.
+        self._lock: Any = threading.RLock()
         os.register_at_fork(after_in_child=self._lock._at_fork_reinit)
 
     def write(self, data, /):

@@ -42,7 +42,7 @@ class FreshExtensions:
         if not self._files:
             return None
         spec = PathFinder.find_spec(name, path)
-        if spec is None or spec.origin not in self._files:
+        if spec is None or spec.origin is None or spec.origin not in self._files:
             return None
         spec.loader = _CopyLoader(name, spec.origin)
         return spec
@@ -64,7 +64,8 @@ class _CopyLoader(ExtensionFileLoader):
         folder = tempfile.mkdtemp(prefix="cloche-extension-")
         try:
             copy = shutil.copyfile(self.path, os.path.join(folder, os.path.basename(self.path)))
-            module: Any = super().create_module(importlib.util.spec_from_file_location(spec.name, copy))
+            copied: Any = importlib.util.spec_from_file_location(spec.name, copy)
+            module: Any = super().create_module(copied)
         finally:
             # The linker has mapped the file.
             shutil.rmtree(folder, ignore_errors=True)

@@ -5,6 +5,7 @@ import unittest
 from datetime import date
 from unittest import mock
 
+import numpy
 from matplotlib.figure import Figure
 
 from cloche_kernel import charts
@@ -42,7 +43,7 @@ class Charts(unittest.TestCase):
         scales = {
             "linear": lambda: self.axes.plot([1, 2], [3, 4]),
             "categorical": lambda: self.axes.plot(["a", "b"], [3, 4]),
-            "datetime": lambda: self.axes.plot([date(2026, 1, 1), date(2026, 1, 2)], [3, 4]),
+            "datetime": lambda: self.axes.plot(numpy.array([date(2026, 1, 1), date(2026, 1, 2)]), [3, 4]),
             "log": lambda: (self.axes.plot([1, 10], [3, 4]), self.axes.set_xscale("log")),
         }
         for scale, draw in scales.items():
