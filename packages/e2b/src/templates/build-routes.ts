@@ -68,7 +68,7 @@ const STATUS_SCHEMA = {
   // Values of a query are text.
   querystring: {
     type: 'object',
-    properties: { logsOffset: { type: 'string', pattern: '^[0-9]{1,9}$', default: '0' } },
+    properties: { logsOffset: { type: 'string', pattern: '^[0-9]{1,9}$', maxLength: 9, default: '0' } },
   },
 };
 
