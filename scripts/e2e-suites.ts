@@ -61,6 +61,10 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
   'functional/template-contents': 'tests the packages of a template',
+  'functional/repl': 'tests the command line; functional/languages tests the requests that it sends',
+  'functional/jupyter-counts': 'the server numbers the cells',
+  'functional/e2b-service': 'the server translates requests to those that other files send',
+  'functional/workspace-folder': 'the agent makes the folder; functional/files tests the calls that it uses',
   'functional/top': 'tests the command line; functional/metrics tests the requests that it sends',
   'functional/traces': 'the server exports the traces; hostd and agent tell the same steps with each runtime',
   'functional/usage': 'the server adds up counters; functional/metrics tests the counters',
@@ -140,7 +144,7 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
   ...of('tests a client; other files test the requests that it sends', [
     ...['adapter-ai-sdk', 'adapter-computesdk', 'adapter-deepagents', 'adapter-inspect', 'command-line', 'copy'],
     ...['dockerfile-builds', 'e2b-ledger', 'e2b-python', 'e2b-python-ledger', 'jobs', 'jupyter-bridge', 'jupyterlab'],
-    ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'shell', 'top'],
+    ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'repl', 'shell', 'top'],
   ]),
   ...of('each server refuses or translates a request by itself', [
     ...['bad-input', 'e2b-refusals', 'e2b-strangers', 'e2b-templates', 'e2b-urls', 'fuzz', 'mcp', 'mcp-conformance'],
@@ -149,7 +153,7 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
   ...of('tests what happens inside a sandbox or on its host, whichever server asks', [
     ...['command-logs', 'file-contents', 'forked-kernels', 'image-languages', 'image-roots', 'languages', 'network'],
     ...['output', 'own-zygote', 'process-limit', 'stalled-transfers', 'streams', 'timeouts', 'warm-imports'],
-    'workspace-run-output',
+    ...['pull-image', 'registry-images', 'template-contents', 'workspace-folder', 'workspace-run-output'],
   ]),
 };
 
