@@ -2,6 +2,7 @@ import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { readRest } from './body-stream.ts';
+import { hasBody } from './has-body.ts';
 import { answerRefusal, endAndDestroy, LeavingConnection, type Refusal } from './leaving-connection.ts';
 import { paceChunks } from './pace-chunks.ts';
 import { parseFromStream } from './parse-from-stream.ts';
@@ -68,7 +69,7 @@ export class GuardedServer extends Server {
 
   constructor(options: ServerOptions, rules: ServerRules) {
     const { mayUpgrade } = rules;
-    const shouldUpgradeCallback = (request: IncomingMessage) => !!mayUpgrade?.(request) && !hasBody(request);
+    const shouldUpgradeCallback = (request: IncomingMessage) => !!mayUpgrade?.(request) && !hasBody(request.headers);
     super({ keepAliveTimeout: KEEP_ALIVE_MS, ...options, shouldUpgradeCallback });
     this.#rules = rules;
     this.on('connection', (socket: Socket) => this.#own(socket));
@@ -104,7 +105,7 @@ export class GuardedServer extends Server {
 
   #serve(serve: Serve, request: IncomingMessage, response: ServerResponse): void {
     this.#pipelines.get(request.socket)?.add(response);
-    if (hasBody(request)) response.once('finish', () => request.complete || readRest(request));
+    if (hasBody(request.headers)) response.once('finish', () => request.complete || readRest(request));
     const serves = this.#hasTooManyFields(request) ? this.#refuseFields : serve;
     this.#guard(() => serves(request, response), request.socket);
   }
@@ -188,10 +189,6 @@ export class GuardedServer extends Server {
     const { refuseInvalid } = this.#rules;
     return refuseInvalid ? refuseInvalid(error, socket) : { status: 400, body: '' };
   }
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 function answer(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {

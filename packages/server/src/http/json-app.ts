@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener } from 'node:http';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
-import { GuardedServer, joinPieces, type LeavingConnection, TurnBudget } from '@cloche/node-support';
+import { GuardedServer, hasBody, joinPieces, type LeavingConnection, TurnBudget } from '@cloche/node-support';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -242,12 +242,8 @@ function takeJsonOnly(app: FastifyInstance): void {
   });
   // Clients name the types of bodies that they do not send.
   app.addContentTypeParser('*', ({ headers }, _payload, done) =>
-    hasNoBody(headers) ? done(null, undefined) : done(notJson(), undefined),
+    hasBody(headers) ? done(notJson(), undefined) : done(null, undefined),
   );
-}
-
-function hasNoBody(headers: IncomingHttpHeaders): boolean {
-  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
 }
 
 function requirePlainUtf8(headers: IncomingHttpHeaders): void {

@@ -9,7 +9,7 @@ import {
 import { type Duplex, pipeline } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { LIMITS } from '@cloche/contract';
-import { endPacing, joinPieces, onAbort, orAbort, paceChunks } from '@cloche/node-support';
+import { endPacing, hasBody, joinPieces, onAbort, orAbort, paceChunks } from '@cloche/node-support';
 import type { Exchange } from './exchange-registry.ts';
 import { responseFields } from './fields.ts';
 import { PreviewError } from './preview-error.ts';
@@ -171,15 +171,11 @@ function bodyFraming({ headers }: IncomingMessage): string[] {
   return ['Connection', 'close', ...chunked];
 }
 
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-}
-
 /** Sends the body. Rejects when the client aborts it, but not when the app stops reading. */
 function sendBody(request: IncomingMessage, sent: ClientRequest, exchange: Exchange): Promise<never> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
-  if (!hasBody(request)) {
+  if (!hasBody(request.headers)) {
     sent.end();
     return broken.promise;
   }
