@@ -1,4 +1,4 @@
-import { closeSync, createReadStream, createWriteStream, openSync, readSync } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -6,6 +6,7 @@ import * as zlib from 'node:zlib';
 import { detectArchive, InvalidArchiveError, readTar, type TarCompression } from '@cloche/protocol';
 import { ImageError } from './image-error.ts';
 import type { ImageFiles } from './image-files.ts';
+import { readAt } from './read-at.ts';
 
 /** Entries of the archive itself: a few for each layer. */
 const MAX_ENTRIES = 10_000;
@@ -130,15 +131,5 @@ async function decompress(
     throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code)
       ? new ImageError('The compressed data of the image archive is corrupt.')
       : error;
-  }
-}
-
-function readAt(path: string, sizeBytes: number, offset: number): Buffer {
-  const bytes = Buffer.alloc(sizeBytes);
-  const fd = openSync(path, 'r');
-  try {
-    return bytes.subarray(0, readSync(fd, bytes, 0, sizeBytes, offset));
-  } finally {
-    closeSync(fd);
   }
 }

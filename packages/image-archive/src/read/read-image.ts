@@ -30,7 +30,9 @@ export interface Image {
 }
 
 /** An index may name other indexes, by platforms. */
-const MAX_INDEX_DEPTH = 3;
+export const MAX_INDEX_DEPTH = 3;
+/** Media types of indexes, of OCI and of Docker. */
+export const INDEX_TYPE = /(\.image\.index\.|manifest\.list\.)/;
 
 /**
  * Reads what an archive contains: an OCI image layout, or the older format of `docker save`. Takes the image for
@@ -90,7 +92,7 @@ function readLayout(archive: ImageFiles, platform: string): Image {
 }
 
 function isIndex(archive: ImageFiles, { mediaType, digest }: Json): boolean {
-  if (typeof mediaType === 'string' && mediaType !== '') return /(\.image\.index\.|manifest\.list\.)/.test(mediaType);
+  if (typeof mediaType === 'string' && mediaType !== '') return INDEX_TYPE.test(mediaType);
   return readBlobJson(archive, asDigest(digest)).manifests !== undefined;
 }
 

@@ -3,7 +3,7 @@ import { ImageError } from './image-error.ts';
 import type { ImageFiles } from './image-files.ts';
 
 /** Manifests and configurations have a few kilobytes; histories of generated images reach megabytes. */
-const MAX_JSON_BYTES = 8 * 1024 * 1024;
+export const MAX_JSON_BYTES = 8 * 1024 * 1024;
 
 export type Json = Readonly<Record<string, unknown>>;
 

@@ -3,20 +3,26 @@ import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ownPlatform } from '../read/image-config.ts';
 import { ImageError } from '../read/image-error.ts';
-import { asDigest, asList, asObject, blobName, type Json, requireDigest, shortened } from '../read/read-json.ts';
+import { INDEX_TYPE, MAX_INDEX_DEPTH } from '../read/read-image.ts';
+import {
+  asDigest,
+  asList,
+  asObject,
+  blobName,
+  type Json,
+  MAX_JSON_BYTES,
+  requireDigest,
+  shortened,
+} from '../read/read-json.ts';
 import { chooseManifest } from './choose-manifest.ts';
 import { type BlobDescriptor, downloadBlob } from './download-blob.ts';
 import { PulledFiles } from './pulled-files.ts';
 import type { RegistryClient } from './registry-client.ts';
 
-/** As the readers of archives allow. */
-const MAX_MANIFEST_BYTES = 8 * 1024 * 1024;
-const MAX_INDEX_DEPTH = 3;
 const MAX_LAYERS = 1000;
 const AT_ONCE = 3;
 const MEBIBYTE = 1024 * 1024;
 
-const INDEX = /(\.image\.index\.|manifest\.list\.)/;
 const MANIFEST = /(\.image\.manifest\.v1\+json|\.distribution\.manifest\.v2\+json)$/;
 const CONFIG = /(\.image\.config\.v1\+json|\.container\.image\.v1\+json)$/;
 const ACCEPT = [
@@ -90,12 +96,12 @@ interface Manifest {
 }
 
 function isIndex({ mediaType, json }: Manifest): boolean {
-  return INDEX.test(mediaType) || (!MANIFEST.test(mediaType) && json.manifests !== undefined);
+  return INDEX_TYPE.test(mediaType) || (!MANIFEST.test(mediaType) && json.manifests !== undefined);
 }
 
 async function fetchManifest(client: RegistryClient, reference: string): Promise<Manifest> {
   const reply = await client.request(`manifests/${reference}`, { fields: { accept: ACCEPT } });
-  const bytes = await reply.bytes(MAX_MANIFEST_BYTES);
+  const bytes = await reply.bytes(MAX_JSON_BYTES);
   const named = reference.includes(':') ? reference : reply.headers.get('docker-content-digest');
   const digest = named === null ? digestOf(bytes) : asDigest(named);
   requireDigest(bytes, digest);
@@ -117,7 +123,7 @@ function blobsOf(json: Json, image: string): BlobDescriptor[] {
   for (const { digest, size } of [config, ...layers])
     blobs.set(asDigest(digest), { digest: asDigest(digest), size: asSize(size) });
   const { size } = blobs.get(asDigest(config.digest)) as BlobDescriptor;
-  if (size > MAX_MANIFEST_BYTES) throw new ImageError(`The configuration of ${image} has ${size} bytes.`);
+  if (size > MAX_JSON_BYTES) throw new ImageError(`The configuration of ${image} has ${size} bytes.`);
   return [...blobs.values()];
 }
 

@@ -1,7 +1,8 @@
-import { closeSync, createReadStream, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ImageError } from '../read/image-error.ts';
 import type { ImageFiles } from '../read/image-files.ts';
+import { readAt } from '../read/read-at.ts';
 
 /** Names that an OCI image layout has. Digests name all files but the index, so no name leaves the folder. */
 const NAME = /^(?:index\.json|blobs\/sha256\/[0-9a-f]{64}|blobs\/sha512\/[0-9a-f]{128})$/;
@@ -35,13 +36,7 @@ export class PulledFiles implements ImageFiles {
   }
 
   firstBytes(name: string): Buffer {
-    const bytes = Buffer.alloc(FIRST_BYTES);
-    const fd = openSync(this.pathOf(name), 'r');
-    try {
-      return bytes.subarray(0, readSync(fd, bytes, 0, FIRST_BYTES, 0));
-    } finally {
-      closeSync(fd);
-    }
+    return readAt(this.pathOf(name), FIRST_BYTES, 0);
   }
 
   /** Returns the path of a file that is there or is to be written. @throws {ImageError} for any other name. */

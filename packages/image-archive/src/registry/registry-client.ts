@@ -63,24 +63,25 @@ export class RegistryClient {
    */
   async request(path: string, request: RegistryRequest = {}): Promise<RegistryReply> {
     const url = new URL(path, this.#base);
-    const signIn = async (challenge: Challenge) => {
-      const before = this.#authorization;
-      const next = await this.#authorize(challenge);
-      // The same credentials would be refused again. A token may have expired.
-      if (next === undefined || (challenge.scheme === 'basic' && next === before)) return false;
-      this.#authorization = next;
-      return true;
-    };
     let reply = await this.#send(url, request);
-    if (reply.status === 401) {
-      const challenge = readChallenge(reply.headers.get('www-authenticate'));
-      if (challenge && (await signIn(challenge))) {
-        reply.close();
-        reply = await this.#send(url, request);
-      }
+    if (reply.status === 401 && (await this.#signIn(reply))) {
+      reply.close();
+      reply = await this.#send(url, request);
     }
     if ((reply.status >= 200 && reply.status < 300) || reply.status === 416) return reply;
     throw await refusalOf(reply, { image: this.name, hasAccount: this.#image.username !== undefined });
+  }
+
+  /** Takes the credentials that a refusal asks for. Returns false where the registry would refuse these again. */
+  async #signIn({ headers }: RegistryReply): Promise<boolean> {
+    // Another request may sign in meanwhile.
+    const before = this.#authorization;
+    const challenge = readChallenge(headers.get('www-authenticate'));
+    const next = challenge && (await this.#authorize(challenge));
+    // A token may have expired, unlike a password.
+    if (next === undefined || (challenge?.scheme === 'basic' && next === before)) return false;
+    this.#authorization = next;
+    return true;
   }
 
   async #authorize(challenge: Challenge): Promise<string | undefined> {
