@@ -7,7 +7,7 @@ import { onFile, toFileError } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { namesIn } from '../files/list-files.ts';
-import { contentOf, ifPossible, type PackedFile } from './packed-file.ts';
+import { contentOf, ifPossible, isLeftOut, type PackedFile } from './packed-file.ts';
 import { zipOf } from './write-zip.ts';
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
@@ -86,10 +86,8 @@ async function namesIfPossible(folder: FilePath, system: FileSystem): Promise<st
   try {
     return await namesIn(folder, system);
   } catch (error) {
-    const fail = (): never => {
-      throw error;
-    };
-    return ifPossible(system, fail) ?? [];
+    if (isLeftOut(error, system)) return [];
+    throw error;
   }
 }
 

@@ -39,16 +39,18 @@ function openIfPresent(path: FilePath, system: FileSystem): number | undefined {
   return ifPossible(system, () => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
 }
 
-/**
- * Returns the result of `act`, or undefined for a file that has vanished or that even root may not read. An archive leaves
- * it out, but not what another `user` could read.
- */
+/** Returns the result of `act`, or undefined for a file that archives leave out. */
 export function ifPossible<T>(system: FileSystem, act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {
-    const isForRoot = error instanceof PermissionDeniedError && system.user !== 'root';
-    if (isAboutOneFile(error) && !isForRoot) return undefined;
+    if (isLeftOut(error, system)) return undefined;
     throw error;
   }
+}
+
+/** Returns whether an archive leaves a file out: it has vanished, or even root may not read it. */
+export function isLeftOut(error: unknown, system: FileSystem): boolean {
+  const isForRoot = error instanceof PermissionDeniedError && system.user !== 'root';
+  return isAboutOneFile(error) && !isForRoot;
 }

@@ -63,8 +63,7 @@ export function setAttributes(fd: number, attributes: Attributes): void {
 }
 
 /** Reads the header `file-attributes`. @throws AgentError `bad_request` */
-export function readAttributes(header: string | string[] | undefined): Attributes {
-  if (header === undefined) return {};
+export function readAttributes(header: string | string[]): Attributes {
   const attributes: unknown = JSON.parse(String(header));
   const entries = Object.entries(attributes as Record<string, unknown>);
   if (entries.length <= MOST_ATTRIBUTES && entries.every(([, value]) => typeof value === 'string')) {

@@ -90,7 +90,9 @@ function dress(
   if (replaced && system.user === 'root' && !system.owner) system.chownOpen(fd, replaced.uid, replaced.gid);
   const kept = replaced && permissionsOf(replaced, system.statOpen(fd));
   system.chmodOpen(fd, mode ?? kept ?? NEW_FILE_MODE);
-  setAttributes(fd, readAttributes(headers['file-attributes']));
+  const attributes = headers['file-attributes'];
+  // Most files have none, and need no library for them.
+  if (attributes !== undefined) setAttributes(fd, readAttributes(attributes));
 }
 
 function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath, system: FileSystem): void {

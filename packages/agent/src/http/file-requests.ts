@@ -25,7 +25,7 @@ export class FileRequests {
   readonly #archiveAttempts = new ArchiveAttempts();
 
   constructor(options: WorkspaceOptions) {
-    this.#options = { workspace: options.workspace, uid: options.uid, gid: options.gid };
+    this.#options = options;
     const { uid, gid } = options;
     this.#systems = {
       user: new FileSystem(new UserRights({ uid, gid })),
