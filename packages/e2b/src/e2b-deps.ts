@@ -20,7 +20,8 @@ export interface PreviewServer {
 /** Texts of sandboxes by names, which every server reads. */
 export interface SandboxNotes {
   put(sandboxId: string, name: string, value: string): Promise<void>;
-  find(sandboxId: string, name: string): Promise<string | undefined>;
+  /** Returns all of a sandbox, by their names. */
+  all(sandboxId: string): Promise<ReadonlyMap<string, string>>;
   /** Removes those whose name begins with `prefix` and is not among `names`. */
   keep(sandboxId: string, prefix: string, names: readonly string[]): Promise<void>;
 }
@@ -46,7 +47,7 @@ export interface E2bDeps {
    * @throws FrontRefusal
    */
   readonly overwriteTtl: (request: IncomingMessage, apiKey: string, sandboxId: string, ttlMs: number) => Promise<void>;
-  /** What is kept of a sandbox until its record is deleted. */
+  /** Texts about sandboxes. Those of a sandbox are deleted with its record. */
   readonly notes: SandboxNotes;
   readonly log: Logger;
 }

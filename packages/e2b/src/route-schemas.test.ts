@@ -29,7 +29,7 @@ before(async () => {
     ownerOf: () => '',
     isLive: async () => false,
     overwriteTtl: async () => undefined,
-    notes: { put: async () => undefined, find: async () => undefined, keep: async () => undefined },
+    notes: { put: async () => undefined, all: async () => new Map(), keep: async () => undefined },
     log: pino({ level: 'silent' }),
   });
   unsubscribe(MADE, note);

@@ -38,7 +38,8 @@ export class E2bContexts {
     const missing = STANDING.filter((each) => !infos.some(({ isDefault, language }) => isDefault && language === each));
     const standing = missing.map((language) => ({ id: STANDING_ID + language, language, cwd: pathOf('', 'user') }));
     const own = infos.sort((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt));
-    return [...standing, ...(await Promise.all(own.map((info) => this.#shown(info))))];
+    const notes = await this.#deps.notes.all(session.sandboxId);
+    return [...standing, ...own.map((info) => shown(info, notes))];
   }
 
   /** Makes a context whose code begins in `cwd`, or at home if the user of the sandbox may not enter it. */
@@ -69,16 +70,16 @@ export class E2bContexts {
     if (standingLanguage(id)) return;
     const context = await session.contexts.get(id);
     await context.restart();
-    const { language, cwd } = await this.#shown(context.info);
+    const { language, cwd } = shown(context.info, await this.#deps.notes.all(session.sandboxId));
     await moveOnce(session, { language, contextId: id }, cwd);
   }
+}
 
-  async #shown({ id, language, sandboxId }: CodeContext): Promise<Shown> {
-    const note = await this.#deps.notes.find(sandboxId, nameOf(id));
-    // Sound: only `create` writes this note.
-    const cwd = note === undefined ? pathOf('', 'user') : (parsePlainJson(note, 1) as string);
-    return { id, language, cwd };
-  }
+function shown({ id, language }: CodeContext, notes: ReadonlyMap<string, string>): Shown {
+  const note = notes.get(nameOf(id));
+  // Sound: only `create` writes this note.
+  const cwd = note === undefined ? pathOf('', 'user') : (parsePlainJson(note, 1) as string);
+  return { id, language, cwd };
 }
 
 function nameOf(contextId: string): string {

@@ -10,10 +10,12 @@ it('notes of a sandbox stay as long as their names are kept', async () => {
     for (const name of ['cwd a', 'cwd b', 'cwd c', 'other']) await notes.put(sandbox, name, name);
   }
   await notes.keep('one', 'cwd ', ['cwd b', 'cwd new']);
-  const found = (sandbox: string) =>
-    Promise.all(['cwd a', 'cwd b', 'cwd c', 'other'].map((name) => notes.find(sandbox, name)));
+  const found = async (sandbox: string) => {
+    const all = await notes.all(sandbox);
+    return ['cwd a', 'cwd b', 'cwd c', 'other'].map((name) => all.get(name));
+  };
   assert.deepEqual(await found('one'), [undefined, 'cwd b', undefined, 'other']);
   assert.deepEqual(await found('two'), ['cwd a', 'cwd b', 'cwd c', 'other']);
   await notes.put('two', 'other', 'changed');
-  assert.equal(await notes.find('two', 'other'), 'changed');
+  assert.equal((await notes.all('two')).get('other'), 'changed');
 });

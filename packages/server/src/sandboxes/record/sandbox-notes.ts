@@ -19,17 +19,16 @@ export class SandboxNotes {
       .execute();
   }
 
-  async find(sandboxId: string, name: string): Promise<string | undefined> {
-    const query = this.#db.selectFrom('sandbox_notes').select('value').where('sandbox_id', '=', sandboxId);
-    return (await query.where('name', '=', name).executeTakeFirst())?.value;
+  /** Returns all of a sandbox, by their names. */
+  async all(sandboxId: string): Promise<ReadonlyMap<string, string>> {
+    const query = this.#db.selectFrom('sandbox_notes').select(['name', 'value']).where('sandbox_id', '=', sandboxId);
+    return new Map((await query.execute()).map(({ name, value }) => [name, value]));
   }
 
   /** Removes those whose name begins with `prefix` and is not among `names`. */
   async keep(sandboxId: string, prefix: string, names: readonly string[]): Promise<void> {
-    const query = this.#db.selectFrom('sandbox_notes').select('name').where('sandbox_id', '=', sandboxId);
-    const gone = (await query.execute())
-      .map(({ name }) => name)
-      .filter((name) => name.startsWith(prefix) && !names.includes(name));
+    const kept = await this.all(sandboxId);
+    const gone = [...kept.keys()].filter((name) => name.startsWith(prefix) && !names.includes(name));
     if (gone.length === 0) return;
     await this.#db.deleteFrom('sandbox_notes').where('sandbox_id', '=', sandboxId).where('name', 'in', gone).execute();
   }
