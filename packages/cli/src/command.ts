@@ -2,7 +2,7 @@
 import { type Command, type CommandOptions, Option } from 'commander';
 import { Session } from './session.ts';
 import type { UsageCommand } from './usage-command.ts';
-import { isIdKind, wholeId } from './whole-id.ts';
+import { isIdKind, singular, wholeId } from './whole-id.ts';
 
 /** Creates a command that only contains other commands. */
 export function group(parent: Command, name: string, summary: string): Command {
@@ -63,7 +63,7 @@ async function withWholeIds(session: Session, command: Command): Promise<[object
   for (const [index, argument] of command.registeredArguments.entries()) {
     const given = args[index];
     // Several ids have the name in the plural: `<command...>` are the words of a command line.
-    const name = argument.variadic ? argument.name().replace(/(?<=[^s])s$|(?<=x)es$/, '') : argument.name();
+    const name = argument.variadic ? singular(argument.name()) : argument.name();
     if (typeof given === 'string') args[index] = await whole(name, given);
     else if (Array.isArray(given) && name !== argument.name())
       args[index] = await Promise.all(given.map((each: string) => whole(name, each)));

@@ -6,7 +6,7 @@ import { buildProgram } from './program.ts';
 import { serviceSettings } from './session.ts';
 import { printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
-import { type IdKind, isIdKind, listsOf } from './whole-id.ts';
+import { type IdKind, isIdKind, listsOf, singular } from './whole-id.ts';
 
 export interface Candidate {
   readonly word: string;
@@ -139,10 +139,6 @@ function descriptionOf(entry: object): string {
   const { status, templateSlug, name, language, command }: Described = 'info' in entry ? (entry.info as object) : entry;
   const words = typeof command === 'object' ? command.join(' ') : command;
   return [status, templateSlug, name, language, words].filter(Boolean).join(' ').slice(0, 60);
-}
-
-function singular(name: string): string {
-  return name.replace(/(?<=[^s])s$|(?<=x)es$/, '');
 }
 
 /** Returns the address and key that the line itself gives. */

@@ -24,6 +24,11 @@ const LAST = ['@last', '-'];
 /** Ids that an error shows. */
 const SHOWN = 5;
 
+/** Returns the name of one of what an argument of several is named after, such as `sandbox` for `sandboxes`. */
+export function singular(name: string): string {
+  return name.replace(/(?<=[^s])s$|(?<=x)es$/, '');
+}
+
 /** Returns whether ids of this kind may be short. */
 export function isIdKind(name: string): name is IdKind {
   return Object.hasOwn(PREFIXES, name);

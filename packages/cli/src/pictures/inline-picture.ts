@@ -4,7 +4,7 @@
 export type PictureProtocol = 'kitty' | 'iterm2' | 'none';
 
 /** Bounds of a picture that is drawn; larger ones are only named. */
-export const MAX_SIDE = 4096;
+const MAX_SIDE = 4096;
 export const MAX_BYTES = 4 * 1024 * 1024;
 /** Characters of base64 in one sequence of kitty's protocol. */
 const KITTY_CHUNK = 4096;

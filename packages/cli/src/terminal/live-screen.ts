@@ -1,5 +1,3 @@
-import { stripVTControlCharacters } from 'node:util';
-
 const ENTER = '\u001b[?1049h\u001b[?25l';
 const LEAVE = '\u001b[?25h\u001b[?1049l';
 const HOME = '\u001b[H';
@@ -51,9 +49,4 @@ export class LiveScreen implements Disposable {
     // An open standard input would keep the process alive.
     process.stdin.destroy();
   }
-}
-
-/** Returns the number of columns that a line takes, without its colours. */
-export function shownWidth(line: string): number {
-  return [...stripVTControlCharacters(line)].length;
 }
