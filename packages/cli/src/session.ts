@@ -9,7 +9,7 @@ export interface CommonOptions {
   json?: boolean;
   url?: string;
   apiKey?: string;
-  /** Of lists: show all columns, or ids alone. */
+  /** For commands that list: `wide` shows all columns, `quiet` shows ids only. */
   wide?: boolean;
   quiet?: boolean;
 }

@@ -1,4 +1,4 @@
-/** What the server tells the program that downloads an image, which runs in the sandbox of a build. */
+/** Request of the server to the program in a build's sandbox that downloads an image. */
 
 /** Environment variable with the password of the account, or rather its placeholder. */
 export const REGISTRY_PASSWORD = 'CLOCHE_REGISTRY_PASSWORD';

@@ -48,7 +48,7 @@ export function chartOf(text: string): object | undefined {
   return { type: 'superchart', title: figure?.title ?? null, elements: axes.map(chartOfAxes) };
 }
 
-/** Returns a table as lists of values by the names of its columns, as E2B's clients read it; undefined if it is none. */
+/** Returns the table as E2B's clients read it: for each column its name and the list of its values. */
 export function dataOf(text: string): object | undefined {
   const table = parsed(text) as { columns?: unknown; rows?: unknown } | undefined;
   const rows = listOf<unknown[]>(table?.rows).map((row) => listOf(row));

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 /** The files of an image by their names: those of an archive, or of an OCI image layout that was downloaded. */
 export interface ImageFiles {
   has(name: string): boolean;
-  /** Returns the size of a file, or undefined if there is none of that name. */
+  /** Returns the size of the file in bytes; undefined if it does not exist. */
   sizeOf(name: string): number | undefined;
   /** Reads a file from its beginning. @throws {ImageError} if there is none of that name. */
   stream(name: string): Readable;

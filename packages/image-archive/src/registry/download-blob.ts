@@ -8,7 +8,7 @@ import type { RegistryReply } from './registry-reply.ts';
 /** Connections for one blob, so that a registry that cuts each off after a byte ends. */
 const MAX_CONNECTIONS = 100;
 
-/** What a manifest says of a blob. */
+/** Digest and size in bytes of a blob, as its manifest names them. */
 export interface BlobDescriptor {
   readonly digest: string;
   readonly size: number;
@@ -69,7 +69,7 @@ class Download {
     const chunks = reply.chunks();
     for (;;) {
       const next = await chunks.next().catch(() => undefined);
-      // The rest is asked for by another connection.
+      // The next connection requests the rest.
       if (!next || next.done) return;
       const chunk = next.value.subarray(Math.min(skip, next.value.length));
       skip -= next.value.length - chunk.length;

@@ -22,7 +22,7 @@ const SCHEMA = { body: BODY_SCHEMAS.session };
 export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
   const { sessions, rooms } = state;
   const kernelsOf = ({ raw }: FastifyRequest) => state.kernelsOf(raw);
-  /** Whoever may not use its kernel learns nothing about the session. */
+  /** Throws 404 for a session whose kernel the API key may not use, as for one that does not exist. */
   const find = async (request: FastifyRequest<ById>): Promise<{ session: Session; kernel: KernelModel }> => {
     const { id } = request.params;
     const kernels = kernelsOf(request);
