@@ -35,7 +35,9 @@ describe('signed URLs of files', () => {
       const uploaded = await fetch(await box.uploadUrl(path), { method: 'POST', body: form });
       const [written] = (await uploaded.json()) as { path: string }[];
       assert.deepEqual([uploaded.status, written?.path], [200, path]);
-      assert.equal(await (await fetch(await box.downloadUrl(path))).text(), `form of ${name}`);
+      const url = await box.downloadUrl(path);
+      for (const down of [url, url.replace('/files?', '/e2b-box/files?')])
+        assert.equal(await (await fetch(down)).text(), `form of ${name}`);
     }
     const headers = { 'content-type': 'application/octet-stream' };
     const url = await sandbox.uploadUrl('bytes.bin', { user: 'root', useSignatureExpiration: 60 });

@@ -43,10 +43,25 @@ async function output(code: string): Promise<string> {
   return stdout.trim();
 }
 
-/** Returns the names of kernels that the agent expects. */
-async function names(): Promise<string[]> {
-  const listed = await asRoot(service, id, `import os; print(*os.listdir("${PLACE}"))`);
-  return listed.split(/\s+/).flatMap((name) => /^(.*)\.stdout$/.exec(name)?.[1] ?? []);
+/** A kernel that the agent would expect: it has the pipes, as the agent makes them while one arrives. */
+const EXPECTED = 'e'.repeat(32);
+
+/** Makes the pipes of `EXPECTED`. */
+async function expectKernel(): Promise<void> {
+  await asRoot(
+    service,
+    id,
+    `import os
+for stream in ("stdout", "stderr"):
+    path = f"${PLACE}/${EXPECTED}.{stream}"
+    os.mkfifo(path, 0o600)
+    os.chown(path, 1000, 1000)`,
+  );
+}
+
+/** Returns the names of the files where kernels arrive. */
+async function listed(): Promise<string[]> {
+  return (await asRoot(service, id, `import os; print(*os.listdir("${PLACE}"))`)).trim().split(' ').sort();
 }
 
 describe('where an agent meets kernels of its sandbox’s own zygote', forkedWithin, () => {
@@ -54,19 +69,23 @@ describe('where an agent meets kernels of its sandbox’s own zygote', forkedWit
     const attempt = (call: string) => `import os
 try: print(${call})
 except OSError as error: print(type(error).__name__)`;
-    assert.ok((await names()).length > 0);
     assert.equal(await output(attempt(`os.listdir("${PLACE}")`)), 'PermissionError');
     assert.equal(await output(attempt(`os.mkfifo("${PLACE}/00.stdout")`)), 'PermissionError');
     assert.equal(await output(attempt(`os.symlink("/etc/shadow", "${PLACE}/00.stdout")`)), 'PermissionError');
     assert.equal(await output(attempt(`os.unlink("${PLACE}/kernels.sock")`)), 'PermissionError');
+    assert.deepEqual(await listed(), ['kernels.sock'], 'a name is there only while its kernel arrives');
   });
 
   it('accepts no process of another user as a kernel, which would be killed with its context, and no process without a name', async () => {
-    const [name = ''] = await names();
-    assert.equal(await output(`${SAY}\nprint(say("00-11", os.getpid()), say("${name}", 1))`), 'False False');
-    assert.ok((await names()).includes(name));
+    await expectKernel();
+    assert.equal(await output(`${SAY}\nprint(say("00-11", os.getpid()), say("${EXPECTED}", 1))`), 'False False');
+    assert.ok((await listed()).includes(`${EXPECTED}.stdout`));
     const child = `${SAY}\npid = os.fork()\nif pid == 0:\n    import time; os.setsid(); time.sleep(60)\n`;
-    assert.equal(await output(`${child}print(say("${name}", pid))`), 'True', 'its own it takes: code is its kernels');
+    assert.equal(
+      await output(`${child}print(say("${EXPECTED}", pid))`),
+      'True',
+      'its own it takes: code is its kernels',
+    );
   });
 
   it('that is flooded costs no context', async () => {

@@ -1,5 +1,6 @@
 /** Servers whose hosts have wrong clocks. In the controls, a server goes by its own clock instead of the database's. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
@@ -113,7 +114,7 @@ async function createInTurns(servers: WholeServers, turns: readonly number[]): P
     using _ = hostClock(turn);
     for (const { path, resource, body } of LISTS) {
       const name = 'name' in body ? { name: `${body.name}-${round}` } : {};
-      const answer = await servers.call(server, 'POST', path, { ...body, ...name });
+      const answer = await servers.call(server, 'POST', path, { ...body, ...name }, randomUUID());
       made.get(path)?.unshift({ id: answer.body[resource]?.id ?? assert.fail(answer.text), server });
     }
     const end = await timeOf(db);
