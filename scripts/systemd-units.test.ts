@@ -67,6 +67,18 @@ describe('the systemd units', () => {
     });
   }
 
+  it('hide nothing of /proc from hostd: the kernel would allow no new /proc in the user namespace of a sandbox', () => {
+    for (const key of ['ProtectKernelLogs', 'ProtectKernelTunables', 'ProtectProc', 'ProcSubset', 'ProtectHostname'])
+      assert.deepEqual(words('hostd', key), [], key);
+    const paths = ['InaccessiblePaths', 'ReadOnlyPaths', 'TemporaryFileSystem', 'BindPaths', 'BindReadOnlyPaths'];
+    assert.deepEqual(
+      paths.flatMap((key) => words('hostd', key)).filter((path) => path.includes('/proc')),
+      [],
+    );
+    assert.equal(words('hostd', 'CapabilityBoundingSet').includes('CAP_SYSLOG'), false);
+    assert.ok(words('hostd', 'SystemCallFilter').includes('syslog'));
+  });
+
   it('let the server make the socket of secrets in the folder that setup gives it', () => {
     assert.deepEqual(words('server', 'ReadWritePaths'), [run.secretsDir]);
   });
