@@ -60,6 +60,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/start': 'tests what npm start prints',
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
+  'functional/template-builds':
+    'the server runs the steps of a build as commands; functional/warm-imports and image-languages build with each runtime',
   'functional/template-contents': 'tests the packages of a template',
   'functional/repl': 'tests the command line; functional/languages tests the requests that it sends',
   'functional/jupyter-counts': 'the server numbers the cells',
@@ -98,7 +100,7 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
     ...['functional/image-languages', 'functional/languages', 'functional/output', 'functional/own-zygote'],
-    ...['functional/metrics', 'functional/previews', 'functional/template-builds', 'functional/terminals'],
+    ...['functional/metrics', 'functional/previews', 'functional/terminals'],
     ...['functional/timeouts', 'functional/warm-imports'],
     ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
   ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
@@ -147,7 +149,17 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
     ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'repl', 'shell', 'top'],
   ]),
   ...of('each server refuses or translates a request by itself', [
-    ...['bad-input', 'e2b-refusals', 'e2b-strangers', 'e2b-templates', 'e2b-urls', 'fuzz', 'mcp', 'mcp-conformance'],
+    ...[
+      'bad-input',
+      'e2b-refusals',
+      'e2b-service',
+      'e2b-strangers',
+      'e2b-templates',
+      'e2b-urls',
+      'fuzz',
+      'mcp',
+      'mcp-conformance',
+    ],
     'run-apis',
   ]),
   ...of('tests what happens inside a sandbox or on its host, whichever server asks', [
