@@ -25,7 +25,7 @@ before(async () => {
   const env = { CLOCHE_DATABASE_URL, CLOCHE_E2B: 'on', CLOCHE_JUPYTER: 'on' };
   service = await testService(env, undefined, { servers: SERVERS.length });
   options = e2bOptions(service);
-  sandbox = await Sandbox.create({ ...options, ...LASTING });
+  sandbox = await Sandbox.create({ ...options, ...LASTING, network: { allowPublicTraffic: false } });
 });
 after(async () => {
   await service?.close();

@@ -16,7 +16,8 @@ let sandbox: Sandbox;
 before(async () => {
   service = await sharedService();
   options = e2bOptions(service);
-  sandbox = await Sandbox.create({ ...options, timeoutMs: 300_000 });
+  const network = { allowPublicTraffic: false };
+  sandbox = await Sandbox.create({ ...options, network, timeoutMs: 300_000 });
 });
 after(async () => {
   await sandbox?.kill();
@@ -130,7 +131,7 @@ describe('hosts of ports', () => {
     assert.equal(found.getHost(3000), sandbox.getHost(3000));
   });
 
-  it('a port is reached with the token of its sandbox alone', async () => {
+  it('a port is reached with the token of its sandbox alone, if its client asked for that', async () => {
     const other = await Sandbox.create({ ...options, ...LASTING });
     for (const token of ['', 'x', other.trafficAccessToken]) {
       const { status, body } = await visit(sandbox, '/', token);
@@ -140,9 +141,17 @@ describe('hosts of ports', () => {
     const reading = await service.createKey({ scopes: ['sandbox:read'] });
     const reader = await Sandbox.connect(sandbox.sandboxId, { ...options, apiKey: reading });
     assert.equal((await visit(reader, '/')).status, 403);
-    const open = await Sandbox.create({ ...options, ...LASTING, network: { allowPublicTraffic: true } });
-    assert.equal((await visit(open, '/', '')).status, 401);
+  });
+
+  it('a port is public otherwise, and its app sees the host that the client names', async () => {
+    const open = await Sandbox.create({ ...options, ...LASTING });
+    await open.files.write('/tmp/app.py', APP);
+    await open.commands.run('python3 /tmp/app.py', { background: true, timeoutMs: 0 });
+    await eventually(async () => (await visit(open, '/', '')).status === 200, { because: 'the app listens' });
+    for (const token of ['', 'x', open.trafficAccessToken])
+      assert.deepEqual(await visit(open, '/a?b', token), { status: 200, body: '/a?b 3000 []' });
     await open.kill();
+    assert.equal((await visit(open, '/', '')).status, 401);
   });
 
   it('a preview that was deleted is opened again', async () => {

@@ -15,7 +15,13 @@ export interface PreviewServer {
   domain(): string;
   handle(request: IncomingMessage, response: ServerResponse): void | Promise<void>;
   upgrade(connection: LeavingConnection): void | Promise<void>;
+  /** Returns whether the ports of a sandbox need no token. */
+  isPublic(sandboxId: string): Promise<boolean>;
+  /** Returns what serves a port of a sandbox without a token; undefined if the port needs one. */
+  findPublic(sandboxId: string, port: number): Promise<PortServer | undefined>;
 }
+
+export type PortServer = Pick<PreviewServer, 'handle' | 'upgrade'>;
 
 /** Texts of sandboxes by names, which every server reads. */
 export interface SandboxNotes {
@@ -24,6 +30,12 @@ export interface SandboxNotes {
   all(sandboxId: string): Promise<ReadonlyMap<string, string>>;
   /** Removes those whose name begins with `prefix` and is not among `names`. */
   keep(sandboxId: string, prefix: string, names: readonly string[]): Promise<void>;
+}
+
+/** What a client wants for its sandbox. An operator's setting, or a scope that the key lacks, can refuse each silently. */
+export interface Equipment {
+  /** Whether its ports need no token. */
+  readonly publicPorts: boolean;
 }
 
 export interface E2bDeps {
@@ -47,6 +59,8 @@ export interface E2bDeps {
    * @throws FrontRefusal
    */
   readonly overwriteTtl: (request: IncomingMessage, apiKey: string, sandboxId: string, ttlMs: number) => Promise<void>;
+  /** Gives a sandbox that was just created what E2B's sandboxes have beside those of `/v1`. Idempotent. @throws FrontRefusal */
+  readonly equip: (request: IncomingMessage, apiKey: string, sandboxId: string, wanted: Equipment) => Promise<void>;
   /** Texts about sandboxes. Those of a sandbox are deleted with its record. */
   readonly notes: SandboxNotes;
   readonly log: Logger;

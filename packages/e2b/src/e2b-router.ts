@@ -19,7 +19,7 @@ import { buildRoutes } from './templates/build-routes.ts';
 import { templateRoutes } from './templates/template-routes.ts';
 import { readUploadToken } from './templates/upload-token.ts';
 
-export type { E2bDeps, PreviewServer, TokenSeal } from './e2b-deps.ts';
+export type { E2bDeps, PortServer, PreviewServer, TokenSeal } from './e2b-deps.ts';
 
 const CONTROL_PREFIX = '/e2b';
 const BOX_PREFIX = '/e2b-box';
@@ -116,7 +116,7 @@ export class E2bRouter {
   async keyOf(request: IncomingMessage): Promise<string | undefined> {
     switch (this.frontOf(request)) {
       case 'ports of E2B':
-        return this.#hosts.accessOf(request).apiKey;
+        return this.#hosts.keyOf(request);
       case '/e2b-box/files':
         if (!isSigned(request)) return accessOf(request.headers, this.#deps).apiKey;
         return (await this.#urls.open(request, this.#deps.addressOf(request))).apiKey;

@@ -27,8 +27,9 @@ export class E2bBoxes {
     this.#url = url;
   }
 
-  async create(key: string): Promise<E2bBox> {
-    return this.#open(key, '/v2/sandboxes', { templateID: 'base', timeout: LIFETIME_S });
+  /** @param more further fields of the creation */
+  async create(key: string, more: object = {}): Promise<E2bBox> {
+    return this.#open(key, '/v2/sandboxes', { templateID: 'base', timeout: LIFETIME_S, ...more });
   }
 
   /** Opens a sandbox that exists with a key. */

@@ -185,6 +185,15 @@ export const SERVICE_SETTINGS = {
     summary: '`on` answers the clients of E2B at `/e2b` and `/e2b-box`',
     more: 'See [E2B clients](guides/e2b.md).',
   },
+  CLOCHE_E2B_PUBLIC_PORTS: {
+    value: oneOf('on', 'off'),
+    default: 'on',
+    readBy: ['server'],
+    summary: "`on` serves ports of sandboxes that E2B's clients make to all who know their hosts, as E2B does",
+    more:
+      'A client that creates a sandbox with `allowPublicTraffic: false` needs a token. With `off`, all do. See ' +
+      '[ports](guides/e2b.md#ports).',
+  },
   CLOCHE_MCP: {
     value: oneOf('on', 'off'),
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',

@@ -19,6 +19,9 @@ export interface AuditAction {
     | 'workspaceRun';
 }
 
+/** The audit event of a sandbox that a protocol beside `/v1` created with ports that need no token. */
+export const PORTS_PUBLISHED: AuditAction = { action: 'sandbox.ports_published', target: 'sandbox' };
+
 /**
  * The audit event of every operation. `none`: the operation changes nothing, or belongs to the work inside a sandbox
  * (code runs, files, input of commands), whose sandbox has events. A refusal is an event for every operation.

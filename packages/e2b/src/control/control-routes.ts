@@ -5,7 +5,7 @@ import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { clientOf, keyOf } from './client-of.ts';
-import { CREATE_SCHEMA, type CreateRequest, createBody, ignoredFields } from './create-request.ts';
+import { CREATE_SCHEMA, type CreateRequest, createBody, equipmentOf, ignoredFields } from './create-request.ts';
 import { METRICS_SCHEMA, type MetricsQuery, metricsOf } from './e2b-metrics.ts';
 import { connection, detailed, isLive, listed } from './e2b-sandbox.ts';
 import { IgnoredFields } from './ignored-fields.ts';
@@ -107,9 +107,9 @@ async function createSandbox(request: FastifyRequest<{ Body: CreateRequest }>, d
   const options = typeof key === 'string' ? { idempotencyKey: key } : {};
   const body = { ...createBody(request.body), ttlMs: Math.min(ttlMs, LIMITS.createTtlMaxMs) };
   const sandbox = await clientOf(request, deps).sandboxes.create(body, options);
-  if (ttlMs <= LIMITS.createTtlMaxMs) return sandbox;
   try {
-    return await sandbox.setTtl(ttlMs);
+    await deps.equip(request.raw, keyOf(request), sandbox.id, equipmentOf(request.body));
+    return ttlMs <= LIMITS.createTtlMaxMs ? sandbox : await sandbox.setTtl(ttlMs);
   } catch (error) {
     await sandbox.kill().catch(() => undefined);
     throw error;

@@ -1,5 +1,6 @@
 import { type CreateSandboxBody, LIMITS } from '@cloche/contract';
 import { ENVIRONMENT, METADATA, NAME } from '../bounded-schemas.ts';
+import type { Equipment } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { slugOf } from './template-name.ts';
 
@@ -72,6 +73,11 @@ export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttl
     ...(request.envVars && { env: request.envVars }),
     ...(policy && { networkPolicy: policy }),
   };
+}
+
+/** Returns what the sandbox gets beside what `/v1` gives it. E2B's ports are public unless the client says otherwise. */
+export function equipmentOf({ network }: CreateRequest): Equipment {
+  return { publicPorts: network?.allowPublicTraffic !== false };
 }
 
 function refuseUnknownFeatures(request: CreateRequest): void {

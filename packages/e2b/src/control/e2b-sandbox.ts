@@ -44,12 +44,14 @@ export function listed(sandbox: SandboxInfo) {
 }
 
 /** Returns the details of one sandbox. */
-export function detailed(sandbox: SandboxInfo, apiKey: string, issuer: Issuer) {
+export async function detailed(sandbox: SandboxInfo, apiKey: string, issuer: Issuer) {
   const { envdAccessToken, domain } = connection(sandbox, apiKey, issuer);
+  const allowPublicTraffic = await issuer.previews.isPublic(sandbox.id);
   const { mode, hosts = [] } = sandbox.networkPolicy;
   const allowInternetAccess = mode !== 'deny-all';
   const network = {
     allowOut: mode === 'allowlist' ? hosts : [],
+    allowPublicTraffic,
     denyOut: mode === 'denylist' ? hosts : allowInternetAccess && mode !== 'allowlist' ? [] : ['0.0.0.0/0'],
   };
   return { ...listed(sandbox), envdAccessToken, domain, allowInternetAccess, network };

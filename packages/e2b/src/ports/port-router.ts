@@ -3,7 +3,7 @@ import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
 import type { LeavingConnection, Refusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { type Access, readAnyToken } from '../access-token.ts';
-import type { E2bDeps, PreviewServer, TokenSeal } from '../e2b-deps.ts';
+import type { E2bDeps, PortServer, PreviewServer, TokenSeal } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
 import { type OpenPreview, PortPreviews } from './port-previews.ts';
 
@@ -22,14 +22,16 @@ interface Port {
 }
 
 /**
- * Serves the hosts that `getHost` of E2B's clients names: `PORT-ID.domain`. Each is a preview of `/v1`, opened with the
- * key in the token of the request and served like every preview.
+ * Serves the hosts that `getHost` of E2B's clients names: `PORT-ID.domain`. A public port is served as it is. Each other
+ * is a preview of `/v1`, opened with the key in the token of the request and served like every preview.
  */
 export class PortRouter {
   readonly #server: PreviewServer;
   readonly #previews: PortPreviews;
   readonly #seal: TokenSeal;
   readonly #log: Logger;
+  /** What serves a request without a token, as it was found when the request arrived. */
+  readonly #public = new WeakMap<IncomingMessage, PortServer>();
 
   constructor({ previews, log, ...deps }: E2bDeps) {
     this.#server = previews;
@@ -43,6 +45,8 @@ export class PortRouter {
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const open = this.#public.get(request);
+    if (open) return open.handle(withFields(request, this.#keptFields(request)), response);
     const opened = await this.#open(request).catch((error: unknown) => this.#answerTo(error));
     if ('body' in opened) {
       response.writeHead(opened.status, opened.fields).end(opened.body);
@@ -53,13 +57,28 @@ export class PortRouter {
   }
 
   async upgrade(connection: LeavingConnection): Promise<void> {
-    const opened = await this.#open(connection.request).catch((error: unknown) => this.#answerTo(error));
+    const { request } = connection;
+    const open = this.#public.get(request);
+    if (open) {
+      withFields(request, this.#keptFields(request));
+      return open.upgrade(connection);
+    }
+    const opened = await this.#open(request).catch((error: unknown) => this.#answerTo(error));
     if ('body' in opened) connection.refuse(opened);
     else await this.#server.upgrade(connection);
   }
 
+  /** Returns the key that a request uses; undefined if its port is public. @throws E2bError 401 */
+  async keyOf(request: IncomingMessage): Promise<string | undefined> {
+    const found = this.#find(request);
+    const open = found && (await this.#server.findPublic(found.sandboxId, found.port));
+    if (!open) return this.#accessOf(request).apiKey;
+    this.#public.set(request, open);
+    return undefined;
+  }
+
   /** Returns what the token of a request opens. @throws E2bError 401 */
-  accessOf(request: IncomingMessage): Access {
+  #accessOf(request: IncomingMessage): Access {
     const found = this.#find(request);
     const token = request.headers[TOKEN_HEADER];
     if (!found || typeof token !== 'string') {
@@ -79,15 +98,18 @@ export class PortRouter {
   /** Opens the preview and gives the request its host and its token. */
   async #open(request: IncomingMessage): Promise<OpenPreview> {
     const { port = 0 } = this.#find(request) ?? {};
-    const preview = await this.#previews.open(this.accessOf(request), port, request.headers);
-    const { rawHeaders } = request;
-    const kept = rawHeaders.flatMap((name, at) => {
+    const preview = await this.#previews.open(this.#accessOf(request), port, request.headers);
+    const kept = this.#keptFields(request);
+    withFields(request, ['Host', preview.host, PREVIEW_TOKEN_HEADER, preview.token, ...kept]);
+    request.headers.host = preview.host;
+    return preview;
+  }
+
+  #keptFields({ rawHeaders }: IncomingMessage): string[] {
+    return rawHeaders.flatMap((name, at) => {
       const value = rawHeaders[at + 1] ?? '';
       return at % 2 === 1 || this.#isDropped(name.toLowerCase(), value) ? [] : [name, value];
     });
-    rawHeaders.splice(0, rawHeaders.length, 'Host', preview.host, PREVIEW_TOKEN_HEADER, preview.token, ...kept);
-    request.headers.host = preview.host;
-    return preview;
   }
 
   /**
@@ -105,4 +127,10 @@ export class PortRouter {
     const fields = { ...headers, 'content-type': 'application/json' };
     return { status, fields, body: JSON.stringify({ code: status, message }) };
   }
+}
+
+/** Replaces the fields that the program at the port gets. */
+function withFields(request: IncomingMessage, fields: readonly string[]): IncomingMessage {
+  request.rawHeaders.splice(0, request.rawHeaders.length, ...fields);
+  return request;
 }

@@ -1,5 +1,5 @@
 import { operations, type SandboxId } from '@cloche/contract';
-import type { E2bDeps, TokenSeal } from '@cloche/e2b';
+import type { E2bDeps, PreviewServer, TokenSeal } from '@cloche/e2b';
 import { FrontRefusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -18,9 +18,12 @@ import { REQUEST_ID_HEADER, requestIdOf } from '../http/request-id.ts';
 import type { LimitRequests } from '../http/request-limit.ts';
 import type { SetSandboxTtl } from '../sandboxes/lifecycle/set-sandbox-ttl.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import { SandboxNotes } from '../sandboxes/record/sandbox-notes.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { Previews } from './compose-previews.ts';
+import type { E2bSettings } from './config.ts';
+import { equipping } from './equip-e2b-sandbox.ts';
 
 /** Form of ids of sandboxes, for those that a stranger sends. */
 const SANDBOX_ID = /^sbx_[0-9a-z]{1,40}$/;
@@ -31,7 +34,9 @@ export interface E2bServicesDeps {
   readonly log: Logger;
   /** URL at which clients reach the service, if it is configured. */
   readonly publicUrl: string | undefined;
-  readonly previews: Pick<Previews, 'domain' | 'hostRouter'>;
+  readonly previews: Pick<Previews, 'domain' | 'hostRouter' | 'publicPorts'>;
+  readonly e2b: E2bSettings;
+  readonly access: SandboxAccess;
   readonly sandboxes: Pick<SandboxRepository, 'find'>;
   readonly setSandboxTtl: SetSandboxTtl;
   readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;
@@ -45,22 +50,42 @@ export interface E2bServicesDeps {
 export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
   const { E2bRouter } = await import('@cloche/e2b');
   const { db, log, publicUrl, previews, sandboxes, authenticator, callers } = deps;
-  const { domain, hostRouter } = previews;
   return E2bRouter.open({
     apiUrl,
     publicUrl,
     seal: await tokenSeal(db),
-    previews: { domain, handle: hostRouter.handle.bind(hostRouter), upgrade: hostRouter.upgrade.bind(hostRouter) },
+    previews: previewServer(deps),
     addressOf: (request) => networkOf(callers.addressOf(request)),
     ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
     async isLive(sandboxId) {
       const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
       return found !== undefined && isLive(found);
     },
-    overwriteTtl: ttlOverwriting(deps),
+    overwriteTtl: refusing(ttlOverwriting(deps)),
+    equip: refusing(equipping({ ...deps, ...previews })),
     notes: new SandboxNotes(db),
     log,
   });
+}
+
+function previewServer({ e2b, previews }: E2bServicesDeps): PreviewServer {
+  const { domain, hostRouter, publicPorts } = previews;
+  const find = async (sandboxId: string, port: number) =>
+    e2b.publicPorts ? publicPorts.find(sandboxId, port) : undefined;
+  return {
+    domain,
+    handle: (request, response) => hostRouter.handle(request, response),
+    upgrade: (connection) => hostRouter.upgrade(connection),
+    isPublic: async (sandboxId) => (await find(sandboxId, 1)) !== undefined,
+    async findPublic(sandboxId, port) {
+      const served = await find(sandboxId, port);
+      if (!served) return undefined;
+      return {
+        handle: (request, response) => hostRouter.handle(request, response, served),
+        upgrade: (connection) => hostRouter.upgrade(connection, served),
+      };
+    },
+  };
 }
 
 /** Seals access tokens with a key that all servers of the database share. */
@@ -82,20 +107,24 @@ function ttlOverwriting(deps: E2bServicesDeps): E2bDeps['overwriteTtl'] {
   const { authenticator, limitRequests, setSandboxTtl, auditLog, callers, ids } = deps;
   const operation = operations.setSandboxTtl;
   return async (request, apiKey, sandboxId, ttlMs) => {
-    try {
-      const credential = await authenticator.authenticate(apiKey);
-      const rate = await limitRequests(credential);
-      if (rate?.refusal) throw rate.refusal;
-      requireOperationScope(credential, operation, { sandboxId });
-      const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
-      const action = auditActionOf(operation);
-      const origin = { credential, requestId, ip: callers.addressOf(request) };
-      const audit = action && new RequestAudit(auditLog, origin, action);
-      await setSandboxTtl.overwrite(credential, sandboxId as SandboxId, ttlMs, audit);
-    } catch (error) {
-      throw error instanceof AppError ? refusalOf(error) : error;
-    }
+    const credential = await authenticator.authenticate(apiKey);
+    const rate = await limitRequests(credential);
+    if (rate?.refusal) throw rate.refusal;
+    requireOperationScope(credential, operation, { sandboxId });
+    const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+    const action = auditActionOf(operation);
+    const origin = { credential, requestId, ip: callers.addressOf(request) };
+    const audit = action && new RequestAudit(auditLog, origin, action);
+    await setSandboxTtl.overwrite(credential, sandboxId as SandboxId, ttlMs, audit);
   };
+}
+
+/** Returns `act` with its errors as E2B's clients read them. */
+function refusing<Parameters extends unknown[]>(act: (...parameters: Parameters) => Promise<void>): typeof act {
+  return (...parameters) =>
+    act(...parameters).catch((error: unknown) => {
+      throw error instanceof AppError ? refusalOf(error) : error;
+    });
 }
 
 function refusalOf(error: AppError): FrontRefusal {

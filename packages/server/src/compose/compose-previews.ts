@@ -18,6 +18,7 @@ import { ExchangeRegistry } from '../previews/proxy/exchange-registry.ts';
 import { PreviewRouter } from '../previews/proxy/preview-router.ts';
 import { PREVIEW_LOOK_MS, PreviewsOfServers } from '../previews/proxy/previews-of-servers.ts';
 import { ReachPort } from '../previews/proxy/reach-port.ts';
+import { PublicPorts } from '../previews/public-ports.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
@@ -49,6 +50,7 @@ export interface Previews {
   readonly hostRouter: PreviewRouter;
   /** Returns the domain below which previews have their hosts, with the port. */
   domain(): string;
+  readonly publicPorts: PublicPorts;
   /** The connections through previews. */
   readonly open: OpenWork;
   /** Sets the port of the service. Call it before the first URL is made. */
@@ -75,6 +77,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
     routes: previewRoutes(service, hosts),
     hostRouter: new PreviewRouter({ ...deps, hosts, previews, exchanges, reachPort, executions }),
     domain: () => hosts.domain,
+    publicPorts: new PublicPorts(deps),
     open: exchanges,
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,

@@ -54,7 +54,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const { usage, webhooks, workspaceRuns, secrets, templates } = features;
   const sockets = runPaths(config.runDir, config.serverName);
   const { answersE2b, answersJupyter, answersMcp, runApis } = config;
-  const answered = { answersE2b, answersJupyter, answersMcp, runApis };
+  const answered = { answersE2b, answersJupyter, answersMcp, runApis, e2b: config.e2b };
   const { publicUrl } = config.artifacts;
   const trustsProxy = trustedProxies(config.serverName !== undefined, config.trustedProxies);
   const callers = new Callers(await serverSecret(db, 'caller-addresses'), trustsProxy);
@@ -69,6 +69,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     inFlight,
     stallMs: config.transferStallMs,
     sandboxes: sandboxes.core.sandboxes,
+    access: sandboxes.core.access,
     setSandboxTtl: sandboxes.core.setSandboxTtl,
     limitRequests: (credential: Credential) => rates.limitRequest(credential),
     auditLog: audit.auditLog,

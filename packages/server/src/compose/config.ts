@@ -76,6 +76,8 @@ export interface Config {
   readonly previewUrl: string | undefined;
   /** Whether the clients of E2B are answered. */
   readonly answersE2b: boolean;
+  /** What sandboxes of E2B's clients have beside others. */
+  readonly e2b: E2bSettings;
   /** Whether clients of the Model Context Protocol are answered. */
   readonly answersMcp: boolean;
   readonly runApis: readonly RunApi[];
@@ -94,6 +96,11 @@ export interface Config {
   /** Undefined if no traces are exported. */
   readonly tracing: TracingSettings | undefined;
   readonly sandboxes: SandboxSettings;
+}
+
+export interface E2bSettings {
+  /** Whether their ports need no token, unless the client asks for one. */
+  readonly publicPorts: boolean;
 }
 
 /** The environment has no valid configuration. The message names each wrong variable and its valid values. */
@@ -132,6 +139,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     defaultRegistry: settings.CLOCHE_DEFAULT_REGISTRY,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
+    e2b: Object.freeze({ publicPorts: settings.CLOCHE_E2B_PUBLIC_PORTS === 'on' }),
     answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),
     answersJupyter: answers(settings.CLOCHE_JUPYTER, settings.CLOCHE_HOST),
     // Sound: the pattern of the setting permits no other names.

@@ -94,9 +94,9 @@ it('inside a sandbox what /v1 writes to the audit log is written: commands and c
   ]);
 });
 
-it('a port that E2B’s clients name counts to the quota of previews', async () => {
+it('a port that E2B’s clients name counts to the quota of previews, if it needs a token', async () => {
   const { org, key } = await organization();
-  const box = await boxes.create(key);
+  const box = await boxes.create(key, { network: { allowPublicTraffic: false } });
   await tenants.operator(`/orgs/${org}/quotas`, { previews: 0 }, 'PATCH');
   const { hostname, port } = new URL(tenants.server.url);
   const headers = { host: `8000-${box.sandboxId}.localhost:${port}`, 'e2b-traffic-access-token': box.token };

@@ -56,7 +56,7 @@ before(async () => {
     CLOCHE_RUN_APIS: 'dify,piston,sandbox-fusion',
   });
   open.defer(() => tenants.close());
-  box = await new E2bBoxes(tenants.server.url).create(tenants.keys.whole);
+  box = await new E2bBoxes(tenants.server.url).create(tenants.keys.whole, { network: { allowPublicTraffic: false } });
   ways = { ...waysOf(), ...(await waysOfOthers()), ...(await openedWays()) };
 });
 after(() => open.disposeAsync());

@@ -47,7 +47,7 @@ export const FRONTS = {
   '/e2b-box/files': open('token of the sandbox', BOX_FILES, ORGANIZATION),
   '/e2b-box/health': open('nothing', NO_BODY, ADDRESS, 'says only whether a sandbox of this id runs'),
   '/files': open('signed link', BOX_FILES, ORGANIZATION),
-  'ports of E2B': open('token of the sandbox', PROXIED, PREVIEWS),
+  'ports of E2B': open('token of the sandbox, unless public', PROXIED, PREVIEWS),
   previews: open('token or cookie, unless public', PROXIED, PREVIEWS),
   '/jupyter': open('API key', json(MEBIBYTE, 2000), ORGANIZATION),
   '/jupyter, version and logos': open('nothing', NO_BODY, ADDRESS, 'browsers send no key for a picture'),

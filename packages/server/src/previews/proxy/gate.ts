@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract';
-import type { PreviewRecord } from '../preview.ts';
 import { isPreviewToken } from '../preview-token.ts';
+import type { Served } from '../public-ports.ts';
 import { cookiesOf, fieldOf, tokenHeaderOf } from './fields.ts';
 import { PreviewError } from './preview-error.ts';
 
@@ -22,7 +22,12 @@ export function tokenCookieName(isSecure: boolean): string {
  * @param host the host of the preview
  * @throws PreviewError
  */
-export function enter(request: IncomingMessage, preview: PreviewRecord, host: string, isSecure: boolean): Entry {
+export function enter(
+  request: IncomingMessage,
+  preview: Pick<Served, 'tokenHash'>,
+  host: string,
+  isSecure: boolean,
+): Entry {
   const { url = '/', rawHeaders } = request;
   if (!url.startsWith('/') && url !== '*') {
     throw new PreviewError('preview_bad_request', 'The target of the request must be a path, such as /index.html.');

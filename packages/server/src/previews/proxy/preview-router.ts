@@ -8,9 +8,9 @@ import type { HostRouter } from '../../http/host-router.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../http/request-id.ts';
 import { liftTimeLimit } from '../../http/uploads.ts';
 import type { Executions } from '../../sandboxes/record/executions.ts';
-import type { PreviewRecord } from '../preview.ts';
 import type { PreviewHosts } from '../preview-hosts.ts';
 import type { PreviewRepository } from '../preview-repository.ts';
+import type { Served } from '../public-ports.ts';
 import { sendErrorPage } from './error-page.ts';
 import type { ExchangeRegistry } from './exchange-registry.ts';
 import { requestFields } from './fields.ts';
@@ -36,6 +36,12 @@ export interface PreviewRouterDeps {
   readonly ids: IdSource;
   readonly metrics: Registry;
   readonly log: Logger;
+}
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly served: Served | undefined;
 }
 
 /** Serves the hosts of previews. Their requests never reach the API. */
@@ -66,14 +72,16 @@ export class PreviewRouter implements HostRouter {
     return this.#deps.hosts.idOf(headers.host) !== undefined;
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** @param served what is served, if the host of the request is not that of a preview */
+  handle(request: IncomingMessage, response: ServerResponse, served?: Served): Promise<void> {
     response.on('error', () => undefined);
-    return this.#answer(request, response, async (forwarding) => forward(forwarding, response));
+    return this.#answer({ request, response, served }, async (forwarding) => forward(forwarding, response));
   }
 
-  upgrade(connection: LeavingConnection): Promise<void> {
+  upgrade(connection: LeavingConnection, served?: Served): Promise<void> {
+    const { request } = connection;
     const response = connection.respond();
-    return this.#answer(connection.request, response, async (forwarding) => {
+    return this.#answer({ request, response, served }, async (forwarding) => {
       const answer = await forwardUpgrade(forwarding);
       if (answer.kind === 'answered') return deliver(answer.answer, response, forwarding);
       const socket = connection.take();
@@ -88,13 +96,10 @@ export class PreviewRouter implements HostRouter {
   }
 
   /** Never rejects: an error is answered or closes the connection. */
-  async #answer(
-    request: IncomingMessage,
-    response: ServerResponse,
-    pass: (forwarding: Forwarding) => Promise<void>,
-  ): Promise<void> {
+  async #answer(asked: Asked, pass: (forwarding: Forwarding) => Promise<void>): Promise<void> {
+    const { request, response } = asked;
     try {
-      this.#outcomes.inc({ outcome: await this.#forward(request, response, pass) });
+      this.#outcomes.inc({ outcome: await this.#forward(asked, pass) });
     } catch (error) {
       this.#answerError(error, request, response);
       if (!request.complete) drainBody(request);
@@ -118,13 +123,12 @@ export class PreviewRouter implements HostRouter {
   }
 
   async #forward(
-    request: IncomingMessage,
-    response: ServerResponse,
+    { request, response, served }: Asked,
     pass: (forwarding: Forwarding) => Promise<void>,
   ): Promise<'passed' | 'redirected'> {
     const { hosts, exchanges, reachPort, executions } = this.#deps;
     const { host = '' } = request.headers;
-    const preview = await this.#find(host);
+    const preview = served ?? (await this.#find(host));
     const entry = enter(request, preview, host, hosts.isSecure);
     if (entry.kind === 'redirect') {
       redirect(response, hosts.urlOf(preview.id) + entry.target, entry.setCookie);
@@ -145,7 +149,7 @@ export class PreviewRouter implements HostRouter {
     return 'passed';
   }
 
-  async #find(host: string): Promise<PreviewRecord> {
+  async #find(host: string): Promise<Served> {
     const { hosts, previews, clock } = this.#deps;
     const id = hosts.idOf(host);
     const preview = id && (await previews.findOpen(id, clock.now()));

@@ -5,7 +5,7 @@ import { AppError } from '../../base/app-error.ts';
 import type { AgentClient } from '../../driver/runtime-driver.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
-import type { PreviewRecord } from '../preview.ts';
+import type { Served } from '../public-ports.ts';
 import { PreviewError } from './preview-error.ts';
 
 export interface ReachPortDeps {
@@ -22,7 +22,7 @@ export class ReachPort {
   }
 
   /** Opens a tunnel, which the caller destroys. @throws PreviewError, or the signal's reason. */
-  async connect({ sandboxId, port }: PreviewRecord, signal: AbortSignal): Promise<Duplex> {
+  async connect({ sandboxId, port }: Pick<Served, 'sandboxId' | 'port'>, signal: AbortSignal): Promise<Duplex> {
     const { sandboxes, sandboxUse } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
     if (!sandbox) throw gone();

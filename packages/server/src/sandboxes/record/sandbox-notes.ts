@@ -1,4 +1,5 @@
 import type { Database } from '../../db/database.ts';
+import type { Transaction } from '../../db/transactions.ts';
 
 /**
  * What a protocol beside `/v1` keeps of a sandbox, such as the directory of a context as its client knows it. Every
@@ -11,8 +12,8 @@ export class SandboxNotes {
     this.#db = db;
   }
 
-  async put(sandboxId: string, name: string, value: string): Promise<void> {
-    await this.#db
+  async put(sandboxId: string, name: string, value: string, tx?: Transaction): Promise<void> {
+    await (tx?.db ?? this.#db)
       .insertInto('sandbox_notes')
       .values({ sandbox_id: sandboxId, name, value })
       .onConflict((conflict) => conflict.columns(['sandbox_id', 'name']).doUpdateSet({ value }))
@@ -20,9 +21,9 @@ export class SandboxNotes {
   }
 
   /** Returns all of a sandbox, by their names. */
-  async all(sandboxId: string): Promise<ReadonlyMap<string, string>> {
-    const query = this.#db.selectFrom('sandbox_notes').select(['name', 'value']).where('sandbox_id', '=', sandboxId);
-    return new Map((await query.execute()).map(({ name, value }) => [name, value]));
+  async all(sandboxId: string, tx?: Transaction): Promise<ReadonlyMap<string, string>> {
+    const notes = (tx?.db ?? this.#db).selectFrom('sandbox_notes').select(['name', 'value']);
+    return new Map((await notes.where('sandbox_id', '=', sandboxId).execute()).map(({ name, value }) => [name, value]));
   }
 
   /** Removes those whose name begins with `prefix` and is not among `names`. */
