@@ -142,7 +142,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['processes', 'wire'],
     ['memory', 'files'],
     ['archives', 'kernels', 'commands'],
-    ['provisioning', 'terminals'],
+    ['provisioning', 'sudo', 'terminals'],
     ['contexts'],
     ['http'],
     ['warm-up'],

@@ -374,3 +374,34 @@ describe('a watch', () => {
     });
   }
 });
+
+describe('sudo', () => {
+  /** Code or a line of the user, and what it prints. */
+  const CALLS: readonly [run: () => Promise<string>, printed: string][] = [
+    [() => line('sudo id -u; sudo -u nobody id -un; A=1 sudo sh -c "echo [$A]"'), '0\nnobody\n[]'],
+    [
+      () => line('echo x | sudo tee /etc/of-root >/dev/null; stat -c %U /etc/of-root; sudo sh -c "exit 3"; echo $?'),
+      'root\n3',
+    ],
+    [() => line('sudo -i pwd; sudo grep -c NoNewPrivs:.1 /proc/self/status'), '/root\n1'],
+    [() => line('sudo -u nobody sudo id 2>&1 || true'), 'sudo: no answer: Permission denied'],
+    [() => code('import subprocess; print(subprocess.check_output(["sudo", "whoami"], text=True))'), 'root'],
+    [() => code('!sudo whoami'), 'root'],
+    [() => code('console.log(String(require("child_process").execSync("sudo whoami")))', 'javascript'), 'root'],
+  ];
+  const line = async (text: string) => (await sandbox.commands.run(text)).stdout.trim();
+  const code = async (text: string, language = 'python') =>
+    (await sandbox.runCode(text, { language })).logs.stdout.join('').trim();
+  for (const [index, [run, printed]] of CALLS.entries()) {
+    it(`is that of E2B: ${index}`, async () => assert.equal(await run(), printed));
+  }
+
+  it('says in a sandbox of /v1 why there is none', async () => {
+    const { body } = await service.api.post('/v1/sandboxes', { ttlMs: 60_000 });
+    const path = `/v1/sandboxes/${body.sandbox.id}`;
+    const { body: ran } = await service.api.post(`${path}/commands`, { command: 'sudo id' });
+    assert.equal(ran.command.exitCode, 1, JSON.stringify(ran));
+    assert.match(ran.command.stderr, /^sudo: only sandboxes that E2B's clients have created have sudo/);
+    await service.api.delete(path);
+  });
+});

@@ -34,12 +34,17 @@ export interface AgentConfig {
   guardedMemoryBytes: number | undefined;
   /** Folder for the logs of commands. Only root can read it. */
   commandLogDir: string;
+  /** Path of the socket at which `sudo` is answered, where the server permits it. */
+  sudoSocket: string;
   /** Environment of every kernel. The client's variables override it. */
   baseEnv: Readonly<Record<string, string>>;
 }
 
 /** Name of the dynamic loader in `lib` of the guest folder. */
 export const LOADER = 'ld.so';
+
+/** Path of the socket of `sudo` in every sandbox, which the program in the guest folder names. */
+export const SUDO_SOCKET = '/run/cloche-sudo.sock';
 
 const PYTHON = '/usr/bin/python3';
 
@@ -65,6 +70,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
     guardedMemoryBytes: env.CLOCHE_GUARDED_MEMORY === undefined ? undefined : Number(env.CLOCHE_GUARDED_MEMORY),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
+    sudoSocket: env.CLOCHE_SUDO_SOCKET ?? SUDO_SOCKET,
     baseEnv,
   });
 }

@@ -11,6 +11,7 @@ import { guardMemory } from './memory/memory.ts';
 import { KernelsGroup } from './processes/kernels-group.ts';
 import { KernelArrivals } from './provisioning/kernel-arrivals.ts';
 import { SandboxProvisioner } from './provisioning/sandbox-provisioner.ts';
+import { SudoServer } from './sudo/sudo-server.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
 import { warmUp, warmUpCommandOnceIdle } from './warm-up/warm-up.ts';
 
@@ -28,8 +29,9 @@ const supervisors = new Supervisors(config, group);
 kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel, isWaiting });
 const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
 const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);
+const sudo = new SudoServer(config, supervisors);
 const server = createAgentServer(
-  { contexts, kernels, commands, terminals, files: new FileRequests(config) },
+  { contexts, kernels, commands, terminals, sudo, files: new FileRequests(config) },
   {
     [TERMINAL_PROTOCOL]: terminals.join,
   },
@@ -44,6 +46,7 @@ async function shutDown(): Promise<void> {
   dialOut?.stop();
   server.close();
   arrivals.close();
+  sudo.close();
   supervisors.close();
   await Promise.all([contexts.closeAll(), commands.killAll(), terminals.killAll()]);
   process.exit(0);

@@ -32,7 +32,9 @@ export interface SandboxNotes {
   keep(sandboxId: string, prefix: string, names: readonly string[]): Promise<void>;
 }
 
-/** What a client wants for its sandbox. An operator's setting, or a scope that the key lacks, can refuse each silently. */
+/**
+ * What a client wants for its sandbox. An operator's setting, or a scope that the key lacks, can refuse it silently.
+ */
 export interface Equipment {
   /** Whether its ports need no token. */
   readonly publicPorts: boolean;
@@ -59,7 +61,11 @@ export interface E2bDeps {
    * @throws FrontRefusal
    */
   readonly overwriteTtl: (request: IncomingMessage, apiKey: string, sandboxId: string, ttlMs: number) => Promise<void>;
-  /** Gives a sandbox that was just created what E2B's sandboxes have beside those of `/v1`. Idempotent. @throws FrontRefusal */
+  /**
+   * Gives a sandbox that was just created what E2B's sandboxes have beside those of `/v1`. Idempotent.
+   *
+   * @throws FrontRefusal
+   */
   readonly equip: (request: IncomingMessage, apiKey: string, sandboxId: string, wanted: Equipment) => Promise<void>;
   /** Texts about sandboxes. Those of a sandbox are deleted with its record. */
   readonly notes: SandboxNotes;

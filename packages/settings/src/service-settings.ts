@@ -194,6 +194,13 @@ export const SERVICE_SETTINGS = {
       'A client that creates a sandbox with `allowPublicTraffic: false` needs a token. With `off`, all do. See ' +
       '[ports](guides/e2b.md#ports).',
   },
+  CLOCHE_E2B_SUDO: {
+    value: oneOf('on', 'off'),
+    default: 'on',
+    readBy: ['server'],
+    summary: "`on` lets code in sandboxes that E2B's clients make run commands as root of the sandbox, by `sudo`",
+    more: 'It gets no right on the host: see [sudo](threat-model.md#the-container).',
+  },
   CLOCHE_MCP: {
     value: oneOf('on', 'off'),
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',

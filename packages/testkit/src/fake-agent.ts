@@ -29,6 +29,7 @@ export class FakeAgent {
   readonly languages: readonly string[];
   readonly ports = new FakePorts();
   environment: Readonly<Record<string, string>> = {};
+  permitsSudo = false;
   /** Number of requests to open a context. */
   opened = 0;
   /** If set, opening a context waits for it. */
@@ -80,6 +81,10 @@ export class FakeAgent {
         if (this.claim !== undefined) return this.claim;
         const inContexts = [...this.contexts.values()].some(({ runs }) => runs.size > 0);
         return inContexts || this.commands.areRunning;
+      },
+      permitSudo: async () => {
+        this.#requireAlive();
+        this.permitsSudo = true;
       },
       setEnvironment: async (env) => {
         this.#requireAlive();

@@ -103,7 +103,7 @@ sub start {
         open(STDERR, '>&', $err);
         # When memory runs out, the kernel kills commands before their supervisors.
         if (open(my $score, '>', '/proc/self/oom_score_adj')) { syswrite($score, OOM_SCORE) }
-        drop_privileges() if $uid != 0;
+        drop_privileges() if $uid != 0 || $gid != 0;
         my $reason = chdir($cwd) ? 'exec ' : 'cwd ';
         if ($reason eq 'exec ') {
             %ENV = %environment;

@@ -10,6 +10,7 @@ import {
   readFileSync,
   realpathSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { cp, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -17,9 +18,9 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
-import { cachePaths, firstPresent, INIT_PROGRAMS } from '@cloche/layout';
+import { cachePaths, firstPresent, GUEST_PATH, INIT_PROGRAMS } from '@cloche/layout';
 import { buildSync } from 'esbuild';
-import { LOADER } from '../config.ts';
+import { LOADER, SUDO_SOCKET } from '../config.ts';
 import { AGENT_PROGRAM } from './agent-program.ts';
 import { copyLibraries, librarySources } from './guest-libraries.ts';
 
@@ -44,6 +45,13 @@ export const GUEST_SOURCES = SOURCES.map((source) => join(PACKAGES, source));
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
 const PYTHON = '/usr/bin/python3';
+
+/** Runs `sudo.pl` by the Perl of the root file system, or else by that of the guest folder with its libraries. */
+const SUDO = `#!/bin/sh
+own=${GUEST_PATH}
+if [ -x /usr/bin/perl ]; then exec /usr/bin/perl $own/sudo.pl ${process.arch} ${SUDO_SOCKET} "$@"; fi
+exec $own/lib/${LOADER} --library-path $own/lib $own/bin/perl -I$own/perl $own/sudo.pl ${process.arch} ${SUDO_SOCKET} "$@"
+`;
 
 export interface Guest {
   /** `<cacheDir>/guest/<digest>` */
@@ -110,7 +118,9 @@ async function assemble(folder: string): Promise<void> {
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(firstPresent(INIT_PROGRAMS), join(folder, 'bin/tini'));
   copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
+  copyFileSync(join(PACKAGES, 'agent/src/sudo/sudo.pl'), join(folder, 'sudo.pl'));
   copyLibraries(folder, nodeProgram());
+  writeFileSync(join(folder, 'bin/sudo'), SUDO);
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(folder);
   const node = join(folder, 'bin/node');

@@ -7,6 +7,7 @@ import { routeCommand } from '../commands/command-routes.ts';
 import type { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
 import type { SandboxProvisioner } from '../provisioning/sandbox-provisioner.ts';
+import type { SudoServer } from '../sudo/sudo-server.ts';
 import type { TerminalRegistry } from '../terminals/terminal-registry.ts';
 import { answer, timeAnswer } from '../wire/answer.ts';
 import { readAnswerMessage, readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
@@ -25,6 +26,7 @@ export interface AgentServerDeps {
   commands: CommandRegistry;
   terminals: Pick<TerminalRegistry, 'isBusy'>;
   files: FileRequests;
+  sudo: Pick<SudoServer, 'permit'>;
 }
 
 /** Returns the agent's HTTP server, as `agent-protocol.ts` describes it. It does not listen yet. */
@@ -52,7 +54,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
 }
 
 async function route(
-  { contexts, commands, terminals, kernels }: AgentServerDeps,
+  { contexts, commands, terminals, kernels, sudo }: AgentServerDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -67,6 +69,9 @@ async function route(
       return answer(response, 200, { running: contexts.isBusy || commands.isBusy || terminals.isBusy });
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
+      return answer(response, 204);
+    case 'PUT sudo':
+      sudo.permit();
       return answer(response, 204);
     case 'DELETE expected-kernel':
       kernels.giveUpHostKernel();

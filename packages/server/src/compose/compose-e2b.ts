@@ -21,6 +21,7 @@ import { isLive } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import { SandboxNotes } from '../sandboxes/record/sandbox-notes.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import type { Previews } from './compose-previews.ts';
 import type { E2bSettings } from './config.ts';
 import { equipping } from './equip-e2b-sandbox.ts';
@@ -37,6 +38,7 @@ export interface E2bServicesDeps {
   readonly previews: Pick<Previews, 'domain' | 'hostRouter' | 'publicPorts'>;
   readonly e2b: E2bSettings;
   readonly access: SandboxAccess;
+  readonly sandboxUse: SandboxUse;
   readonly sandboxes: Pick<SandboxRepository, 'find'>;
   readonly setSandboxTtl: SetSandboxTtl;
   readonly authenticator: Pick<Authenticator, 'orgOf' | 'authenticate'>;

@@ -70,6 +70,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     stallMs: config.transferStallMs,
     sandboxes: sandboxes.core.sandboxes,
     access: sandboxes.core.access,
+    sandboxUse: sandboxes.core.sandboxUse,
     setSandboxTtl: sandboxes.core.setSandboxTtl,
     limitRequests: (credential: Credential) => rates.limitRequest(credential),
     auditLog: audit.auditLog,

@@ -101,6 +101,8 @@ export interface Config {
 export interface E2bSettings {
   /** Whether their ports need no token, unless the client asks for one. */
   readonly publicPorts: boolean;
+  /** Whether their user may run commands as root by `sudo`. */
+  readonly sudo: boolean;
 }
 
 /** The environment has no valid configuration. The message names each wrong variable and its valid values. */
@@ -139,7 +141,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     defaultRegistry: settings.CLOCHE_DEFAULT_REGISTRY,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     answersE2b: answers(settings.CLOCHE_E2B, settings.CLOCHE_HOST),
-    e2b: Object.freeze({ publicPorts: settings.CLOCHE_E2B_PUBLIC_PORTS === 'on' }),
+    e2b: Object.freeze({
+      publicPorts: settings.CLOCHE_E2B_PUBLIC_PORTS === 'on',
+      sudo: settings.CLOCHE_E2B_SUDO === 'on',
+    }),
     answersMcp: answers(settings.CLOCHE_MCP, settings.CLOCHE_HOST),
     answersJupyter: answers(settings.CLOCHE_JUPYTER, settings.CLOCHE_HOST),
     // Sound: the pattern of the setting permits no other names.

@@ -166,12 +166,17 @@ describe('a port without a token', () => {
   });
 });
 
-it('an operator’s setting asks for a token at every port', async () => {
-  const strict = await openTenants({ CLOCHE_E2B: 'on', CLOCHE_E2B_PUBLIC_PORTS: 'off' });
+it('an operator’s settings ask for a token at every port, and permit no sudo', async () => {
+  const strict = await openTenants({ CLOCHE_E2B: 'on', CLOCHE_E2B_PUBLIC_PORTS: 'off', CLOCHE_E2B_SUDO: 'off' });
   try {
     const box = await new E2bBoxes(strict.server.url).create(strict.keys.whole);
     strict.driver.agentOf(box.sandboxId).ports.map(PORT, (app.address() as AddressInfo).port);
     assert.equal((await visit(box.sandboxId, { at: strict })).status, 401);
+    const plain = await served();
+    const permits = [strict.driver.agentOf(box.sandboxId), tenants.driver.agentOf(plain.sandboxId)].map(
+      (each) => each.permitsSudo,
+    );
+    assert.deepEqual(permits, [false, true]);
     const fields = { 'e2b-traffic-access-token': box.token };
     assert.equal((await visit(box.sandboxId, { at: strict, fields })).status, 200);
   } finally {

@@ -169,6 +169,11 @@ export interface AgentClient {
    */
   isRunning(signal: AbortSignal): Promise<boolean>;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
+  /**
+   * Lets the sandbox's user run commands as root by `sudo`. Idempotent. Throws `not_found` for an agent of an earlier
+   * release.
+   */
+  permitSudo(signal: AbortSignal): Promise<void>;
   openContext(
     contextId: string,
     request: OpenContext,

@@ -132,6 +132,10 @@ export class AgentHttpClient implements AgentClient {
     await this.#act({ method: 'PUT', path: '/environment', message: { env } }, signal);
   }
 
+  async permitSudo(signal: AbortSignal): Promise<void> {
+    await this.#act({ method: 'PUT', path: '/sudo' }, signal);
+  }
+
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
     const message = this.#withKernel(contextId, request);
     const asked = { method: 'PUT', path: contextPath(contextId), message } as const;
