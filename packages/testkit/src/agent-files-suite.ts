@@ -37,7 +37,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       const tree = (...paths: string[]) => paths.map((path) => `/workspace/tree/${path}`);
       assert.deepEqual(await names('tree', 1), tree('a', 'a.txt', 'b', 'empty'));
       assert.deepEqual(await names('tree', 2), tree('a', 'a/x', 'a.txt', 'b', 'empty'));
-      const list = (path: string, limit: number) => files.list(path, { depth: 2, limit }, patience());
+      const list = (path: string, limit: number) => Array.fromAsync(files.list(path, { depth: 2, limit }, patience()));
       assert.equal((await list('tree', 5)).length, 5);
       await refused('too_many', () => list('tree', 4));
       await refused('conflict', () => list('tree/b', 10));
@@ -145,7 +145,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
         ['move to', '/workspace/closed/in', (as) => as.move(transfer('tree/mine', 'closed/in'), patience())],
         ['make', '/workspace/closed/new', (as) => as.makeDirectory('closed/new', patience())],
         ['remove', '/workspace/closed/secret', (as) => as.remove('closed/secret', { recursive: false }, patience())],
-        ['list', '/root', (as) => as.list('/root', { depth: 1, limit: 10 }, patience())],
+        ['list', '/root', (as) => Array.fromAsync(as.list('/root', { depth: 1, limit: 10 }, patience()))],
         ['archive', '/workspace/tree/secret', (as) => as.archive('tree', 'tar', patience())],
         ['stat below', '/root/nothing', (as) => as.stat('/root/nothing', patience())],
       ];

@@ -81,14 +81,14 @@ export class FakeFiles implements AgentFiles {
     return describeFile(at, file);
   }
 
-  async list(path: string, { depth, limit }: { depth: number; limit: number }): Promise<AgentFile[]> {
+  async *list(path: string, { depth, limit }: { depth: number; limit: number }): AsyncGenerator<AgentFile, void> {
     this.#requireAlive();
     const at = this.#view.resolve(path);
     if (this.#view.describe(at).type === 'file') throw new FileError('conflict', `${at} is no directory`);
     this.#view.require(READ, this.#disk.directories.get(at), path);
     const below = this.#view.below(at).filter((other) => other.slice(at.length + 1).split('/').length <= depth);
     if (below.length > limit) throw new FileError('too_many', `${at} has more than ${limit} entries`);
-    return below.map((other) => this.#view.describe(other));
+    yield* below.map((other) => this.#view.describe(other));
   }
 
   async stat(path: string): Promise<AgentFile> {

@@ -31,7 +31,7 @@ export class FilesSession {
   readonly content = async (path: string) => text((await this.read(path)).body);
 
   readonly names = async (path: string, depth = 5) =>
-    (await this.files.list(path, { depth, limit: 1000 }, patience())).map((file) => file.path);
+    (await Array.fromAsync(this.files.list(path, { depth, limit: 1000 }, patience()))).map((file) => file.path);
 
   readonly move = (from: string, to: string, overwrite = false) => this.files.move({ from, to, overwrite }, patience());
 

@@ -6,6 +6,8 @@ export interface List<Entry, Item> {
   read(part: ListPart): Promise<readonly Entry[]>;
   placeOf(entry: Entry): Place;
   show(entries: readonly Entry[]): readonly Item[] | Promise<readonly Item[]>;
+  /** Answers with everything after a place. Absent where `read` may be called for one slice after another. */
+  readonly all?: (after: Place | undefined) => Promise<unknown>;
 }
 
 const LABEL = 'metadata.';

@@ -8,7 +8,6 @@ import type {
   ArchiveAttempt,
   FileUser,
 } from '@cloche/protocol';
-import type { ResultMemory } from '../base/result-memory.ts';
 
 /** The files of one instance, accessed through its agent. Paths are in the form in which clients write them. */
 export interface AgentFiles {
@@ -24,10 +23,10 @@ export interface AgentFiles {
   /** Replaces the file once the whole source has arrived, and leaves it unchanged otherwise. Throws as `read` does. */
   write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
   /**
-   * Lists a directory and its descendants down to `depth`. Throws `too_many` above `limit` entries or
-   * `LIMITS.fileListBytes`.
+   * Yields the entries of a directory and its descendants down to `depth`, as they arrive. Throws `too_many` above
+   * `limit` entries or `LIMITS.fileListBytes`.
    */
-  list(path: string, options: ListOptions, signal: AbortSignal): Promise<AgentFile[]>;
+  list(path: string, options: ListOptions, signal: AbortSignal): AsyncIterable<AgentFile>;
   /** @param details adds attributes, and what a link leads to */
   stat(path: string, signal: AbortSignal, details?: boolean): Promise<AgentFile>;
   /** Creates a directory and its missing parents. Idempotent. */
@@ -59,8 +58,6 @@ export interface ListOptions {
   readonly limit: number;
   /** Whether each entry has its attributes, and what a link leads to. */
   readonly details?: boolean;
-  /** Memory to request before more of the listing is read. */
-  readonly resultMemory?: ResultMemory;
 }
 
 export interface FileTransfer {

@@ -8,10 +8,11 @@ import {
 } from '@cloche/contract';
 import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
 import { timestamp } from '../base/clock.ts';
-import { inMemory } from '../db/list.ts';
+import type { Place } from '../db/list-part.ts';
 import type { FileContent, FileTransfer } from '../driver/agent-files.ts';
 import { listRoute } from '../http/list-route.ts';
 import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../http/route.ts';
+import { wholeList } from '../http/spooled-list.ts';
 import type { AccessFiles } from './access-files.ts';
 import { requireAttributes } from './file-attributes.ts';
 
@@ -82,13 +83,17 @@ function lookRoutes(files: AccessFiles): Route[] {
     }),
     listRoute(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1, details = false, user } = request.query;
-      const limit = LIMITS.fileListEntries;
-      const options = { depth, limit, details, resultMemory: request.resultMemory };
-      const entries = await files.act(request, (agentFiles, signal) => agentFiles.as(user).list(path, options, signal));
-      return inMemory(entries, ({ path: entry }) => ['', entry], {
-        follows: ({ path: entry }, [, gone]) => isAfter(entry, gone),
-        show: toEntry,
-      });
+      const options = { depth, limit: LIMITS.fileListEntries, details };
+      const list = <T>(after: Place | undefined, take: (entries: AsyncIterable<AgentFile>) => Promise<T>) =>
+        files.act(request, (agentFiles, signal) =>
+          take(entriesAfter(() => agentFiles.as(user).list(path, options, signal), after?.[1])),
+        );
+      return {
+        read: ({ after, limit }) => list(after, (entries) => firstOf(entries, limit)),
+        placeOf: ({ path: entry }) => ['', entry],
+        show: (entries) => entries.map(toEntry),
+        all: (after) => list(after, (entries) => wholeList(shown(entries), request.spool)),
+      };
     }),
     route(operations.statFile, (request) => {
       const { path, details, user } = request.query;
@@ -134,6 +139,30 @@ async function answer(file: Promise<AgentFile>): Promise<{ file: FileEntry }> {
 
 function transferOf({ from, to, overwrite = false }: TransferFileBody): FileTransfer {
   return { from, to, overwrite };
+}
+
+/** Yields the entries after a path; if it has gone, those that would follow it. */
+async function* entriesAfter(
+  list: () => AsyncIterable<AgentFile>,
+  after: string | undefined,
+): AsyncGenerator<AgentFile, void> {
+  let isPast = after === undefined;
+  for await (const entry of list()) {
+    if (isPast) yield entry;
+    else isPast = entry.path === after;
+  }
+  if (isPast || after === undefined) return;
+  for await (const entry of list()) if (isAfter(entry.path, after)) yield entry;
+}
+
+async function firstOf<T>(entries: AsyncIterable<T>, limit: number): Promise<T[]> {
+  const first: T[] = [];
+  for await (const entry of entries) if (first.push(entry) === limit) break;
+  return first;
+}
+
+async function* shown(entries: AsyncIterable<AgentFile>): AsyncGenerator<FileEntry, void> {
+  for await (const entry of entries) yield toEntry(entry);
 }
 
 /** Whether `path` comes after `other` in a listing: a directory precedes its entries, whose names are ordered by bytes. */

@@ -51,13 +51,19 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   const controller = deps.inFlight.enter(credential, isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const resultMemory = deps.resultMemoryLimit.open(credential.orgId);
+  const lists = {
+    cursors: deps.cursors,
+    spool: async (json: AsyncIterable<string>) => {
+      await deps.space.require();
+      return deps.idempotency.spool(json);
+    },
+  };
   let received: ReceivedBody | undefined;
   try {
     if (route.kind === 'receivedUpload') {
       const { signal } = controller;
-      const { cursors } = deps;
       const context = contextOf(execution, {
-        cursors,
+        ...lists,
         claim: undefined,
         credential,
         signal,
@@ -75,7 +81,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps);
     request.state.audit = audit;
-    const own = { cursors: deps.cursors, claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
+    const own = { ...lists, claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
     const context = contextOf(execution, own);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
@@ -203,7 +209,7 @@ function contextOf(
   {
     claim,
     ...own
-  }: Pick<RequestContext, 'credential' | 'cursors' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
+  }: Pick<RequestContext, 'credential' | 'cursors' | 'spool' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
     claim: Claim | undefined;
   },
 ): RequestContext {

@@ -31,6 +31,7 @@ async function answer<Entry, Item>(
   const { limit, cursor, ...filters } = query as { limit?: number; cursor?: string };
   const scope: ListScope = { operationId, orgId: credential.orgId, params, filters };
   const after = cursor === undefined ? undefined : cursors.read(scope, cursor);
+  if (limit === undefined && list.all) return list.all(after);
   if (limit === undefined) return { data: await readAll(list, after, signal), hasMore: false };
   const entries = await list.read({ after, limit: limit + 1 });
   const page = entries.slice(0, limit);

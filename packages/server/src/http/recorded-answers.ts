@@ -11,6 +11,7 @@ import { endOf } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
+import { SpooledJson } from './spooled-list.ts';
 import { type JsonText, type SseEvent, SseWriter } from './sse.ts';
 
 /** Records and sends what the handler returns. */
@@ -27,6 +28,7 @@ export async function answerJson(
   // A response to a change is sent even now, as if it had been sent just before the request had to end.
   if (end && operation.method === 'GET') throw end;
   const { status } = operation.response;
+  if (value instanceof SpooledJson) return sendJson(reply.header('content-length', value.bytes), status, value.json);
   if (isLarge(value))
     return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
   const text = JSON.stringify(value);

@@ -7,6 +7,7 @@ import type { ResultMemory } from '../base/result-memory.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
 import type { ListCursors } from './list-cursors.ts';
 import type { RateFields } from './request-limit.ts';
+import type { Spool } from './spooled-list.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
@@ -29,6 +30,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly resultMemory: ResultMemory;
+  /** Writes a large answer to a file while it is gathered. */
+  readonly spool: Spool;
   /** Writes and reads the cursors of lists. */
   readonly cursors: ListCursors;
   readonly log: Logger;

@@ -101,7 +101,7 @@ export class Idempotency {
   }
 
   /** Writes an unrecorded response to the disk until it has been sent. */
-  spool(json: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
+  spool(json: Iterable<string> | AsyncIterable<string>): Promise<{ json: Readable; bytes: number }> {
     return requireFiles(this.#storage).spool(json);
   }
 

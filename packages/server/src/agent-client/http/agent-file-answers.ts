@@ -12,7 +12,7 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { answerBody } from '../../bytes/byte-transfer.ts';
-import { type FileContent, FileError, type ListOptions } from '../../driver/agent-files.ts';
+import { type FileContent, FileError } from '../../driver/agent-files.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { fileRefusal, headRefusal, toAgentError } from '../agent-errors.ts';
 import { parseJson, readText } from '../bounded-body.ts';
@@ -80,27 +80,24 @@ export function parseUnpacked(text: string): AgentUnpackedType {
 }
 
 /**
- * Reads at most `limit` files, one per line.
+ * Yields at most `limit` files, one per line.
  *
  * @throws FileError `too_many` for more bytes than a listing may have.
  */
-export async function readListing(
+export async function* readListing(
   response: IncomingMessage,
-  { limit, resultMemory }: Pick<ListOptions, 'limit' | 'resultMemory'>,
+  limit: number,
   signal: AbortSignal,
-): Promise<AgentFileType[]> {
-  const files: AgentFileType[] = [];
-  let characters = 0;
+): AsyncGenerator<AgentFileType, void> {
+  let [entries, characters] = [0, 0];
   try {
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
       characters += line.length;
-      if (files.length >= limit) throw new AgentError('misbehaved', 'an endless listing');
+      entries += 1;
+      if (entries > limit) throw new AgentError('misbehaved', 'an endless listing');
       if (characters > LIMITS.fileListBytes) throw tooLarge();
-      const waiting = resultMemory?.hold(line.length, signal);
-      if (waiting) await waiting;
-      files.push(parseFile(line));
+      yield parseFile(line);
     }
-    return files;
   } catch (error) {
     throw toAgentError(error, signal, 'files');
   } finally {

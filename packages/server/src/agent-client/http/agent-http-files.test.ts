@@ -11,7 +11,6 @@ import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { eventually, settled } from '@cloche/testkit/eventually';
-import { ResultMemoryLimit, SMALL_RESULT_BYTES } from '../../base/result-memory.ts';
 import { LentBytes } from '../../bytes/lent-bytes.ts';
 import { FileError } from '../../driver/agent-files.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
@@ -66,7 +65,7 @@ const source = () => ({ open: () => Readable.from([Buffer.from('bytes')]) });
 const QUESTIONS: Readonly<Record<string, (files: AgentHttpFiles, signal: AbortSignal) => Promise<unknown>>> = {
   read: async (files, signal) => buffer((await files.read('a', {}, signal)).body),
   write: (files, signal) => files.write('a', source(), {}, signal),
-  list: (files, signal) => files.list('a', { depth: 1, limit: 10 }, signal),
+  list: (files, signal) => Array.fromAsync(files.list('a', { depth: 1, limit: 10 }, signal)),
   stat: (files, signal) => files.stat('a', signal),
   unpack: (files, signal) => files.unarchive('a', source(), signal),
   watch: async (files, signal) => {
@@ -232,26 +231,27 @@ describe('a listing', () => {
 
   it('of more bytes than one may have is refused, and its sandbox is not blamed', async () => {
     await using agent = await openListing(Math.ceil(LIMITS.fileListBytes / long.length) + 1);
-    const listing = agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never);
+    const listing = Array.fromAsync(agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never));
     await assert.rejects(listing, (error) => error instanceof FileError && error.kind === 'too_many');
   });
 
-  it('that is large waits for room before it is read on', async () => {
-    await using agent = await openListing(500);
-    const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
-    const first = limit.open('org_1');
-    await first.hold(SMALL_RESULT_BYTES + 1, never);
-    let isListed = false;
-    const listing = agent.files.list('a', { depth: 1, limit: 1000, resultMemory: limit.open('org_1') }, never);
-    const listed = listing.then((files) => {
-      isListed = true;
-      return files;
+  it('is read no further than it is taken', async () => {
+    const written = { bytes: 0 };
+    await using agent = await openLiar((socket) => {
+      socket.write(answer(['200 OK', 'connection: close'], ''));
+      // Room of the connection and of the two sides' buffers.
+      const more = () => {
+        while (!socket.destroyed && written.bytes < 16e6 && socket.write(long)) written.bytes += long.length;
+      };
+      socket.on('drain', more);
+      more();
     });
-    // Nothing happens: the listing would be read by now.
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    assert.equal(isListed, false);
-    first.release();
-    assert.equal((await listed).length, 500);
+    for await (const file of agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never)) {
+      assert.equal(file.path.length, 4001);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      break;
+    }
+    assert.ok(written.bytes < 4e6, `${written.bytes} bytes were taken for one entry`);
   });
 });
 

@@ -63,16 +63,10 @@ export class AgentHttpFiles implements AgentFiles {
     return this.#upload(`/files/archive?${query}`, source, {}, signal, parseUnpacked);
   }
 
-  async list(path: string, { depth, details = false, ...bounds }: ListOptions, signal: AbortSignal) {
-    const response = await this.#ask(
-      'files',
-      {
-        method: 'GET',
-        path: `/files?${this.#query({ path, depth, limit: bounds.limit, marksUnlisted: true, ...(details && { details }) })}`,
-      },
-      signal,
-    );
-    return readListing(response, bounds, signal);
+  async *list(path: string, { depth, limit, details = false }: ListOptions, signal: AbortSignal) {
+    const query = this.#query({ path, depth, limit, marksUnlisted: true, ...(details && { details }) });
+    const response = await this.#ask('files', { method: 'GET', path: `/files?${query}` }, signal);
+    yield* readListing(response, limit, signal);
   }
 
   stat(path: string, signal: AbortSignal, details = false): Promise<AgentFile> {

@@ -114,7 +114,9 @@ export class ExportArtifacts {
     for (let folder = open.pop(); folder; folder = open.pop()) {
       const { path, state, depth } = folder;
       const options = { depth: 1, limit: LIMITS.fileListEntries };
-      const entries = await this.#deps.files.act(request, (files, limit) => files.list(path, options, limit));
+      const entries = await this.#deps.files.act(request, (files, limit) =>
+        Array.fromAsync(files.list(path, options, limit)),
+      );
       seen += entries.length;
       if (seen > MAX_ENTRIES) throw tooManyEntries();
       const further: typeof open = [];
