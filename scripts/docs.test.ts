@@ -20,6 +20,7 @@ const REPETITIONS: Readonly<Record<string, string>> = {
 /** Tests of the threat model whose result can depend on the kind of control groups. */
 const DEPEND_ON_CONTROL_GROUPS = [
   'limits',
+  'process-limit',
   'fairness',
   'socket-buffers',
   'kernel-tables',

@@ -153,3 +153,84 @@ print(sum(program.startswith("sleep") for program in programs()))`;
     assert.equal(after.status, 'running');
   });
 });
+
+/** Takes all processes of its sandbox, again and again, in a session that belongs to no run. */
+const FILL = `
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    with open("/workspace/leader", "w") as file: file.write(str(os.getpid()))
+    def take():
+        while True:
+            try:
+                if os.fork() == 0:
+                    time.sleep(600); os._exit(0)
+            except OSError:
+                open("/workspace/full", "w").close()
+                time.sleep(0.002)
+    take()
+while not os.path.exists("/workspace/full"): time.sleep(0.01)
+print(open("/workspace/leader").read())`;
+
+/** Commands that end what FILL has started, whose leader's id is PID. */
+const ENDS: Record<string, { command: string | string[]; user?: 'root' }> = {
+  'kill of a group': { command: ['kill', '-9', '--', '-PID'] },
+  'kill of a group as a shell line': { command: ['bash', '-lc', 'kill -9 -- -PID'] },
+  'kill by the name of the signal': { command: ['/bin/kill', '-s', 'KILL', '-PID'] },
+  'kill of all processes': { command: ['kill', '-9', '-1'] },
+  'kill of a group by root': { command: ['kill', '-9', '--', '-PID'], user: 'root' },
+  'a shell line of root that starts a program': {
+    command: ['bash', '-c', 'kill -9 $(pgrep -g PID)'],
+    user: 'root',
+  },
+  'a program of root': { command: ['pkill', '-9', '-g', 'PID'], user: 'root' },
+};
+
+/** Commands for which there is no reserve: each could run a program of the user. */
+const REFUSED = [['true'], ['pkill', '-9', '-u', 'user'], ['bash', '-lc', 'kill -9 -- -PID; true'], ['./kill', 'PID']];
+
+describe('a program that has taken all processes of a sandbox', skipUnless('kernel', 'shared'), () => {
+  let id: string;
+  before(async () => {
+    ({ id } = await service.api.readySandbox({ resources: { pids: 32 } }));
+  });
+
+  async function fill(): Promise<string> {
+    await service.api.run(id, 'import os\nfor f in ("full", "leader"):\n  if os.path.exists(f): os.remove(f)');
+    const { stdout, error } = await service.api.run(id, FILL);
+    assert.equal(error, undefined);
+    return stdout.trim();
+  }
+  async function run(pid: string, { command, ...options }: { command: string | string[]; user?: 'root' }) {
+    const words = [command].flat().map((word) => word.replace('PID', pid));
+    const { body } = await service.api.post(`/v1/sandboxes/${id}/commands`, { command: words, ...options });
+    return body.command;
+  }
+
+  for (const [name, end] of Object.entries(ENDS)) {
+    it(`is ended by ${name}, and then a context opens`, async () => {
+      const pid = await fill();
+      assert.equal((await run(pid, { command: ['true'] })).exitCode, 126);
+      const command = await run(pid, end);
+      assert.deepEqual([command.status, command.exitCode], ['exited', 0], command.stderr);
+      // Killed processes count until they have exited.
+      let opened = await service.api.post(contexts(id), { language: 'python' });
+      await eventually(async () => {
+        if (opened.status !== 201) opened = await service.api.post(contexts(id), { language: 'python' });
+        return opened.status === 201;
+      });
+      await service.api.delete(`${contexts(id)}/${opened.body.context.id}`);
+    });
+  }
+
+  it('leaves the reserve to its owner, one command after another', async () => {
+    const pid = await fill();
+    for (const command of REFUSED) assert.equal((await run(pid, { command })).exitCode, 126, command.join(' '));
+    const asked = Array.from({ length: 4 }, () => run(pid, { command: ['id', '-un'], user: 'root' }));
+    for (const { exitCode, stdout } of await Promise.all(asked)) assert.deepEqual([exitCode, stdout], [0, 'root\n']);
+    // The reserve has its own limit.
+    const most = await run(pid, { command: ['sh', '-c', 'sleep 1 | sleep 1 | sleep 1 | sleep 1'], user: 'root' });
+    assert.match(most.stderr, /fork/);
+    await run(pid, { command: ['kill', '-9', '--', '-PID'] });
+  });
+});

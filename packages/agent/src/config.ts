@@ -30,6 +30,8 @@ export interface AgentConfig {
   warmImports: readonly string[];
   /** Descriptors that move processes to the control group of kernels. */
   kernelsGroupFds: readonly number[];
+  /** Descriptors that move a process to the reserve for a command of the sandbox's owner. */
+  reserveGroupFds: readonly number[];
   /** Memory limit for programs that the agent enforces; undefined where the kernel enforces it. */
   guardedMemoryBytes: number | undefined;
   /** Folder for the logs of commands. Only root can read it. */
@@ -67,12 +69,17 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     kernelsFolder: env.CLOCHE_KERNELS_FOLDER,
     hasOwnZygote: env.CLOCHE_OWN_ZYGOTE !== undefined,
     warmImports: (env.CLOCHE_WARM_IMPORTS ?? '').split(',').filter(Boolean),
-    kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
+    kernelsGroupFds: descriptorsIn(env.CLOCHE_KERNELS_GROUP_FDS),
+    reserveGroupFds: descriptorsIn(env.CLOCHE_RESERVE_GROUP_FDS),
     guardedMemoryBytes: env.CLOCHE_GUARDED_MEMORY === undefined ? undefined : Number(env.CLOCHE_GUARDED_MEMORY),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
     sudoSocket: env.CLOCHE_SUDO_SOCKET ?? SUDO_SOCKET,
     baseEnv,
   });
+}
+
+function descriptorsIn(list = ''): number[] {
+  return list.split(',').filter(Boolean).map(Number);
 }
 
 function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {

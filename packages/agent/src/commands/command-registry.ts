@@ -6,6 +6,7 @@ import { AgentError } from '../base/agent-error.ts';
 import { ensureWorkspace, isWithin, notUsable } from '../base/workspace-folder.ts';
 import type { AgentConfig } from '../config.ts';
 import { Command } from './command.ts';
+import { signalCommand } from './signal-line.ts';
 import type { SupervisorOptions } from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
@@ -88,7 +89,8 @@ export class CommandRegistry {
     const { terminal } = request;
     const options = supervisorOptions(this.#config, this.#clientEnv(), request);
     const spec = terminal ? { ...options, terminal } : options;
-    const command = new Command(id, request, spec, folder, this.#supervisors);
+    const reserve = reserveOptions(this.#config, request, spec);
+    const command = new Command(id, request, { spec, reserve, logFolder: folder, supervisors: this.#supervisors });
     this.#commands.set(id, command);
     // A command that never started is dropped: the request that started it has reported the error.
     command.hasStarted().catch(() => this.#forget(command));
@@ -132,6 +134,19 @@ export class CommandRegistry {
   #remember(id: string): void {
     if (this.#forgotten.size < MAX_FORGOTTEN) this.#forgotten.add(id);
   }
+}
+
+/** Returns how to start a command of the sandbox's owner from the reserve of processes; undefined if it may not be. */
+function reserveOptions(
+  { shell, baseEnv }: AgentConfig,
+  request: StartCommand,
+  spec: SupervisorOptions,
+): SupervisorOptions | undefined {
+  if (request.terminal) return undefined;
+  if (request.user === 'root') return spec;
+  const argv = signalCommand(request, shell);
+  // SECURITY: no variable of a client, by which the shell could run a file of the user.
+  return argv && { ...spec, argv, env: { PATH: baseEnv.PATH ?? '' } };
 }
 
 /** Returns how to start a process for a client: user, folder and environment. */

@@ -1,8 +1,8 @@
 import { Deadline, KeyedQueue, reportFailure } from '@cloche/node-support';
 import type { AgentCommand, CommandResultEvent, StartCommand, TerminalSize } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
-import { BoundedText } from '../base/bounded-text.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
+import { CapturedText } from './captured-text.ts';
 import { CommandLog } from './command-log.ts';
 import {
   type CommandEnd,
@@ -17,18 +17,30 @@ import type { Supervisors } from './supervisors.ts';
 const TERM_GRACE_MS = 1000;
 /** Longest time that a write waits for room in standard input. */
 const STDIN_PATIENCE_MS = 10_000;
-/** Length from which a captured piece is no longer extended. A piece becomes one line of the result. */
-const PIECE_CHARACTERS = 64 * 1024;
 /** Exit codes of commands that did not start, as shells set them; 255 if the supervisor was lost. */
 const CAUSE_EXIT_CODE = { cwd: 126, missing: 127, exec: 126, processes: 126, lost: 255 };
+/** Longest time that signals of the user take from the reserve, with the wait for the commands before them. */
+const SIGNAL_MS = 4000;
 /** Most characters of a program's name in an error message. */
 const MAX_NAME_CHARACTERS = 256;
+
+export interface CommandOptions {
+  spec: SupervisorOptions;
+  /** How to start it from the reserve of processes; undefined if it may not be. */
+  reserve: SupervisorOptions | undefined;
+  logFolder: string;
+  supervisors: Supervisors;
+}
 
 /** A command, from its start until the last process that it started has ended. */
 export class Command implements SupervisorListener {
   readonly id: string;
   readonly log: CommandLog;
-  readonly #supervisor: Supervisor;
+  readonly #supervisors: Supervisors;
+  readonly #start: StartCommand;
+  /** How the command is started from the reserve of processes, if it may be. */
+  #reserve: SupervisorOptions | undefined;
+  #supervisor: Supervisor;
   readonly #program: string;
   readonly #startedAt = performance.now();
   readonly #starting = Promise.withResolvers<void>();
@@ -42,8 +54,12 @@ export class Command implements SupervisorListener {
   readonly #hasTerminal: boolean;
   readonly #writes = new KeyedQueue<'stdin'>();
 
-  constructor(id: string, start: StartCommand, spec: SupervisorOptions, logFolder: string, supervisors: Supervisors) {
+  constructor(id: string, start: StartCommand, options: CommandOptions) {
+    const { spec, reserve, logFolder, supervisors } = options;
     this.id = id;
+    this.#start = start;
+    this.#reserve = reserve;
+    this.#supervisors = supervisors;
     this.log = new CommandLog(logFolder, start.logBytes);
     this.#inputOpen = spec.hasInput;
     this.#hasTerminal = spec.terminal !== undefined;
@@ -57,9 +73,9 @@ export class Command implements SupervisorListener {
     }
     // Prevents an unhandled rejection if no caller waits for the start.
     this.#starting.promise.catch(() => undefined);
-    this.#supervisor = new Supervisor(supervisors, spec, this);
-    if (start.stdin !== undefined) this.#supervisor.write(Buffer.from(start.stdin));
-    if (spec.hasInput && !start.stdinOpen) this.#endInput();
+    this.#supervisor = supervisors.reserve.isNeeded
+      ? (this.#superviseFromReserve() ?? this.#supervise(spec))
+      : this.#supervise(spec);
     const { timeoutMs } = start;
     this.#timer =
       timeoutMs === undefined ? undefined : setTimeout(() => this.#timeOut().catch(reportFailure), timeoutMs);
@@ -151,6 +167,12 @@ export class Command implements SupervisorListener {
   }
 
   failed(cause: StartFailure | 'lost', reason: string): void {
+    // A sandbox can reach its limit after the look at it.
+    const again = cause === 'processes' && this.isRunning ? this.#superviseFromReserve() : undefined;
+    if (again !== undefined) {
+      this.#supervisor = again;
+      return;
+    }
     if (cause === 'cwd' && this.isRunning) this.#starting.reject(new AgentError('invalid_cwd', `cwd: ${reason}`));
     const text = cause === 'processes' ? NO_PROCESS_LEFT : reason;
     const failureReason = cause === 'lost' || cause === 'cwd' ? text : `${this.#program}: ${text}`;
@@ -161,6 +183,28 @@ export class Command implements SupervisorListener {
       exitCode: CAUSE_EXIT_CODE[cause],
       failureReason: failureReason.slice(0, 1024),
     });
+  }
+
+  /** Returns undefined if the command may not use the reserve, or has done so. */
+  #superviseFromReserve(): Supervisor | undefined {
+    const spec = this.#reserve;
+    this.#reserve = undefined;
+    if (spec === undefined || !this.#supervisors.reserve.isOpen) return undefined;
+    const supervisor = this.#supervise(spec, true);
+    // SECURITY: the user's programs can stop a process of the user, which would then keep the reserve.
+    if (spec.uid !== 0) setTimeout(() => supervisor.kill().catch(reportFailure), SIGNAL_MS).unref();
+    return supervisor;
+  }
+
+  #supervise(spec: SupervisorOptions, reserved = false): Supervisor {
+    const supervisor = new Supervisor(this.#supervisors, spec, this, reserved);
+    const { stdin, stdinOpen } = this.#start;
+    if (stdin !== undefined) supervisor.write(Buffer.from(stdin));
+    if (spec.hasInput && !stdinOpen) {
+      this.#inputOpen = false;
+      supervisor.endInput();
+    }
+    return supervisor;
   }
 
   #finish(state: Omit<AgentCommand, 'id' | 'durationMs'>): void {
@@ -204,51 +248,5 @@ export class Command implements SupervisorListener {
   #endInput(): void {
     this.#inputOpen = false;
     this.#supervisor.endInput();
-  }
-}
-
-/** The beginning of one stream, kept until the result is requested. */
-class CapturedText {
-  pieces: string[] = [];
-  readonly #name: StandardStream;
-  readonly #text: BoundedText;
-  #printedBytes = 0;
-  /** Size of `pieces`, in characters. */
-  bytes = 0;
-  #isReleased = false;
-
-  constructor(name: StandardStream, limitBytes: number) {
-    this.#name = name;
-    this.#text = new BoundedText(name, limitBytes);
-  }
-
-  get cutBytes(): number {
-    return this.#isReleased ? this.#printedBytes : this.#text.cutBytes;
-  }
-
-  /** Drops the text of an ended command and leaves a line that says so. Idempotent. */
-  release(): void {
-    if (this.bytes === 0) return;
-    this.#isReleased = true;
-    this.bytes = 0;
-    this.pieces = [`[cloche: ${this.#printedBytes} bytes of ${this.#name} are no longer kept here; read the log]\n`];
-  }
-
-  push(bytes: Buffer): void {
-    this.#printedBytes += bytes.length;
-    this.#add(this.#text.push(bytes));
-  }
-
-  end(): void {
-    this.#add(this.#text.end());
-  }
-
-  #add(text: string): void {
-    if (text === '') return;
-    const last = this.pieces.length - 1;
-    // Small pieces are joined, so that many of them take no more memory than their text.
-    if ((this.pieces[last]?.length ?? PIECE_CHARACTERS) < PIECE_CHARACTERS) this.pieces[last] += text;
-    else this.pieces.push(text);
-    this.bytes += text.length;
   }
 }

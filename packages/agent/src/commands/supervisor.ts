@@ -46,10 +46,11 @@ export class Supervisor {
   /** Frames that wait until the command is started; undefined once it is. */
   #held: ['S' | 'I' | 'C' | 'R', string | Buffer][] | undefined = [];
 
-  constructor(supervisors: Supervisors, spec: SupervisorOptions, listener: SupervisorListener) {
+  /** @param reserved whether the command uses the sandbox's reserve of processes. */
+  constructor(supervisors: Supervisors, spec: SupervisorOptions, listener: SupervisorListener, reserved = false) {
     this.#supervisors = supervisors;
     this.#listener = listener;
-    const { process, socket, joined } = supervisors.take();
+    const { process, socket, joined } = reserved ? supervisors.takeReserved() : supervisors.take();
     this.#process = process;
     this.#socket = socket;
     const frames = new ByteFrames((type, body) => this.#take(type, body));

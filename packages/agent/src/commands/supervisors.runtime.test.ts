@@ -15,7 +15,7 @@ after(() => rmSync(guestDir, { recursive: true }));
 test('a supervisor that has closed its connection, as one does that is ending, gets no command', async () => {
   const file = join(guestDir, 'supervise.pl');
   writeFileSync(file, "open(my $agent, '+<&=', 3); close($agent); sleep(60);");
-  const supervisors = new Supervisors({ guestDir, ownLibraries: false }, new KernelsGroup([]));
+  const supervisors = new Supervisors({ guestDir, ownLibraries: false, reserveGroupFds: [] }, new KernelsGroup([]));
   const started = () => childrenOf(process.pid).filter((pid) => commandLine(pid).includes(file));
   supervisors.restock();
   await eventually(() => started().some((pid) => !existsSync(`/proc/${pid}/fd/3`)), {
@@ -32,7 +32,10 @@ test('a supervisor that has closed its connection, as one does that is ending, g
 
 test('a supervisor that cannot be started ahead disturbs nothing, and a command that needs one fails with the reason', async () => {
   // An argument cannot contain NUL: `spawn` throws.
-  const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, ownLibraries: false }, new KernelsGroup([]));
+  const supervisors = new Supervisors(
+    { guestDir: `${guestDir}\0`, ownLibraries: false, reserveGroupFds: [] },
+    new KernelsGroup([]),
+  );
   supervisors.restock();
   // Nothing happens: an error that is not handled would end the process within this time.
   await delay(50);

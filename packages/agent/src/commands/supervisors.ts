@@ -6,6 +6,7 @@ import { setOomScore } from '../memory/memory.ts';
 import { perlCommand } from '../processes/guest-program.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { findStart } from '../processes/process-tree.ts';
+import { ReserveGroup } from '../processes/reserve-group.ts';
 
 /** Delay before the next supervisor is started, so that it does not slow down the command that was just started. */
 const RESTOCK_MS = 5;
@@ -30,12 +31,14 @@ export interface SupervisorProcess {
 export class Supervisors {
   readonly #command: readonly [string, ...string[]];
   readonly #group: KernelsGroup;
+  readonly reserve: ReserveGroup;
   #spare: SupervisorProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(config: Pick<AgentConfig, 'guestDir' | 'ownLibraries'>, group: KernelsGroup) {
+  constructor(config: Pick<AgentConfig, 'guestDir' | 'ownLibraries' | 'reserveGroupFds'>, group: KernelsGroup) {
     this.#command = [...perlCommand(config), join(config.guestDir, 'supervise.pl'), process.arch];
     this.#group = group;
+    this.reserve = new ReserveGroup(config.reserveGroupFds, group);
   }
 
   /** Returns the spare, or starts a supervisor. The caller owns it from then on. */
@@ -47,6 +50,11 @@ export class Supervisors {
     if (isAlive(spare)) return spare;
     spare.socket.destroy();
     return this.#start();
+  }
+
+  /** Starts a supervisor in the reserve. The caller owns it from then on. */
+  takeReserved(): SupervisorProcess {
+    return this.#start((pid, ended) => this.reserve.join(pid, ended));
   }
 
   /** Schedules the start of a spare, if there is room. Call it when a command has started or failed. Idempotent. */
@@ -87,7 +95,7 @@ export class Supervisors {
     }
   }
 
-  #start(): SupervisorProcess {
+  #start(join = (pid: number, _ended: Promise<void>) => this.#group.join(pid)): SupervisorProcess {
     const [program, ...args] = this.#command;
     const child = spawn(program, args, {
       // SECURITY: no variable of a client reaches a program that runs as root.
@@ -102,9 +110,13 @@ export class Supervisors {
     const { pid } = child;
     if (pid === undefined) return { process: child, socket, joined: new Promise(() => undefined) };
     this.#group.keep(pid);
-    child.once('exit', () => this.#group.giveUp(pid));
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    child.once('exit', () => {
+      this.#group.giveUp(pid);
+      resolve();
+    });
     setOomScore(pid, 0);
-    return { process: child, socket, joined: this.#group.join(pid) };
+    return { process: child, socket, joined: join(pid, ended) };
   }
 }
 

@@ -6,13 +6,14 @@ import { errorCode } from '../kernel/libc.ts';
 import { detachMount } from '../kernel/mounts.ts';
 import { killProcessIf } from '../kernel/process-identity.ts';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
-import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divided-group.ts';
+import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP, RESERVE_GROUP } from './divided-group.ts';
 import { widenGvisorMemoryLimit } from './gvisor-group.ts';
 
 /**
  * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host. A v2
  * host has one hierarchy, a v1 host has one for each controller. Where processor, memory and processes are counted, an
- * instance's group is divided in two: `agent`, and `kernels` for every process that a client has started.
+ * instance's group is divided: `agent`, `kernels` for every process that a client has started, and `reserve` for one
+ * command of the sandbox's owner while `kernels` is full.
  */
 export class Cgroups {
   readonly #all: readonly CgroupHierarchy[];
@@ -42,34 +43,34 @@ export class Cgroups {
     for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.parent, key), { recursive: true });
   }
 
-  /** Number of hierarchies in which a process has to be moved to join an instance's kernels. */
+  /** Number of hierarchies in which a process has to be moved to join a part of an instance's group. */
   get dividedCount(): number {
     return this.#divided.length;
   }
 
-  /**
-   * Returns the folders of the kernels' group. A process is in the group when its id is written to `cgroup.procs` of
-   * each.
-   */
-  kernelsPathsOf(key: string): string[] {
-    return this.#divided.map(({ mountPoint }) => join(mountPoint, this.parent, key, KERNELS_GROUP));
+  /** Returns the folders of a part. A process is in it when its id is written to `cgroup.procs` of each. */
+  #pathsOf(key: string, part: string): string[] {
+    return this.#divided.map(({ mountPoint }) => join(mountPoint, this.parent, key, part));
   }
 
   /**
-   * Creates the groups of agent and kernels. Returns one descriptor for each hierarchy that moves processes into the
-   * kernels' group. The caller closes them.
+   * Creates the parts of the group. Returns one descriptor for each hierarchy that moves processes into the kernels'
+   * group, then those for the reserve. The caller closes them.
    *
    * SECURITY: a process that writes a number there can move only processes of its own pid namespace, and only into that
-   * group (surroundings.test.ts), so a sandbox may have the descriptors.
+   * group (surroundings.test.ts), so a sandbox may have the descriptors. Only the agent and its init have those of the
+   * reserve.
    */
   createDividedGroups(key: string): number[] {
     for (const { mountPoint } of this.#divided) {
       mkdirSync(join(mountPoint, this.parent, key, AGENT_GROUP), { recursive: true });
     }
-    return this.kernelsPathsOf(key).map((folder) => {
-      mkdirSync(folder, { recursive: true });
-      return openSync(join(folder, 'cgroup.procs'), 'w');
-    });
+    return [KERNELS_GROUP, RESERVE_GROUP].flatMap((part) =>
+      this.#pathsOf(key, part).map((folder) => {
+        mkdirSync(folder, { recursive: true });
+        return openSync(join(folder, 'cgroup.procs'), 'w');
+      }),
+    );
   }
 
   /**
@@ -94,7 +95,7 @@ export class Cgroups {
   }
 
   /**
-   * Moves the processes in the group so far, which is the init, to the agent's group, and limits the kernels' group.
+   * Moves the processes in the group so far, which is the init, to the agent's group, and limits the others.
    */
   divide(key: string, resources: LaunchSpec['resources']): void {
     for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.mountPoint, this.parent, key), resources);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { findHierarchies } from './cgroup-hierarchies.ts';
-import { divide, dividedHierarchies } from './divided-group.ts';
+import { divide, dividedHierarchies, RESERVE } from './divided-group.ts';
 
 const RESOURCES = { cpu: 1.5, memoryBytes: 512 << 20, diskBytes: 1 << 30, pids: 100 };
 const VERSION_2 = 'cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0';
@@ -19,7 +19,7 @@ const HYBRID = `${VERSION_1}\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0`;
 /** Makes a folder of plain files instead of a cgroup, so that a test can read what was written. */
 function makeGroup(...processes: number[]) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-group-'));
-  for (const half of ['agent', 'kernels']) mkdirSync(join(folder, half));
+  for (const part of ['agent', 'kernels', 'reserve']) mkdirSync(join(folder, part));
   writeFileSync(join(folder, 'cgroup.procs'), processes.map((pid) => `${pid}\n`).join(''));
   return {
     folder,
@@ -54,6 +54,9 @@ describe('the group of an instance is divided', () => {
     assert.equal(group.read('kernels/memory.swap.max'), '0');
     assert.equal(group.read('kernels/pids.max'), '100');
     assert.ok(Number(group.read('agent/cpu.weight')) >= 8 * 100);
+    assert.equal(group.read('reserve/pids.max'), String(RESERVE.pids));
+    assert.equal(group.read('reserve/memory.max'), String(RESERVE.memoryBytes));
+    assert.equal(group.read('reserve/memory.swap.max'), '0');
   });
 
   test('and in version 1, where each hierarchy has its own limits', () => {
@@ -67,6 +70,8 @@ describe('the group of an instance is divided', () => {
     assert.equal(group.read('kernels/memory.kmem.tcp.limit_in_bytes'), String(128 << 20));
     assert.equal(group.read('kernels/pids.max'), '100');
     assert.ok(Number(group.read('agent/cpu.shares')) >= 8 * 1024);
+    assert.equal(group.read('reserve/pids.max'), String(RESERVE.pids));
+    assert.equal(group.read('reserve/memory.limit_in_bytes'), String(RESERVE.memoryBytes));
   });
 
   test('or fails: a limit that cannot be set is an error', () => {

@@ -3,15 +3,22 @@ import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 
-/** Names of the two halves of an instance's group. */
+/** Names of the parts of an instance's group. */
 export const AGENT_GROUP = 'agent';
 export const KERNELS_GROUP = 'kernels';
+export const RESERVE_GROUP = 'reserve';
 
 /**
  * Resources of the agent, added to those that the sandbox asked for. The kernels cannot use them, so whatever the
  * kernels do, the agent can answer, start processes and end them.
  */
 export const AGENT_SHARE = { cpu: 0.25, memoryBytes: 64 * 1024 * 1024, pids: 64 } as const;
+
+/**
+ * Limits of the group for the one command that its owner runs in a sandbox without a free process: the supervisor of
+ * the command and three processes. The agent's share includes them.
+ */
+export const RESERVE = { cpu: AGENT_SHARE.cpu, memoryBytes: AGENT_SHARE.memoryBytes / 2, pids: 4 } as const;
 
 /**
  * Share of a sandbox's memory that its sockets may buffer in addition to that memory. Control groups v1 account for it
@@ -29,6 +36,7 @@ const AGENT_CPU_WEIGHT = 800;
 
 const DIVIDED_CONTROLLERS = ['cpu', 'memory', 'pids'] as const;
 type Controller = (typeof DIVIDED_CONTROLLERS)[number];
+type Limits = Pick<LaunchSpec['resources'], 'cpu' | 'memoryBytes' | 'pids'>;
 
 /**
  * Returns the hierarchies in which an instance's group is divided: v1 hierarchies with a controller that counts, or
@@ -39,9 +47,13 @@ export function dividedHierarchies(hierarchies: readonly CgroupHierarchy[]): Cgr
   return ofVersion1.length > 0 ? ofVersion1 : hierarchies.filter(({ version }) => version === 2);
 }
 
-/** Moves the processes in `group` to the agent's half and limits the halves. Throws when a limit cannot be set. */
-export function divide(hierarchy: CgroupHierarchy, group: string, resources: LaunchSpec['resources']): void {
-  const [agent, kernels] = [join(group, AGENT_GROUP), join(group, KERNELS_GROUP)];
+/** Moves the processes in `group` to the agent's part and limits the parts. Throws when a limit cannot be set. */
+export function divide(hierarchy: CgroupHierarchy, group: string, resources: Limits): void {
+  const [agent, kernels, reserve] = [AGENT_GROUP, KERNELS_GROUP, RESERVE_GROUP].map((name) => join(group, name)) as [
+    string,
+    string,
+    string,
+  ];
   for (const pid of readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n')) {
     if (pid !== '') writeFileSync(join(agent, 'cgroup.procs'), pid);
   }
@@ -50,11 +62,13 @@ export function divide(hierarchy: CgroupHierarchy, group: string, resources: Lau
     writeFileSync(join(group, 'cgroup.subtree_control'), DIVIDED_CONTROLLERS.map((name) => `+${name}`).join(' '));
     set(agent, { 'cpu.weight': AGENT_CPU_WEIGHT });
     set(kernels, limitsOfVersion2(resources));
+    set(reserve, limitsOfVersion2(RESERVE));
     return;
   }
   for (const controller of controllersOf(hierarchy)) {
     if (controller === 'cpu') set(agent, { 'cpu.shares': AGENT_CPU_SHARES });
     set(kernels, limitsOfVersion1(controller, kernels, resources));
+    set(reserve, limitsOfVersion1(controller, reserve, RESERVE));
   }
 }
 
@@ -63,7 +77,7 @@ export function cpuQuotaUs(cpu: number): number {
   return Math.max(1000, Math.round(cpu * CPU_PERIOD_US));
 }
 
-function limitsOfVersion1(controller: Controller, group: string, { cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+function limitsOfVersion1(controller: Controller, group: string, { cpu, memoryBytes, pids }: Limits) {
   switch (controller) {
     case 'cpu':
       return { 'cpu.cfs_period_us': CPU_PERIOD_US, 'cpu.cfs_quota_us': cpuQuotaUs(cpu) };
@@ -83,7 +97,7 @@ function limitsOfVersion1(controller: Controller, group: string, { cpu, memoryBy
   }
 }
 
-function limitsOfVersion2({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+function limitsOfVersion2({ cpu, memoryBytes, pids }: Limits) {
   return {
     'cpu.max': `${cpuQuotaUs(cpu)} ${CPU_PERIOD_US}`,
     'memory.max': memoryBytes,

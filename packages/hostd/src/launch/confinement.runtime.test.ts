@@ -5,6 +5,7 @@ import { HostdProcess } from '../../testing/hostd-process.ts';
 import { runInside } from '../../testing/inside.ts';
 import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
 import { hostLeftovers } from '../../testing/leftovers.ts';
+import { RESERVE } from '../cgroups/divided-group.ts';
 
 /** Attempts of a sandbox's root, by name. Each says `done` if it succeeds. */
 const ATTEMPTS = {
@@ -79,6 +80,7 @@ describe('root of a sandbox', () => {
 
 /** Moves a process of a sandbox to the kernels' group, as the agent does with each kernel before its first run. */
 const AMONG_KERNELS = 'for fd in $(echo "$CLOCHE_KERNELS_GROUP_FDS" | tr , " "); do eval "echo 0 >&$fd"; done';
+const IN_RESERVE = AMONG_KERNELS.replace('KERNELS', 'RESERVE');
 
 test('a sandbox that exceeds its memory loses a process of its own, and its neighbour is not affected', async () => {
   using installation = makeInstallation();
@@ -115,6 +117,31 @@ test('a sandbox that forks without end reaches its limit, and can be stopped as 
   // The shell itself gives up at the limit, so one or two processes may be missing afterwards.
   await eventually(async () => (await count()) >= 30, { because: 'it is at its bound' });
   assert.ok((await count()) <= 32);
+  assert.equal((await hostd.stop('sbx_a')).status, 200);
+  await hostd.close();
+  assert.deepEqual(hostLeftovers(config), []);
+});
+
+test('a sandbox whose processes are used up has a reserve of four, which is as limited', async () => {
+  using installation = makeInstallation();
+  const { config } = installation;
+  const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';
+  const count = (group: string) => `cat /sys/fs/cgroup/pids/${group}/pids.current /sys/fs/cgroup/${group}/pids.current`;
+  const read = async (group: string) => {
+    const { stdout } = await runInside(config, 'sbx_a', `( ${count(group)} ) 2>/dev/null`);
+    return Number(stdout);
+  };
+  await using hostd = await HostdProcess.start(installation, [
+    '/bin/sh',
+    '-c',
+    `( ${AMONG_KERNELS}; ${bomb} ) & while [ ! -e /tmp/go ]; do sleep 0.1; done; ( ${IN_RESERVE}; ${bomb} ) & exec sleep infinity`,
+  ]);
+  await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
+  await eventually(async () => (await read('kernels')) >= 30, { because: 'the kernels are at their limit' });
+  assert.equal(await read('reserve'), 0);
+  await runInside(config, 'sbx_a', 'touch /tmp/go');
+  await eventually(async () => (await read('reserve')) >= RESERVE.pids - 1, { because: 'the reserve is at its limit' });
+  assert.ok((await read('reserve')) <= RESERVE.pids);
   assert.equal((await hostd.stop('sbx_a')).status, 200);
   await hostd.close();
   assert.deepEqual(hostLeftovers(config), []);

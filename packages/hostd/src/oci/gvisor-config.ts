@@ -74,7 +74,7 @@ function gvisorAction(action: string, errnoRet?: number): string {
 
 /** Whether the guest gets a variable as it is. It gets no descriptors. */
 function isInherited(variable: string): boolean {
-  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS|OWN_ZYGOTE)=/.test(variable);
+  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS|RESERVE_GROUP_FDS|OWN_ZYGOTE)=/.test(variable);
 }
 
 function dialPath(): string {

@@ -103,6 +103,7 @@ describe('the configuration of a container', () => {
     assert.ok(env.includes('CLOCHE_TEMPLATE_ENV={"PIP_CERT":"/etc/ssl/certs/ca-certificates.crt"}'));
     assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
     assert.ok(env.includes('CLOCHE_KERNELS_GROUP_FDS=4,5'));
+    assert.ok(env.includes('CLOCHE_RESERVE_GROUP_FDS=6,7'));
     assert.equal(cwd, '/');
     assert.deepEqual(user, { uid: 0, gid: 0 });
   });

@@ -176,7 +176,9 @@ export function namespacesLimitIpc(kernel = release()): boolean {
 }
 
 function ociProcess({ command, environment, agentSettings, kernelsGroupCount, limits }: OciConfigOptions) {
-  const kernelsGroup = Array.from({ length: kernelsGroupCount }, (_, index) => LISTEN_FD + 1 + index);
+  const descriptorsFrom = (first: number) => Array.from({ length: kernelsGroupCount }, (_, index) => first + index);
+  const kernelsGroup = descriptorsFrom(LISTEN_FD + 1);
+  const reserve = descriptorsFrom(LISTEN_FD + 1 + kernelsGroupCount);
   return {
     terminal: false,
     user: { uid: 0, gid: 0 },
@@ -189,6 +191,7 @@ function ociProcess({ command, environment, agentSettings, kernelsGroupCount, li
       'LANG=C.UTF-8',
       `CLOCHE_LISTEN_FD=${LISTEN_FD}`,
       `CLOCHE_KERNELS_GROUP_FDS=${kernelsGroup.join(',')}`,
+      `CLOCHE_RESERVE_GROUP_FDS=${reserve.join(',')}`,
       `CLOCHE_KERNELS_FOLDER=${KERNELS_FOLDER}`,
       `${TEMPLATE_ENVIRONMENT}=${JSON.stringify(environment)}`,
       ...Object.entries(agentSettings).map(([name, value]) => `${name}=${value}`),
