@@ -39,7 +39,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/jupyter-gateway': 'the server translates requests to those that other files send',
   'functional/jupyterlab': 'tests a client of the gateway; other files test the operations that it uses',
   'functional/mcp': 'the server translates requests to those that other files send',
-  'functional/mcp-conformance': 'the server answers without a sandbox',
+  'functional/mcp-conformance': 'the server translates requests to those that other files send',
   'functional/mcp-python': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
   'functional/protocol-window':

@@ -1,8 +1,8 @@
 /** A request of a client, as the client tells it apart. */
 export interface RequestName {
   readonly apiKey: string;
-  readonly userAgent: string | undefined;
-  readonly address: string | undefined;
+  /** The session of the client; for one without a session, its `User-Agent` and address. */
+  readonly client: readonly (string | undefined)[];
   /** Id of the message. */
   readonly id: unknown;
 }
@@ -26,7 +26,7 @@ export class CallsUnderWay {
 
   /**
    * Cancels the request with this name. Does nothing if there are several: clients number their requests alike, and
-   * without sessions, those with one key are told apart by nothing else.
+   * those of one key without sessions may have nothing else that tells them apart.
    */
   cancel(name: RequestName): void {
     const [call, ...others] = this.#calls.get(textOf(name)) ?? [];
@@ -34,6 +34,6 @@ export class CallsUnderWay {
   }
 }
 
-function textOf({ apiKey, userAgent = '', address = '', id }: RequestName): string {
-  return JSON.stringify([apiKey, userAgent, address, id]);
+function textOf({ apiKey, client, id }: RequestName): string {
+  return JSON.stringify([apiKey, ...client, id]);
 }

@@ -1,56 +1,31 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import {
-  eventStream,
-  frame,
-  json,
-  type Reply,
-  type ScriptedServer,
-  type SeenRequest,
-  startScriptedServer,
-} from '@cloche/sdk/testing';
+import { eventStream, frame, json, type Reply, type ScriptedServer, type SeenRequest } from '@cloche/sdk/testing';
 import { eventually } from '@cloche/testkit/eventually';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { pino } from 'pino';
-import { McpRouter } from './mcp-router.ts';
+import type { Client } from '@modelcontextprotocol/client';
+import { REVISIONS, startRouter } from '../testing/start-router.ts';
 import { TOOLS } from './mcp-server.ts';
 
 const runThatGoesOn = eventStream([frame('stdout', 'first\nsecond\n')], { end: false });
 let reply: (request: SeenRequest) => Reply = () => runThatGoesOn;
+let router: Awaited<ReturnType<typeof startRouter>>;
 let service: ScriptedServer;
-let router: McpRouter;
-let server: Server;
 before(async () => {
-  service = await startScriptedServer((request) => reply(request));
-  const publicUrl = 'https://cloche.example';
-  router = new McpRouter({ apiUrl: () => service.url, publicUrl, version: '1', log: pino({ level: 'silent' }) });
-  server = createServer((request, response) => router.handle(request, response));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  router = await startRouter((request) => reply(request));
+  ({ service } = router);
 });
-after(async () => {
-  await router.close();
-  server.closeAllConnections();
-  server.close();
-  await service[Symbol.asyncDispose]();
-});
+after(() => router[Symbol.asyncDispose]());
 
-for (const [revision, options] of Object.entries({
-  '2026-07-28': { versionNegotiation: { mode: 'auto' as const } },
-  '2025-11-25': {},
-})) {
+for (const [revision, options] of Object.entries(REVISIONS)) {
   describe(`a call over HTTP in the revision ${revision}`, () => {
     const call = { name: 'run_code', arguments: { sandboxId: 'sbx_1', code: '1' } };
     let client: Client;
     beforeEach(async () => {
-      client = new Client({ name: 'test', version: '1' }, options);
-      const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
-      const headers = { authorization: 'Bearer clk_test' };
-      await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+      client = await router.connect(options);
       assert.equal(client.getNegotiatedProtocolVersion(), revision);
     });
 
@@ -91,7 +66,7 @@ for (const [revision, options] of Object.entries({
 }
 
 async function post(body: string, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  return fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, {
+  return fetch(router.url, {
     method: 'POST',
     headers: {
       authorization: 'Bearer clk_test',
@@ -219,7 +194,7 @@ describe('the body of a request', () => {
 
 describe('a request that is none of the web', () => {
   async function statusOf(method: string, host: string): Promise<number | undefined> {
-    const { port } = server.address() as AddressInfo;
+    const { port } = new URL(router.url);
     const headers = { authorization: 'Bearer clk_test', 'content-type': 'application/json', host };
     const asked = request({ host: '127.0.0.1', port, path: '/mcp', method, headers });
     asked.end(method === 'POST' ? callOf('file_read', {}) : '');
@@ -229,8 +204,9 @@ describe('a request that is none of the web', () => {
   }
 
   it('is refused, and fails nothing, whatever its method', async () => {
-    for (const method of ['GET', 'HEAD', 'TRACE', 'DELETE', 'PUT', 'M-SEARCH', 'QUERY'])
+    for (const method of ['GET', 'HEAD', 'TRACE', 'PUT', 'M-SEARCH', 'QUERY'])
       assert.equal(await statusOf(method, 'localhost'), 405, method);
+    assert.equal(await statusOf('DELETE', 'localhost'), 400, 'DELETE without a session');
   });
 
   it('is refused, and fails nothing, whatever its host', async () => {
@@ -285,9 +261,8 @@ describe('the tools', () => {
 
 describe('a request of a page', () => {
   async function statusFor(origin: string): Promise<number> {
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
     const headers = { authorization: 'Bearer clk_test', 'content-type': 'application/json', origin };
-    const response = await fetch(url, { method: 'POST', headers, body: '{}' });
+    const response = await fetch(router.url, { method: 'POST', headers, body: '{}' });
     await response.text();
     return response.status;
   }

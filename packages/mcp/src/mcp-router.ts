@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { SandboxId } from '@cloche/contract';
 import { FrontRefusal, fetchFor, type Refusal } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
@@ -8,17 +9,26 @@ import { CallsUnderWay } from './calls-under-way.ts';
 import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
 import { readMessage, UnreadableMessage } from './read-message.ts';
+import type { McpSession, McpSessions } from './sessions/session.ts';
 
-/** Where the authentication of a request carries the signal that aborts when its client has disconnected. */
-const GONE = 'gone';
-/** Where it carries the fields of the request. */
-const FIELDS = 'fields';
+export type { McpSession, McpSessions } from './sessions/session.ts';
+
+/** What the authentication of a request carries to the server that answers it. */
+type RequestExtra = {
+  readonly session: McpSession | undefined;
+  /** Aborts when the client has disconnected, in each revision and whatever the library writes meanwhile. */
+  readonly gone: AbortSignal;
+  readonly fields: IncomingHttpHeaders;
+};
 
 type NodeHandler = ReturnType<typeof toNodeHandler>;
 
 const PATH = '/mcp';
 const UNAUTHORIZED = -32_001;
 const INVALID = -32_600;
+const SESSION_HEADER = 'mcp-session-id';
+/** Ids that can be one of a session. */
+const SESSION_ID = /^[\x21-\x7e]{1,128}$/;
 
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
@@ -26,28 +36,37 @@ export interface McpDeps {
   /** URL at which clients reach the service, if it is configured: pages of its host may send requests. */
   readonly publicUrl?: string | undefined;
   readonly version: string;
+  readonly sessions: McpSessions;
   readonly log: Logger;
 }
 
 /**
- * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025 and of 2026-07-28. Keeps
- * no session: every server answers every request. Scopes, quotas and audit apply as to every client of `/v1`.
+ * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025, which have sessions, and of
+ * 2026-07-28, which has none. Every server answers every request. Scopes, quotas and audit apply as to every client of `/v1`.
  */
 export class McpRouter {
   readonly #handler: McpHttpHandler;
   readonly #handle: NodeHandler;
+  readonly #apiUrl: () => string;
   readonly #publicUrl: string | undefined;
+  readonly #sessions: McpSessions;
   readonly #log: Logger;
   readonly #calls = new CallsUnderWay();
 
-  constructor({ apiUrl, publicUrl, version, log }: McpDeps) {
+  constructor({ apiUrl, publicUrl, version, sessions, log }: McpDeps) {
     this.#handler = createMcpHandler(
-      ({ authInfo }) =>
-        mcpServer(clientOf(apiUrl(), authInfo?.token, authInfo?.extra), version, goneOf(authInfo?.extra)),
+      ({ authInfo }) => {
+        if (!authInfo) throw new Error('a request without its key reached the protocol');
+        // Sound: `#answer` puts it there.
+        const { session, gone, fields } = authInfo.extra as RequestExtra;
+        return mcpServer({ cloche: this.#clientOf(authInfo.token, fields), version, session, gone });
+      },
       { onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed') },
     );
     this.#handle = toNodeHandler(this.#handler);
+    this.#apiUrl = apiUrl;
     this.#publicUrl = publicUrl;
+    this.#sessions = sessions;
     this.#log = log;
   }
 
@@ -98,9 +117,14 @@ export class McpRouter {
     try {
       const token = this.keyOf(request);
       requireAnswerable(request);
+      if (request.method === 'DELETE') return await this.#endSession(request, response, token);
+      const session = await this.#sessionOf(request, token);
       const message = await readMessage(request);
+      if (fieldsOf(message).method === 'initialize') {
+        response.setHeader(SESSION_HEADER, await this.#sessions.open(token));
+      }
       using _underWay = this.#enter(request, message, token, gone);
-      const extra = { [GONE]: gone.signal, [FIELDS]: request.headers };
+      const extra: RequestExtra = { session, gone: gone.signal, fields: request.headers };
       const auth = { token, clientId: 'cloche', scopes: [], extra };
       // A request that a server received has a method, which Node's type leaves open.
       await this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response, message);
@@ -116,12 +140,44 @@ export class McpRouter {
     return this.#handler.close();
   }
 
+  /** Returns undefined for a client without a session. @throws FrontRefusal 404 for a session that has ended. */
+  async #sessionOf({ headers }: IncomingMessage, apiKey: string): Promise<McpSession | undefined> {
+    const id = headers[SESSION_HEADER];
+    if (id === undefined) return undefined;
+    const found = isSessionId(id) ? await this.#sessions.find(apiKey, id) : undefined;
+    if (!found) throw sessionNotFound();
+    return found;
+  }
+
+  /** Ends a session and its sandbox. */
+  async #endSession({ headers }: IncomingMessage, response: ServerResponse, apiKey: string): Promise<void> {
+    const id = headers[SESSION_HEADER];
+    if (id === undefined)
+      throw new FrontRefusal(400, `headers.${SESSION_HEADER} is missing: it names the session to end.`);
+    const ended = isSessionId(id) ? await this.#sessions.end(apiKey, id) : undefined;
+    if (!ended) throw sessionNotFound();
+    if (ended.sandboxId !== undefined) {
+      const params = { sandboxId: ended.sandboxId as SandboxId };
+      // One that cannot be destroyed now ends when it is not used.
+      await this.#clientOf(apiKey, headers)
+        .call('killSandbox', { params })
+        .catch((error) => this.#log.warn({ err: error, ...params }, 'the sandbox of an MCP session was not destroyed'));
+    }
+    response.writeHead(204).end();
+  }
+
+  #clientOf(apiKey: string, fields: IncomingHttpHeaders): Cloche {
+    return new Cloche({ url: this.#apiUrl(), apiKey, fetch: fetchFor(fields) });
+  }
+
   /** Remembers a request until it is answered; cancels another one if the message says so. */
   #enter({ headers, socket }: IncomingMessage, message: unknown, apiKey: string, gone: AbortController) {
     const { id, method, params } = fieldsOf(message);
-    const client = { apiKey, userAgent: headers['user-agent'], address: socket.remoteAddress };
-    if (method === 'notifications/cancelled') this.#calls.cancel({ ...client, id: fieldsOf(params).requestId });
-    return isId(id) ? this.#calls.add({ ...client, id }, gone) : undefined;
+    const session = headers[SESSION_HEADER];
+    const client = session === undefined ? [headers['user-agent'], socket.remoteAddress] : [String(session)];
+    const name = { apiKey, client };
+    if (method === 'notifications/cancelled') this.#calls.cancel({ ...name, id: fieldsOf(params).requestId });
+    return isId(id) ? this.#calls.add({ ...name, id }, gone) : undefined;
   }
 }
 
@@ -138,21 +194,19 @@ function isId(id: unknown): boolean {
 
 /** @throws FrontRefusal for a request that the library cannot express as one of the web, and would fail of. */
 function requireAnswerable({ method, headers }: IncomingMessage): void {
-  if (method !== 'POST') {
-    throw new FrontRefusal(405, 'This endpoint keeps no session: it supports POST only.', { allow: 'POST' });
+  if (method !== 'POST' && method !== 'DELETE') {
+    const message = 'This endpoint supports POST, and DELETE to end a session.';
+    throw new FrontRefusal(405, message, { allow: 'POST, DELETE' });
   }
   if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) {
     throw new FrontRefusal(400, 'headers.host is not a host: send the one of the URL.');
   }
 }
 
-function clientOf(url: string, apiKey = '', extra: Readonly<Record<string, unknown>> = {}): Cloche {
-  // Sound: `handle` puts the fields of the request there.
-  return new Cloche({ url, apiKey, fetch: fetchFor((extra[FIELDS] ?? {}) as IncomingHttpHeaders) });
+function isSessionId(id: string | string[]): id is string {
+  return typeof id === 'string' && SESSION_ID.test(id);
 }
 
-/** Calls end with the connection of their client, in each revision and whatever the library writes meanwhile. */
-function goneOf(extra: Readonly<Record<string, unknown>> = {}): AbortSignal | undefined {
-  const gone = extra[GONE];
-  return gone instanceof AbortSignal ? gone : undefined;
+function sessionNotFound(): FrontRefusal {
+  return new FrontRefusal(404, 'The session is unknown or has ended: send `initialize` for another one.');
 }

@@ -1,5 +1,8 @@
 import type { Cloche } from '@cloche/sdk';
 import { McpServer } from '@modelcontextprotocol/server';
+import { registerPrompts } from './prompts/register-prompts.ts';
+import { registerResources } from './resources/register-resources.ts';
+import type { McpSession } from './sessions/session.ts';
 import { artifactTools } from './tools/artifact-tools.ts';
 import { codeTools } from './tools/code-tools.ts';
 import { commandTools } from './tools/command-tools.ts';
@@ -18,20 +21,35 @@ export const TOOLS: readonly Tool[] = [
   ...previewTools,
 ];
 
-/**
- * Creates a server whose tools make requests with this client.
- *
- * @param gone aborts all calls
- */
-export function mcpServer(cloche: Cloche, version: string, gone?: AbortSignal): McpServer {
+export interface McpServerOptions {
+  readonly cloche: Cloche;
+  readonly version: string;
+  /** Undefined for a client without one. */
+  readonly session: McpSession | undefined;
+  /** Aborts all calls. */
+  readonly gone?: AbortSignal | undefined;
+}
+
+/** Creates a server whose tools, resources and prompts make requests with this client. */
+export function mcpServer({ cloche, version, session, gone }: McpServerOptions): McpServer {
+  const never = { listChanged: false };
   const server = new McpServer(
     { name: 'cloche', title: 'Cloche sandboxes', version },
     {
+      capabilities: { tools: never, resources: never, prompts: never, logging: {} },
       instructions:
-        'Runs code, commands and files in isolated sandboxes. `run_code` without `sandboxId` creates a sandbox and returns its ' +
-        'id; give that id to the following calls, so that variables and files are kept. Destroy what you no longer need.',
+        'Runs code, commands and files in isolated sandboxes. A client with sessions has a sandbox of its own, which calls ' +
+        'without `sandboxId` use and which ends with the session. For other clients, a first call without `sandboxId` creates ' +
+        'one; give the id that it returns to the following calls, so that variables and files are kept.',
     },
   );
-  for (const tool of TOOLS) registerTool(server, tool, cloche, gone);
+  server.server.setRequestHandler('logging/setLevel', async ({ params }) => {
+    await session?.setLogLevel(params.level);
+    return {};
+  });
+  const deps = { cloche, session, gone };
+  for (const tool of TOOLS) registerTool(server, tool, deps);
+  registerResources(server, deps);
+  registerPrompts(server, deps);
   return server;
 }

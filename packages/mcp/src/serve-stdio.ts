@@ -1,7 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
+import type { SandboxId } from '@cloche/contract';
 import type { Cloche } from '@cloche/sdk';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { mcpServer } from './mcp-server.ts';
+import { ProcessSession } from './sessions/process-session.ts';
 
 export interface StdioOptions {
   readonly cloche: Cloche;
@@ -10,16 +12,25 @@ export interface StdioOptions {
   readonly output: Writable;
 }
 
+/** Longest time for which the end of a process waits for that of its sandbox, which also ends by itself. */
+const ENDING_MS = 5_000;
+
 /**
- * Serves the Model Context Protocol to the host that has started this process. Resolves when the host closes the input.
+ * Serves the Model Context Protocol to the host that has started this process. Resolves when the host closes the input,
+ * and the sandbox of the session has been destroyed.
  */
 export async function serveOnStdio({ cloche, version, input, output }: StdioOptions): Promise<void> {
   const ended = new Promise<void>((resolve) => {
     input.once('end', resolve).once('close', resolve);
   });
+  const session = new ProcessSession();
   const transport = new StdioServerTransport(input, output);
-  const handle = serveStdio(() => mcpServer(cloche, version), { transport });
+  const handle = serveStdio(() => mcpServer({ cloche, version, session }), { transport });
   await ended;
   // Aborts the calls in progress, which ends what they do in sandboxes.
   await handle.close();
+  const sandboxId = session.end();
+  if (sandboxId === undefined) return;
+  const params = { sandboxId: sandboxId as SandboxId };
+  await cloche.call('killSandbox', { params, signal: AbortSignal.timeout(ENDING_MS) }).catch(() => undefined);
 }

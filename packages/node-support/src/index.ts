@@ -4,6 +4,7 @@ export * from './body-stream.ts';
 export * from './bytes-up-to.ts';
 export * from './caller.ts';
 export * from './close-later.ts';
+export * from './content-type.ts';
 export * from './deadline.ts';
 export * from './direct-body.ts';
 export * from './expected-bytes.ts';

@@ -21,7 +21,16 @@ let server: ScriptedServer;
 let client: Client;
 before(async () => {
   server = await startScriptedServer(({ path }) => reply(path));
-  client = new Client({ name: 'test', version: '1' });
+  ({ client } = await connected());
+});
+after(async () => {
+  await client.close();
+  await server[Symbol.asyncDispose]();
+});
+
+/** Starts `cloche mcp` and connects to it. */
+async function connected() {
+  const connecting = new Client({ name: 'test', version: '1' });
   const env = {
     PATH: process.env.PATH ?? '',
     HOME: '/nonexistent',
@@ -29,14 +38,10 @@ before(async () => {
     CLOCHE_URL: server.url,
     CLOCHE_API_KEY: 'clk_test',
   };
-  await client.connect(
-    new StdioClientTransport({ command: process.execPath, args: [BIN, 'mcp'], env, stderr: 'inherit' }),
-  );
-});
-after(async () => {
-  await client.close();
-  await server[Symbol.asyncDispose]();
-});
+  const args = [BIN, 'mcp'];
+  await connecting.connect(new StdioClientTransport({ command: process.execPath, args, env, stderr: 'inherit' }));
+  return { client: connecting, [Symbol.asyncDispose]: () => connecting.close() };
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: structured content is read field by field
 type Answer = { content: any[]; structuredContent?: any; isError?: boolean };
@@ -111,5 +116,29 @@ describe('cloche mcp', () => {
   it('says what is wrong with a call', async () => {
     const refused = await call('preview_open', { sandboxId: 'sbx_1', port: 70_000 }).catch((error) => error);
     assert.match(refused.content?.[0].text ?? refused.message, /port/);
+  });
+});
+
+describe('the sandbox of a host that has started cloche mcp', () => {
+  it('is that of all its calls that name none, and is destroyed when the host closes the input', async () => {
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const sandbox = { ...sampleSandbox(), id: 'sbx_7', expiresAt };
+    reply = (path) => (path.includes('/files') ? json(201, { file }) : json(200, { sandbox }));
+    await using host = await connected();
+    const before = server.requests.length;
+    const written = (await host.client.callTool({ name: 'file_write', arguments: { path: 'a', text: 'x' } })) as Answer;
+    assert.equal(written.structuredContent.sandboxId, 'sbx_7');
+    assert.match(written.content.at(-1).text, /sbx_7 is the sandbox of this session/);
+    await host.client.callTool({ name: 'file_write', arguments: { path: 'a', text: 'y' } });
+    await host.client.close();
+    const sent = server.requests.slice(before).map(({ method, path }) => `${method} ${path.split('?')[0]}`);
+    const write = sent.find((line) => line.startsWith('PUT'));
+    assert.deepEqual(sent, [
+      'POST /v1/sandboxes',
+      write,
+      'GET /v1/sandboxes/sbx_7',
+      write,
+      'DELETE /v1/sandboxes/sbx_7',
+    ]);
   });
 });

@@ -1,7 +1,7 @@
-import { type Artifact, LIMITS, type SandboxId } from '@cloche/contract';
+import { type Artifact, LIMITS } from '@cloche/contract';
 import { SandboxArtifacts } from '@cloche/sdk';
 import { z } from 'zod';
-import { id, path, sandboxId } from './schemas.ts';
+import { id, path, usedSandboxId } from './schemas.ts';
 import { type Content, describeTool, type ToolCall } from './tool.ts';
 
 /** Most artifacts that one call lists. */
@@ -26,7 +26,7 @@ export const artifactTools = [
         'Stores a file of a sandbox, or a directory as a tar.gz, as an artifact, which outlives the sandbox. Returns a link ' +
         'that downloads it for an hour.',
       input: z.object({
-        sandboxId,
+        sandboxId: usedSandboxId,
         path: path().describe('Absolute path, or relative to /workspace.'),
         name: z
           .string()
@@ -38,7 +38,7 @@ export const artifactTools = [
       output: z.object({ artifact, url: z.string() }),
     },
     async ({ sandboxId, path, name }, call) => {
-      const artifacts = new SandboxArtifacts(call.cloche, sandboxId as SandboxId);
+      const artifacts = new SandboxArtifacts(call.cloche, await call.sandbox.id(sandboxId));
       return linked(await artifacts.export(path, { name, signal: call.signal }), call);
     },
   ),

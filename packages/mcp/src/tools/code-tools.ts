@@ -1,14 +1,11 @@
-import type { CodeOutput, CodeRun, SandboxId } from '@cloche/contract';
+import type { CodeOutput, CodeRun } from '@cloche/contract';
 import { LANGUAGES, LIMITS } from '@cloche/contract';
 import { runCode } from '@cloche/sdk';
 import { z } from 'zod';
-import { createSandbox } from './create-sandbox.ts';
-import { id } from './schemas.ts';
+import { usedSandboxId } from './schemas.ts';
 import { type Content, describeTool } from './tool.ts';
 
-/** A sandbox that a run has created ends when it is not used for this long. */
-const IDLE_TIMEOUT_MS = 600_000;
-const IMAGES: Readonly<Record<string, string>> = { png: 'image/png', jpeg: 'image/jpeg', gif: 'image/gif' };
+const IMAGES: readonly string[] = ['png', 'jpeg', 'gif'];
 
 /** The tool that runs code. */
 export const codeTools = [
@@ -18,12 +15,12 @@ export const codeTools = [
       title: 'Run code',
       description:
         'Runs Python, JavaScript or TypeScript like a cell of a notebook: variables are kept for the next run in the same ' +
-        'sandbox, and the value of the last expression is the result. Plots are returned as images. Without `sandboxId` a new ' +
-        'sandbox is created, which ends when it is not used for ten minutes.',
+        'sandbox, and the value of the last expression is the result. Plots are returned as images. Without `sandboxId` it uses ' +
+        'the sandbox of the session, or a new one if the client has no session.',
       input: z.object({
         code: z.string().min(1).max(LIMITS.codeBytes).describe('The code.'),
         language: z.enum(LANGUAGES).default('python'),
-        sandboxId: id().optional().describe('Sandbox of an earlier call. Default: a new one.'),
+        sandboxId: usedSandboxId,
         timeoutMs: z.int().min(1).max(600_000).default(60_000).describe('Time limit in milliseconds.'),
       }),
       output: z.object({
@@ -35,17 +32,9 @@ export const codeTools = [
         durationMs: z.number().optional(),
       }),
     },
-    async ({ code, language, sandboxId, timeoutMs }, { cloche, signal, report }) => {
-      const usedId =
-        (sandboxId as SandboxId | undefined) ??
-        (await createSandbox(cloche, { idleTimeoutMs: IDLE_TIMEOUT_MS }, signal)).id;
-      const run = await runCode(cloche, usedId, code, {
-        language,
-        timeoutMs,
-        signal,
-        onStdout: report,
-        onStderr: report,
-      });
+    async ({ code, language, sandboxId, timeoutMs }, { cloche, signal, sandbox, output }) => {
+      const usedId = await sandbox.id(sandboxId, true);
+      const run = await runCode(cloche, usedId, code, { language, timeoutMs, signal, ...output });
       return { output: outputOf(usedId, run), content: contentOf(usedId, run) };
     },
   ),
@@ -75,9 +64,12 @@ function contentOf(sandboxId: string, { stdout, stderr, outputs, error }: CodeRu
   ];
 }
 
-/** Returns an image, or the text of a value. The other forms of a value say the same. */
-function shown({ format, value = '', kind }: CodeOutput): Content {
-  const mimeType = IMAGES[format];
-  if (mimeType !== undefined && kind === 'inline') return [{ type: 'image', data: value, mimeType }];
+/** Returns an image, a drawing or document as a resource, or the text of a value. Its other forms say the same. */
+function shown({ format, value = '', mimeType, kind, bundle }: CodeOutput): Content {
+  if (kind !== 'inline') return [];
+  if (IMAGES.includes(format)) return [{ type: 'image', data: value, mimeType }];
+  const uri = `cloche://run/output-${bundle}.${format}`;
+  if (format === 'svg') return [{ type: 'resource', resource: { uri, mimeType, text: value } }];
+  if (format === 'pdf') return [{ type: 'resource', resource: { uri, mimeType, blob: value } }];
   return format === 'text' || format === 'markdown' ? [{ type: 'text', text: value }] : [];
 }

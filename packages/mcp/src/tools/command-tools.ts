@@ -1,7 +1,7 @@
 import { type Command as CommandInfo, LIMITS } from '@cloche/contract';
 import { type Cloche, Commands } from '@cloche/sdk';
 import { z } from 'zod';
-import { id, path, sandboxId } from './schemas.ts';
+import { id, path, usedSandboxId } from './schemas.ts';
 import { describeTool } from './tool.ts';
 
 /** Most entries of a log that one call returns. */
@@ -15,13 +15,13 @@ const command = z.object({
   stderr: z.string().optional(),
 });
 const start = {
-  sandboxId,
+  sandboxId: usedSandboxId,
   command: z.string().min(1).max(LIMITS.commandArgumentBytes).describe('A shell line; it runs as `bash -lc`.'),
   cwd: path().optional().describe('Working directory. Default: /workspace.'),
   user: z.enum(['user', 'root']).default('user').describe('`root` is root only inside the sandbox.'),
 };
 const byId = {
-  sandboxId,
+  sandboxId: usedSandboxId,
   commandId: id().describe('Id of the command.'),
 };
 
@@ -33,12 +33,12 @@ export const commandTools = [
       title: 'Run a command',
       description: 'Runs a shell command to its end and returns its output and exit code.',
       input: z.object({ ...start, timeoutMs: z.int().min(1).max(600_000).default(60_000) }),
-      output: z.object({ command }),
+      output: z.object({ sandboxId: z.string(), command }),
     },
-    async ({ sandboxId, command: line, cwd, user, timeoutMs }, { cloche, signal, report }) => {
-      const output = { onStdout: report, onStderr: report };
-      const ended = await commandsOf(cloche, sandboxId).run(line, { user, timeoutMs, signal, cwd, ...output });
-      return { output: { command: infoOf(ended) } };
+    async ({ sandboxId, command: line, cwd, user, timeoutMs }, { cloche, signal, sandbox, output }) => {
+      const usedId = await sandbox.id(sandboxId, true);
+      const ended = await commandsOf(cloche, usedId).run(line, { user, timeoutMs, signal, cwd, ...output });
+      return { output: { sandboxId: usedId, command: infoOf(ended) } };
     },
   ),
   describeTool(
@@ -47,11 +47,12 @@ export const commandTools = [
       title: 'Start a command',
       description: 'Starts a shell command in the background, such as a server. `command_logs` reads its output.',
       input: z.object(start),
-      output: z.object({ command }),
+      output: z.object({ sandboxId: z.string(), command }),
     },
-    async ({ sandboxId, command: line, cwd, user }, { cloche, signal }) => {
-      const { info } = await commandsOf(cloche, sandboxId).start(line, { user, signal, cwd });
-      return { output: { command: infoOf(info) } };
+    async ({ sandboxId, command: line, cwd, user }, { cloche, signal, sandbox }) => {
+      const usedId = await sandbox.id(sandboxId, true);
+      const { info } = await commandsOf(cloche, usedId).start(line, { user, signal, cwd });
+      return { output: { sandboxId: usedId, command: infoOf(info) } };
     },
   ),
   describeTool(
@@ -64,8 +65,8 @@ export const commandTools = [
       output: z.object({ status: z.string(), output: z.string(), lastSeq: z.int() }),
       readOnly: true,
     },
-    async ({ sandboxId, commandId, afterSeq }, { cloche, signal }) => {
-      const params = paramsOf(sandboxId, commandId);
+    async ({ sandboxId, commandId, afterSeq }, { cloche, signal, sandbox }) => {
+      const params = paramsOf(await sandbox.id(sandboxId), commandId);
       const [{ command: info }, { data }] = await Promise.all([
         cloche.call('getCommand', { params, signal }),
         cloche.call('listCommandLogs', { params, query: { afterSeq, limit: LOG_ENTRIES }, signal }),
@@ -82,8 +83,8 @@ export const commandTools = [
       input: z.object(byId),
       output: z.object({ command }),
     },
-    async ({ sandboxId, commandId }, { cloche, signal }) => {
-      const params = paramsOf(sandboxId, commandId);
+    async ({ sandboxId, commandId }, { cloche, signal, sandbox }) => {
+      const params = paramsOf(await sandbox.id(sandboxId), commandId);
       const { command: ended } = await cloche.call('killCommand', { params, body: { signal: 'SIGKILL' }, signal });
       return { output: { command: infoOf(ended) } };
     },

@@ -1,18 +1,17 @@
 import type { FileEntry, SandboxId } from '@cloche/contract';
-import { bytesUpTo } from '@cloche/node-support';
-import { type Cloche, ClocheError, Files } from '@cloche/sdk';
+import { type Cloche, Files } from '@cloche/sdk';
 import { z } from 'zod';
-import { path, sandboxId } from './schemas.ts';
+import { asBlock } from '../resources/file-content.ts';
+import { readFile } from '../resources/read-resource.ts';
+import { path, usedSandboxId } from './schemas.ts';
 import { describeTool } from './tool.ts';
 
-/** Largest file that one call returns. */
-const READ_BYTES = 1024 * 1024;
 /** Longest text that one call writes. With escapes, it must also fit the body of a request. */
 const WRITTEN_LENGTH = 8 * 1024 * 1024;
 
 const entry = z.object({ path: z.string(), type: z.string(), sizeBytes: z.int(), modifiedAt: z.string() });
 const at = {
-  sandboxId,
+  sandboxId: usedSandboxId,
   path: path().describe('Absolute path, or relative to /workspace.'),
 };
 
@@ -22,21 +21,21 @@ export const fileTools = [
     'file_read',
     {
       title: 'Read a file',
-      description: 'Returns a text file of at most 1 MiB.',
+      description:
+        'Returns a file of at most 1 MiB: text, a picture, a sound, or else its bytes as an embedded resource.',
       input: z.object(at),
-      output: z.object({ text: z.string() }),
+      output: z.object({
+        text: z.string().optional().describe('The content, if it is text.'),
+        mimeType: z.string(),
+        sizeBytes: z.int(),
+      }),
       readOnly: true,
     },
-    async ({ sandboxId, path }, { cloche, signal }) => {
-      // Counted while it is read: a program in the sandbox may replace the file at any moment.
-      const { body } = await filesOf(cloche, sandboxId).stream(path, { signal });
-      const bytes = await bytesUpTo(READ_BYTES, body);
-      if (!bytes) {
-        const message = `${path} has more than ${READ_BYTES} bytes; read a part of it with command_run.`;
-        throw new ClocheError('invalid_options', message);
-      }
-      const text = new TextDecoder().decode(bytes);
-      return { output: { text }, content: [{ type: 'text', text }] };
+    async ({ sandboxId, path }, { cloche, signal, sandbox }) => {
+      const file = await readFile(cloche, await sandbox.id(sandboxId), path, signal);
+      const { text, mimeType, bytes } = file;
+      const output = { ...(text === undefined ? {} : { text }), mimeType, sizeBytes: bytes.length };
+      return { output, content: [text === undefined ? asBlock(file) : { type: 'text', text }] };
     },
   ),
   describeTool(
@@ -45,12 +44,13 @@ export const fileTools = [
       title: 'Write a file',
       description: 'Creates or replaces a text file, with the directories that are missing.',
       input: z.object({ ...at, text: z.string().max(WRITTEN_LENGTH).describe('The content.') }),
-      output: z.object({ file: entry }),
+      output: z.object({ sandboxId: z.string(), file: entry }),
     },
-    async ({ sandboxId, path, text }, { cloche, signal }) => {
+    async ({ sandboxId, path, text }, { cloche, signal, sandbox }) => {
       const bytes = new TextEncoder().encode(text);
-      const file = await filesOf(cloche, sandboxId).write(path, bytes, { signal });
-      return { output: { file: entryOf(file) } };
+      const usedId = await sandbox.id(sandboxId, true);
+      const file = await filesOf(cloche, usedId).write(path, bytes, { signal });
+      return { output: { sandboxId: usedId, file: entryOf(file) } };
     },
   ),
   describeTool(
@@ -62,8 +62,8 @@ export const fileTools = [
       output: z.object({ files: z.array(entry) }),
       readOnly: true,
     },
-    async ({ sandboxId, path, depth }, { cloche, signal }) => {
-      const files = await filesOf(cloche, sandboxId).list(path, { depth, signal });
+    async ({ sandboxId, path, depth }, { cloche, signal, sandbox }) => {
+      const files = await filesOf(cloche, await sandbox.id(sandboxId)).list(path, { depth, signal });
       return { output: { files: files.map(entryOf) } };
     },
   ),
@@ -75,8 +75,8 @@ export const fileTools = [
       input: z.object({ ...at, to: path().describe('The new path.') }),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path, to }, { cloche, signal }) => {
-      const file = await filesOf(cloche, sandboxId).move(path, to, { signal });
+    async ({ sandboxId, path, to }, { cloche, signal, sandbox }) => {
+      const file = await filesOf(cloche, await sandbox.id(sandboxId)).move(path, to, { signal });
       return { output: { file: entryOf(file) } };
     },
   ),
@@ -88,15 +88,15 @@ export const fileTools = [
       input: z.object(at),
       output: z.object({ file: entry }),
     },
-    async ({ sandboxId, path }, { cloche, signal }) => {
-      const file = await filesOf(cloche, sandboxId).remove(path, { recursive: true, signal });
+    async ({ sandboxId, path }, { cloche, signal, sandbox }) => {
+      const file = await filesOf(cloche, await sandbox.id(sandboxId)).remove(path, { recursive: true, signal });
       return { output: { file: entryOf(file) } };
     },
   ),
 ];
 
-function filesOf(cloche: Cloche, sandboxId: string): Files {
-  return new Files(cloche, sandboxId as SandboxId);
+function filesOf(cloche: Cloche, sandboxId: SandboxId): Files {
+  return new Files(cloche, sandboxId);
 }
 
 function entryOf({ path, type, sizeBytes, modifiedAt }: FileEntry) {

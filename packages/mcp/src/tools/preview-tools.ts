@@ -1,8 +1,7 @@
-import type { SandboxId } from '@cloche/contract';
 import { PREVIEW_VISIBILITIES } from '@cloche/contract';
 import { Previews, previewLink } from '@cloche/sdk';
 import { z } from 'zod';
-import { sandboxId } from './schemas.ts';
+import { usedSandboxId } from './schemas.ts';
 import { describeTool } from './tool.ts';
 
 /** The tool that shows what a program of a sandbox serves. */
@@ -15,7 +14,7 @@ export const previewTools = [
         'Serves a port of a sandbox at a URL, for example that of a web server that `command_start` has started. Anyone ' +
         'with the link can open it.',
       input: z.object({
-        sandboxId,
+        sandboxId: usedSandboxId,
         port: z.int().min(1).max(65_535).describe('Port inside the sandbox.'),
         visibility: z
           .enum(PREVIEW_VISIBILITIES)
@@ -25,8 +24,9 @@ export const previewTools = [
       }),
       output: z.object({ previewId: z.string(), url: z.string(), expiresAt: z.string() }),
     },
-    async ({ sandboxId, port, visibility, ttlMs }, { cloche, signal }) => {
-      const previews = new Previews(cloche, sandboxId as SandboxId);
+    async ({ sandboxId, port, visibility, ttlMs }, { cloche, signal, sandbox }) => {
+      const usedId = await sandbox.id(sandboxId);
+      const previews = new Previews(cloche, usedId);
       const preview = await previews.open(port, { visibility, ttlMs, signal });
       const { id: previewId, expiresAt } = preview;
       const url = previewLink(preview);
@@ -34,7 +34,7 @@ export const previewTools = [
         output: { previewId, url, expiresAt },
         content: [
           { type: 'text', text: url },
-          { type: 'resource_link', uri: url, name: `port ${port} of ${sandboxId}`, mimeType: 'text/html' },
+          { type: 'resource_link', uri: url, name: `port ${port} of ${usedId}`, mimeType: 'text/html' },
         ],
       };
     },

@@ -1,8 +1,8 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { z } from 'zod';
-import { createSandbox } from './create-sandbox.ts';
-import { id, labels, sandboxId, texts } from './schemas.ts';
+import { createSandbox } from '../sessions/create-sandbox.ts';
+import { id, labels, sandboxId, texts, usedSandboxId } from './schemas.ts';
 import { describeTool } from './tool.ts';
 
 const sandbox = z.object({
@@ -12,7 +12,7 @@ const sandbox = z.object({
   expiresAt: z.string(),
   metadata: z.record(z.string(), z.string()),
 });
-const byId = { sandboxId };
+const byId = { sandboxId: usedSandboxId };
 const ttlMs = z.int().min(1).describe('Lifetime from now, in milliseconds.');
 
 /** Only `/v1` knows how many bytes all variables together may have. */
@@ -65,8 +65,9 @@ export const sandboxTools = [
       output: z.object({ sandbox }),
       readOnly: true,
     },
-    async ({ sandboxId }, { cloche, signal }) => {
-      return { output: { sandbox: infoOf((await cloche.sandboxes.get(sandboxId, { signal })).info) } };
+    async ({ sandboxId }, { cloche, signal, sandbox }) => {
+      const { info } = await cloche.sandboxes.get(await sandbox.id(sandboxId), { signal });
+      return { output: { sandbox: infoOf(info) } };
     },
   ),
   describeTool(
@@ -77,8 +78,8 @@ export const sandboxTools = [
       input: z.object({ ...byId, ttlMs }),
       output: z.object({ sandbox }),
     },
-    async ({ sandboxId, ttlMs }, { cloche, signal }) => {
-      const params = { sandboxId: sandboxId as SandboxId };
+    async ({ sandboxId, ttlMs }, { cloche, signal, sandbox: used }) => {
+      const params = { sandboxId: await used.id(sandboxId) };
       const { sandbox: extended } = await cloche.call('setSandboxTtl', { params, body: { ttlMs }, signal });
       return { output: { sandbox: infoOf(extended) } };
     },
@@ -88,7 +89,7 @@ export const sandboxTools = [
     {
       title: 'Destroy a sandbox',
       description: 'Destroys a sandbox and its files at once.',
-      input: z.object(byId),
+      input: z.object({ sandboxId }),
       output: z.object({ sandbox }),
     },
     async ({ sandboxId }, { cloche, signal }) => {

@@ -7,6 +7,9 @@ const ID_LENGTH = 256;
 export const id = () => z.string().max(ID_LENGTH);
 export const path = () => z.string().min(1).max(LIMITS.filePathLength);
 export const sandboxId = id().describe('Id of the sandbox.');
+export const usedSandboxId = id()
+  .optional()
+  .describe('Sandbox of an earlier call. Default: that of the session, for a client with sessions.');
 
 /** Labels or variables: texts by their names. */
 export function texts(most: { entries: number; nameLength: number; valueLength: number }) {

@@ -1,6 +1,9 @@
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { CallToolResult, McpServer, ServerContext } from '@modelcontextprotocol/server';
 import type { z } from 'zod';
+import type { McpSession } from '../sessions/session.ts';
+import { UsedSandbox } from '../sessions/used-sandbox.ts';
+import { type CallLog, logOf } from './call-log.ts';
 import { Progress } from './progress.ts';
 
 export type Content = CallToolResult['content'];
@@ -24,8 +27,10 @@ export interface ToolCall {
   readonly cloche: Cloche;
   /** Aborts when the client cancels the call or disconnects. */
   readonly signal: AbortSignal;
-  /** Tells the host what was printed, if it wants to know of progress. */
-  readonly report: (output: string) => void;
+  /** Tells the host what was printed, if it wants progress or messages. */
+  readonly output: { readonly onStdout: (text: string) => void; readonly onStderr: (text: string) => void };
+  /** Finds the sandbox of the call. */
+  readonly sandbox: UsedSandbox;
 }
 
 type Run<Input, Output> = (input: Input, call: ToolCall) => Promise<ToolAnswer<Output>>;
@@ -46,28 +51,51 @@ export function describeTool<Input extends z.ZodObject, Output extends z.ZodObje
   return { name, input: withJsonOnce(input), output: withJsonOnce(output), ...description, run: run as Tool['run'] };
 }
 
-/**
- * Adds a tool to a server whose calls make requests with this client.
- *
- * @param gone aborts all calls
- */
-export function registerTool(server: McpServer, tool: Tool, cloche: Cloche, gone?: AbortSignal): void {
-  const { name, title, description, input, output, readOnly = false, run } = tool;
+export interface ToolDeps {
+  readonly cloche: Cloche;
+  readonly session: McpSession | undefined;
+  /** Aborts all calls. */
+  readonly gone: AbortSignal | undefined;
+}
+
+/** Adds a tool to a server. */
+export function registerTool(server: McpServer, tool: Tool, { cloche, session, gone }: ToolDeps): void {
+  const { name, title, description, input, output, readOnly = false } = tool;
   const annotations = { readOnlyHint: readOnly, openWorldHint: false };
   const config = { title, description, inputSchema: input, outputSchema: output, annotations };
   server.registerTool(name, config, async (args, { mcpReq }): Promise<CallToolResult> => {
     using progress = progressOf(mcpReq);
+    const log = logOf(mcpReq, name, session?.logLevel);
     const signal = gone ? AbortSignal.any([mcpReq.signal, gone]) : mcpReq.signal;
-    try {
-      const call = { cloche, signal, report: (printed: string) => progress?.report(printed) };
-      const { output: structured, content } = await run(args, call);
-      const text = content ?? [{ type: 'text', text: JSON.stringify(structured) }];
-      return { content: text, structuredContent: structured };
-    } catch (error) {
-      if (!isClocheError(error)) throw error;
-      return { content: [{ type: 'text', text: `${error.code}: ${error.message}` }], isError: true };
-    }
+    const sandbox = new UsedSandbox({ cloche, session, signal });
+    const startedAt = performance.now();
+    log.add('debug', { event: 'started' });
+    const answer = await answerOf(tool, args, { cloche, signal, sandbox, output: outputTo(progress, log) });
+    const { note } = sandbox;
+    if (note !== undefined) log.add('info', { event: 'sandbox', text: note });
+    log.add('debug', { event: answer.isError ? 'failed' : 'ended', durationMs: performance.now() - startedAt });
+    return note === undefined ? answer : { ...answer, content: [...answer.content, { type: 'text', text: note }] };
   });
+}
+
+/** Answers a call. A refusal is a text that says what to do. */
+async function answerOf({ run }: Tool, args: unknown, call: ToolCall): Promise<CallToolResult> {
+  try {
+    const { output, content } = await run(args, call);
+    return { content: content ?? [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
+  } catch (error) {
+    if (!isClocheError(error)) throw error;
+    return { content: [{ type: 'text', text: `${error.code}: ${error.message}` }], isError: true };
+  }
+}
+
+/** Passes on what is printed while a call runs. */
+function outputTo(progress: Progress | undefined, log: CallLog): ToolCall['output'] {
+  const to = (level: 'info' | 'warning', event: 'stdout' | 'stderr') => (text: string) => {
+    progress?.report(text);
+    log.add(level, { event, text });
+  };
+  return { onStdout: to('info', 'stdout'), onStderr: to('warning', 'stderr') };
 }
 
 /**

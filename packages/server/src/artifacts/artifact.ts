@@ -1,4 +1,4 @@
-import { extname, posix } from 'node:path';
+import { posix } from 'node:path';
 import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { isFileUri, pathOfFileUri } from '@cloche/protocol';
@@ -52,33 +52,4 @@ export function nameOf(path: string, ending = ''): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a name may not contain these characters
   const plain = name.replace(/[\\\u0000-\u001f\u007f]/g, '_');
   return plain.slice(0, LIMITS.artifactNameLength - ending.length).toWellFormed() + ending;
-}
-
-const CONTENT_TYPES: Readonly<Record<string, string>> = {
-  '.bmp': 'image/bmp',
-  '.css': 'text/css',
-  '.csv': 'text/csv',
-  '.gif': 'image/gif',
-  '.gz': 'application/gzip',
-  '.html': 'text/html',
-  '.jpeg': 'image/jpeg',
-  '.jpg': 'image/jpeg',
-  '.js': 'text/javascript',
-  '.json': 'application/json',
-  '.md': 'text/markdown',
-  '.mp4': 'video/mp4',
-  '.pdf': 'application/pdf',
-  '.png': 'image/png',
-  '.svg': 'image/svg+xml',
-  '.tar': 'application/x-tar',
-  '.tgz': 'application/gzip',
-  '.txt': 'text/plain',
-  '.wav': 'audio/wav',
-  '.webp': 'image/webp',
-  '.xml': 'application/xml',
-  '.zip': 'application/zip',
-};
-
-export function contentTypeOf(name: string): string {
-  return CONTENT_TYPES[extname(name).toLowerCase()] ?? 'application/octet-stream';
 }

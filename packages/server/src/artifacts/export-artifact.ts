@@ -1,4 +1,5 @@
 import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/contract';
+import { contentTypeOf } from '@cloche/node-support';
 import { fileError, toAgentError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
@@ -6,7 +7,7 @@ import type { Transaction } from '../db/transactions.ts';
 import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import { type ArtifactRecord, contentTypeOf, nameOf } from './artifact.ts';
+import { type ArtifactRecord, nameOf } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { KeepArtifact } from './keep-artifact.ts';
 import { SourceError } from './store/staging.ts';

@@ -5,12 +5,14 @@ import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { isApiKey } from '../http/authorize.ts';
 import { InFlight } from '../http/in-flight.ts';
+import { SqlMcpSessions } from '../mcp-sessions/sql-mcp-sessions.ts';
 import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
 import { quotaRoutes } from '../quotas/quota-routes.ts';
 import type { Access } from './compose-access.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composeEvents } from './compose-events.ts';
+import { endingSessions } from './compose-mcp.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import { composeSecrets } from './compose-secrets.ts';
@@ -90,7 +92,9 @@ export async function composeFeatures(
     terminalIdleMs: config.terminalIdleMs,
     servers,
   });
-  const keyWork = apiKeys.over([inFlight, previews.open]);
+  const mcpSessions = new SqlMcpSessions(shared);
+  const sessionsOfKey = endingSessions(mcpSessions, sandboxes.core.destroySandbox, log);
+  const keyWork = apiKeys.over([inFlight, previews.open, sessionsOfKey]);
   const webhooks = await composeWebhooks({
     ...shared,
     quotas,
@@ -164,6 +168,7 @@ export async function composeFeatures(
     artifacts,
     previews,
     keyWork,
+    mcpSessions,
     usage,
     webhooks,
     workspaceRuns,

@@ -4,7 +4,9 @@ import type { RunApi } from '@cloche/run-apis';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../http/front-gate.ts';
 import type { HostRouter } from '../http/host-router.ts';
 import type { InFlight } from '../http/in-flight.ts';
+import type { SqlMcpSessions } from '../mcp-sessions/sql-mcp-sessions.ts';
 import { type E2bServicesDeps, openE2b } from './compose-e2b.ts';
+import { sessionsOfKeys } from './compose-mcp.ts';
 import { FRONTS, type FrontName } from './fronts.ts';
 
 export interface ProtocolsDeps extends E2bServicesDeps {
@@ -13,6 +15,7 @@ export interface ProtocolsDeps extends E2bServicesDeps {
   readonly outcomes: FrontGateDeps['outcomes'];
   readonly checkKey: FrontGateDeps['checkKey'];
   readonly stallMs: number;
+  readonly mcpSessions: SqlMcpSessions;
   readonly answersE2b: boolean;
   readonly answersMcp: boolean;
   readonly answersJupyter: boolean;
@@ -51,7 +54,8 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   }
   if (answersMcp) {
     const { McpRouter } = await import('@cloche/mcp');
-    add(new McpRouter({ apiUrl, publicUrl, version, log }));
+    const sessions = sessionsOfKeys(deps.mcpSessions, deps.authenticator);
+    add(new McpRouter({ apiUrl, publicUrl, version, sessions, log }));
   }
   if (answersJupyter) {
     const { JupyterRouter } = await import('@cloche/jupyter');

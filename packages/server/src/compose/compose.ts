@@ -51,7 +51,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const { idempotency, lease, isFenced } = claims;
   const features = await composeFeatures(config, foundation, access, opened);
   const { routes, metrics, space, inFlight, sandboxes, commands, artifacts, previews, keyWork } = features;
-  const { usage, webhooks, workspaceRuns, secrets, templates } = features;
+  const { usage, webhooks, workspaceRuns, secrets, templates, mcpSessions } = features;
   const sockets = runPaths(config.runDir, config.serverName);
   const { answersE2b, answersJupyter, answersMcp, runApis } = config;
   const answered = { answersE2b, answersJupyter, answersMcp, runApis, e2b: config.e2b };
@@ -74,6 +74,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     setSandboxTtl: sandboxes.core.setSandboxTtl,
     limitRequests: (credential: Credential) => rates.limitRequest(credential),
     auditLog: audit.auditLog,
+    mcpSessions,
   };
   const protocols = await composeProtocols({ ...shared, version, publicUrl, previews, ...gate, ...answered });
   const hostRouters: readonly HostRouter[] = [previews.hostRouter, ...protocols.routers];
@@ -129,7 +130,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   await keyWork.start();
   const auditUpkeep = audit.start();
   claims.learnQuota(() => inFlight.isDraining).catch(reportTo(log));
-  const forgetting = startForgetting(config, { ...shared, isFenced });
+  const forgetting = startForgetting(config, { ...shared, isFenced, mcpSessions });
   await artifacts.start();
   workspaceRuns.archives.start();
   await listenForEgress(secrets.app, sockets.secretsSocket);

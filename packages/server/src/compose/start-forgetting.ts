@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
 import type { Transactions } from '../db/transactions.ts';
+import type { SqlMcpSessions } from '../mcp-sessions/sql-mcp-sessions.ts';
 import { DeletedRecords } from '../projects/deleted-records.ts';
 import type { Config } from './config.ts';
 
@@ -15,9 +16,13 @@ export interface ForgettingDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly isFenced: () => boolean;
+  readonly mcpSessions: Pick<SqlMcpSessions, 'forget'>;
 }
 
-/** Starts to delete, every hour, what clients deleted a retention ago. The caller stops the loop. */
+/**
+ * Starts to delete, every hour, what clients deleted a retention ago, and sessions that they do not use any more. The
+ * caller stops the loop.
+ */
 export function startForgetting(
   {
     sandboxes,
@@ -25,13 +30,13 @@ export function startForgetting(
   }: Pick<Config, 'auditRetentionMs'> & {
     sandboxes: Pick<Config['sandboxes'], 'eventRetentionMs' | 'recordRetentionMs'>;
   },
-  { db, transactions, clock, log, isFenced }: ForgettingDeps,
+  { db, transactions, clock, log, isFenced, mcpSessions }: ForgettingDeps,
 ): Loop {
   const { recordRetentionMs: recordMs, eventRetentionMs: eventMs } = sandboxes;
   const records = new DeletedRecords(db, transactions, { recordMs, eventMs, auditMs: auditRetentionMs });
   const forget = async () => {
     if (isFenced()) return RETRY_MS;
-    const forgotten = await records.forget(clock.now());
+    const forgotten = (await records.forget(clock.now())) + (await mcpSessions.forget());
     if (forgotten > 0) log.info({ forgotten }, 'records of deleted resources removed');
     return FORGET_MS;
   };

@@ -19,6 +19,7 @@ const DELETED_BY: Readonly<Record<string, string>> = {
   events: 'outbox/event-outbox.ts',
   idempotency_records: 'idempotency/idempotency-repository.ts',
   key_caches: 'api-keys/key-caches.ts',
+  mcp_sessions: 'mcp-sessions/sql-mcp-sessions.ts',
   previews: 'sandboxes/lifecycle/ended-records.ts',
   projects: 'projects/deleted-records.ts',
   quota_refusals: 'projects/deleted-records.ts',

@@ -5,6 +5,7 @@ export interface ServerTables {
   server_secrets: ServerSecretTable;
   idempotency_records: IdempotencyRecordTable;
   replay_parts: ReplayPartTable;
+  mcp_sessions: McpSessionTable;
 }
 
 /** Servers that share the database. A server without a valid lease loses the records that it has in progress. */
@@ -62,4 +63,15 @@ export interface ReplayPartTable {
   hour: number;
   /** Compressed. */
   content: Buffer;
+}
+
+export interface McpSessionTable {
+  /** SHA-256 of the id, hex. */
+  id_hash: string;
+  api_key_id: string;
+  /** Null until a call needs a sandbox. */
+  sandbox_id: string | null;
+  /** The least severe messages that the client wants; null if it wants none. */
+  log_level: string | null;
+  used_at: number;
 }
