@@ -10,6 +10,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
+// What a program of a sandbox left coloured would colour the next prompt.
+process.once('exit', () => {
+  for (const output of [terminal.out, terminal.err]) output.endProgram().catch(() => undefined);
+});
+
 if (args[0] === 'completion' && args[1] === '--words') {
   // Asked by the shell. Not an option of the command, because the words are options of others.
   const { completionsOf } = await import('./completion.ts');

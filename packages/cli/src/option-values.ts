@@ -1,7 +1,7 @@
 /** Parsers of option values. Each error says which values are accepted. */
 import type { Language, NetworkMode, NetworkPolicy, ProjectQuotas } from '@cloche/contract';
 import { COMMAND_USERS, LANGUAGES, NETWORK_MODES, QUOTAS } from '@cloche/contract/client';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { formatDuration, parseDuration } from './terminal/duration.ts';
 
 /** Parses a duration into milliseconds. */
@@ -83,4 +83,9 @@ export function networkPolicy(text: string): NetworkPolicy {
 /** Returns the option for the user that an operation runs as. */
 export function userOption(): Option {
   return new Option('--user <user>', 'act as this user; root is root only inside the sandbox').choices(COMMAND_USERS);
+}
+
+/** Adds the option of commands that print output of programs. */
+export function withRaw(command: Command): Command {
+  return command.option('--raw', 'pass output on to a terminal as it is, with all that the terminal obeys');
 }

@@ -32,7 +32,7 @@ export interface PresenterOptions {
   readonly images?: PictureChoice | undefined;
 }
 
-/** Prints the events of a run as they arrive: stdout and stderr unchanged, other outputs as readable text. */
+/** Prints the events of a run as they arrive: stdout, stderr, and other outputs as readable text. */
 export class RunPresenter {
   readonly #terminal: Terminal;
   readonly #saveDir: string | undefined;
@@ -55,16 +55,18 @@ export class RunPresenter {
     if (event.type !== 'output' || event.data.bundle !== this.#bundle[0]?.bundle) await this.#presentBundle();
     if (event.type === 'output') this.#bundle.push(event.data);
     if (this.#asJson) return;
-    if (event.type === 'stdout') await out.write(event.data);
-    if (event.type === 'stderr') await err.write(event.data);
-    if (event.type === 'complete') await this.#presentEnd(event.data);
+    if (event.type === 'stdout') await out.program(event.data);
+    if (event.type === 'stderr') await err.program(event.data);
+    if (event.type !== 'complete') return;
+    await this.#presentEnd(event.data);
+    await Promise.all([out.endProgram(), err.endProgram()]);
   }
 
   async #presentEnd({ error, stateLost }: CodeRun): Promise<void> {
     const { err } = this.#terminal;
     if (stateLost)
       await err.line(err.colors.yellow('The kernel was replaced before this run: earlier variables are gone.'));
-    if (error && exitCodeOf(error) === undefined) await err.line(describeError(error, err.colors.red));
+    if (error && exitCodeOf(error) === undefined) await err.programLine(describeError(error, err.colors.red));
   }
 
   async #presentBundle(): Promise<void> {
@@ -75,7 +77,7 @@ export class RunPresenter {
     const pictures = bundle.filter((output) => isPicture(output.format));
     // The text beside a picture only says that there is a picture.
     if (readable?.value !== undefined && pictures.length === 0 && !this.#asJson)
-      await this.#terminal.out.line(readable.value);
+      await this.#terminal.out.programLine(readable.value);
     const isDrawn = !this.#asJson && (await this.#drawer.draw(bundle));
     // The picture first, whose name is printed in full.
     const files = [...pictures, ...bundle.filter((output) => output.format !== 'text' && !pictures.includes(output))];

@@ -12,6 +12,8 @@ export interface CommonOptions {
   /** For commands that list: `wide` shows all columns, `quiet` shows ids only. */
   wide?: boolean;
   quiet?: boolean;
+  /** For commands that print output of programs: also on a terminal exactly as it is. */
+  raw?: boolean;
 }
 
 /** Context of one command: its terminal, its output format and the service. */
@@ -24,9 +26,14 @@ export class Session {
 
   constructor(command: UsageCommand) {
     this.#options = command.optsWithGlobals<CommonOptions>();
+    const { wide, raw } = this.#options;
+    const as = (output: Output, isWide = false): Output =>
+      Object.create(output, {
+        ...(isWide && { columns: { value: Number.POSITIVE_INFINITY } }),
+        ...(raw && { program: { value: output.write }, programLine: { value: output.line } }),
+      });
     const { out, err } = command.terminal;
-    const wideOut: Output = Object.create(out, { columns: { value: Number.POSITIVE_INFINITY } });
-    this.terminal = { out: this.#options.wide ? wideOut : out, err };
+    this.terminal = { out: as(out, wide), err: as(err) };
     this.json = this.#options.json ?? false;
     this.quiet = this.#options.quiet ?? false;
   }

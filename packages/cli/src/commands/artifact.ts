@@ -106,7 +106,7 @@ async function downloadArtifact(session: Session, _options: unknown, id: string,
   if (!body) throw new CliError('The service sent no content.');
   const bar = new TransferBar(session.terminal.err, artifact.name);
   const content = bar.count(body, artifact.sizeBytes);
-  if (file === '-') return writeOut(content, signal);
+  if (file === '-') return writeOut(content, session.terminal.out, signal);
   const place = file ?? ownName(artifact);
   await saveFile(place, content, { replace: file !== undefined, signal });
   if (session.json) await session.show({ to: place, bytes: bar.bytes }, () => '');

@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { type PageFlags, paged, showPage } from '../list-page.ts';
+import { withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
@@ -14,7 +15,7 @@ export function addCommandCommands(program: Command): void {
   const logs = leaf(program, 'logs <sandbox> <command>', 'Print the output of a command', [
     'cloche logs -f sbx_… cmd_…',
   ]).option('-f, --follow', 'follow until the command ends, and exit with its exit code');
-  perform(logs, printLogs);
+  perform(withRaw(logs), printLogs);
 
   const command = group(program, 'command', 'List and end commands of a sandbox');
   const list = leaf(command, 'list <sandbox>', 'List the commands of a sandbox');
@@ -40,7 +41,7 @@ export async function followToEnd(session: Session, command: CommandHandle, sign
   const { out, err } = session.terminal;
   for await (const event of command.events({ signal })) {
     if (session.json) await out.line(jsonLine(event));
-    else if (event.type === 'log') await (event.data.stream === 'stdout' ? out : err).write(event.data.data);
+    else if (event.type === 'log') await (event.data.stream === 'stdout' ? out : err).program(event.data.data);
   }
   await explain(session, command.info);
 }
@@ -62,7 +63,7 @@ async function printLogs(
     for (const entry of page.data) {
       // The format is the same as with `--follow`.
       if (session.json) await out.line(jsonLine({ type: 'log', data: entry }));
-      else await (entry.stream === 'stdout' ? out : err).write(entry.data);
+      else await (entry.stream === 'stdout' ? out : err).program(entry.data);
     }
     ({ nextSeq: afterSeq, hasMore } = page);
   }

@@ -4,7 +4,7 @@ import { type Command as CommandHandle, Commands, type SandboxInfo } from '@cloc
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { durationUpTo, keyValue, userOption } from '../option-values.ts';
+import { durationUpTo, keyValue, userOption, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { followToEnd } from './command.ts';
 
@@ -36,7 +36,7 @@ export function addExecCommand(program: Command): void {
       'end the command after this long, at most 1h (default: never)',
       durationUpTo(LIMITS.commandTimeoutMaxMs),
     );
-  perform(exec, execCommand);
+  perform(withRaw(exec), execCommand);
 }
 
 async function execCommand(session: Session, flags: ExecFlags, sandboxId: string, given: string[]): Promise<void> {

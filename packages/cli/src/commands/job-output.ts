@@ -13,8 +13,8 @@ export async function followJob(session: Session, run: WorkspaceRun, signal: Abo
 export async function printEvent(session: Session, event: WorkspaceRunEvent): Promise<void> {
   const { out, err } = session.terminal;
   if (session.json) await out.line(jsonLine(event));
-  else if (event.type === 'stdout') await out.write(event.data);
-  else if (event.type === 'stderr') await err.write(event.data);
+  else if (event.type === 'stdout') await out.program(event.data);
+  else if (event.type === 'stderr') await err.program(event.data);
   else if (event.type === 'system') await session.note(event.data);
   else if (event.type === 'artifact' && event.data.error) {
     await session.note(`${event.data.path} was not exported: ${event.data.error.message}`);

@@ -4,7 +4,7 @@ import type { StartWorkspaceOptions, WorkspaceRun } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { InterruptedError, watchForInterruption } from '../interruption.ts';
-import { durationUpTo, list } from '../option-values.ts';
+import { durationUpTo, list, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { printEvent, reportEnd } from './job-output.ts';
 import { PackingProgress } from './packing-progress.ts';
@@ -35,7 +35,7 @@ export function addJobRunCommand(job: Command): void {
       durationUpTo(LIMITS.workspaceRunTimeoutMaxMs),
     )
     .option('-d, --detach', 'leave the job running and print its id');
-  perform(addEnvironmentOptions(run), runJob);
+  perform(addEnvironmentOptions(withRaw(run)), runJob);
 }
 
 async function runJob(session: Session, flags: RunFlags, given: string[]): Promise<void> {

@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { type SelectionFlags, selected, showPage } from '../list-page.ts';
-import { keyValue } from '../option-values.ts';
+import { keyValue, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { counted } from '../terminal/counted.ts';
 import { formatAge, formatDuration } from '../terminal/duration.ts';
@@ -42,7 +42,7 @@ export function addJobCommands(program: Command): void {
     '-f, --follow',
     'follow until the job ends, and exit with the exit code of its command',
   );
-  perform(logs, printLogs);
+  perform(withRaw(logs), printLogs);
 
   const cancel = leaf(job, 'cancel <jobs...>', 'Cancel jobs', ['cloche job cancel wrun_…']);
   perform(cancel, async (session, _options, ids: string[]) => {

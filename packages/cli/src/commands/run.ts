@@ -11,7 +11,7 @@ import {
 import { type Command, Option } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { duration, language } from '../option-values.ts';
+import { duration, language, withRaw } from '../option-values.ts';
 import { imagesOption, type PictureChoice } from '../pictures/output-drawer.ts';
 import { exitCodeOf, RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
@@ -55,7 +55,7 @@ export function addRunCommand(program: Command): void {
     .option('--sandbox <id>', 'run in this sandbox, with the variables of earlier runs')
     .option('--context <id>', 'run in this context of the sandbox')
     .addOption(new Option('--keep', 'keep the new sandbox alive and print its id').conflicts('sandbox'));
-  perform(addSandboxOptions(run), runCommand);
+  perform(addSandboxOptions(withRaw(run)), runCommand);
 }
 
 async function runCommand(session: Session, flags: RunFlags, file?: string): Promise<void> {

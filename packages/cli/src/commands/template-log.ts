@@ -4,6 +4,7 @@ import { CliError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { type PageFlags, paged, showPage } from '../list-page.ts';
+import { withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
@@ -40,7 +41,7 @@ export function addTemplateLogCommands(template: Command): void {
     'cloche template logs report',
     'cloche template logs report tbld_… -f',
   ]).option('-f, --follow', 'print new output until the build has ended');
-  perform(logs, printLogs);
+  perform(withRaw(logs), printLogs);
 
   const cancel = leaf(template, 'cancel <template> [build]', 'End a build (default: the newest)');
   perform(cancel, async (session, _options, slug: string, given?: string) => {
@@ -56,7 +57,7 @@ async function printLogs(session: Session, flags: { follow?: boolean }, slug: st
   const { out } = session.terminal;
   const { templates } = await session.connect();
   const build = given ?? (await newestBuild(templates, slug));
-  const print = (entry: { data: string }) => (session.json ? out.line(jsonLine(entry)) : out.write(entry.data));
+  const print = (entry: { data: string }) => (session.json ? out.line(jsonLine(entry)) : out.program(entry.data));
   if (flags.follow) {
     for await (const event of templates.followBuild(slug, build, { signal }))
       if (event.type === 'log') await print(event.data);

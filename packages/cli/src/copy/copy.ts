@@ -5,6 +5,7 @@ import type { Cloche, Files } from '@cloche/sdk';
 import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
 import type { Session } from '../session.ts';
+import type { Output } from '../terminal/terminal.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
 import { type Endpoint, joinLocal, joinSandbox, meansContent, nameOf } from './endpoint.ts';
 import { packLocal } from './pack-local.ts';
@@ -42,7 +43,7 @@ export async function copy(
     return upload(from, target, to, bar, calls);
   }
   if (from.kind !== 'sandbox') throw new UsageError('One side must be in a sandbox, such as sbx_…:/workspace/file.');
-  return download(await filesOf(from), from, to, bar, calls);
+  return download(await filesOf(from), from, to, bar, session.terminal.out, calls);
 }
 
 async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: TransferBar, calls: Calls) {
@@ -81,6 +82,7 @@ async function download(
   from: SandboxSide,
   to: Exclude<Endpoint, SandboxSide>,
   bar: TransferBar,
+  out: Output,
   calls: Calls,
 ): Promise<Copied> {
   const isFolder = await isDirectory(source, from.path, calls);
@@ -88,7 +90,7 @@ async function download(
     const { body, sizeBytes } = isFolder
       ? await source.archive(from.path, { format: 'tar', ...calls })
       : await source.stream(from.path, calls);
-    await writeOut(bar.count(body, sizeBytes), calls.signal);
+    await writeOut(bar.count(body, sizeBytes), out, calls.signal);
     return { to: '-', bytes: bar.bytes };
   }
   const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));

@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { link, mkdir, rename, rm } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import type { Output } from '../terminal/terminal.ts';
 import { explainTransfer } from './explain-transfer.ts';
 
 export interface SaveOptions {
@@ -43,12 +44,21 @@ export async function saveFile(
   }
 }
 
-/** Writes everything to standard output, which stays open. @throws CliError as `saveFile` does */
-export async function writeOut(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+/**
+ * Writes everything to standard output, which stays open; on a terminal, only text and colours. @throws CliError as
+ * `saveFile` does
+ */
+export async function writeOut(chunks: AsyncIterable<Uint8Array>, out: Output, signal: AbortSignal): Promise<void> {
   try {
-    await pipeline(chunks, process.stdout, { end: false, signal });
+    if (out.isTerminal) await showText(chunks, out);
+    else await pipeline(chunks, process.stdout, { end: false, signal });
   } catch (error) {
     signal.throwIfAborted();
     throw explainTransfer(error, 'Standard output');
   }
+}
+
+async function showText(chunks: AsyncIterable<Uint8Array>, out: Output): Promise<void> {
+  const decoder = new TextDecoder();
+  for await (const chunk of chunks) await out.program(decoder.decode(chunk, { stream: true }));
 }

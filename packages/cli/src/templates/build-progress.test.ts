@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { TemplateBuild, TemplateBuildLogEntry } from '@cloche/contract';
-import picocolors from 'picocolors';
-import type { Output } from '../terminal/terminal.ts';
+import { recordedOutput } from '../testing/run-in-process.ts';
 import { BuildProgress } from './build-progress.ts';
 
 it('prints each step once, with its output, its time, and whether it was cached', async () => {
-  let [text, now] = ['', 0];
-  const write = async (more: string) => {
-    text += more;
-  };
-  const output: Output = {
-    isTerminal: false,
-    columns: 80,
-    colors: picocolors.createColors(false),
-    atLineStart: true,
-    write,
-    line: (line) => write(`${line}\n`),
-  };
+  let now = 0;
+  const { output, text } = recordedOutput(false);
   const statuses = ['cached', 'succeeded', 'succeeded', 'failed', 'pending'] as const;
   const steps = statuses.map((status, index) => ({ status, description: `step ${index + 1}\u001b[2J` }));
   const build = { steps } as TemplateBuild;
@@ -33,7 +22,7 @@ it('prints each step once, with its output, its time, and whether it was cached'
   await progress.add(entry(4, 'no newline'), async () => build);
   await progress.finish(build);
   assert.equal(
-    text,
+    text(),
     'The build waits.\n[1/5] COPY a /a  cached\n[2/5] RUN b\nb1\nb2\n1 min\n[3/5] step 3\n[4/5] step 4\nno newline',
   );
 });

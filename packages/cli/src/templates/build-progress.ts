@@ -27,7 +27,7 @@ export class BuildProgress {
     if (entry.step > this.#shown) await this.#begin(entry.step, await build());
     if (entry.stream === 'system' && REPEATED.test(entry.data)) return;
     const { colors } = this.#output;
-    await this.#output.write(entry.stream === 'system' ? colors.dim(entry.data) : entry.data);
+    await this.#output.program(entry.stream === 'system' ? colors.dim(entry.data) : entry.data);
   }
 
   /** Prints the steps that had no output, and what came of the build. */

@@ -9,8 +9,9 @@ function paper(isTerminal: boolean, columns = 100) {
   const write = async (text: string) => {
     written.push(text);
   };
+  const ofPrograms = { program: write, programLine: write, endProgram: async () => undefined };
   const colors = picocolors.createColors(false);
-  const output: Output = { isTerminal, columns, colors, atLineStart: true, write, line: write };
+  const output: Output = { isTerminal, columns, colors, atLineStart: true, write, line: write, ...ofPrograms };
   return { output, written };
 }
 

@@ -1,14 +1,14 @@
-import { Readable } from 'node:stream';
-import picocolors from 'picocolors';
+import { Readable, Writable } from 'node:stream';
 import { buildProgram } from '../program.ts';
 import { reportError } from '../report-error.ts';
-import type { Output } from '../terminal/terminal.ts';
+import { type Output, outputTo } from '../terminal/terminal.ts';
 import type { Invocation, Outcome } from './run-cloche.ts';
 
 interface InvocationHere extends Omit<Invocation, 'nodeArgs'> {
   /** Address of the service, which then also gets an API key. */
   readonly url?: string;
   readonly isTerminal?: boolean;
+  readonly hasColors?: boolean;
 }
 
 let previous: Promise<unknown> = Promise.resolve();
@@ -24,8 +24,8 @@ export function runInProcess(args: readonly string[], invocation: InvocationHere
   return outcome;
 }
 
-async function run(args: readonly string[], { url, env, input = '', isTerminal = false }: InvocationHere) {
-  const [out, err] = [recordedOutput(isTerminal), recordedOutput(isTerminal)];
+async function run(args: readonly string[], { url, env, input = '', isTerminal = false, hasColors }: InvocationHere) {
+  const [out, err] = [recordedOutput(isTerminal, hasColors), recordedOutput(isTerminal, hasColors)];
   const terminal = { out: out.output, err: err.output };
   using _environment = withEnvironment(env ?? (url ? { CLOCHE_URL: url, CLOCHE_API_KEY: 'clk_test' } : {}));
   using _input = withInput(input);
@@ -61,21 +61,15 @@ function withInput(input: string): Disposable {
   return { [Symbol.dispose]: () => Object.defineProperty(process, 'stdin', before) };
 }
 
-export function recordedOutput(isTerminal: boolean): { output: Output; text: () => string } {
+export function recordedOutput(isTerminal: boolean, hasColors = false): { output: Output; text: () => string } {
   let written = '';
-  const isAtLineStart = () => written === '' || written.endsWith('\n');
-  const write = async (text: string) => {
-    written += text;
-  };
-  const output: Output = {
-    isTerminal,
-    columns: 80,
-    colors: picocolors.createColors(false),
-    get atLineStart() {
-      return isAtLineStart();
+  const stream = new Writable({
+    decodeStrings: false,
+    write: (text: string, _encoding, done) => {
+      written += text;
+      done();
     },
-    write,
-    line: (text) => write(`${isAtLineStart() ? '' : '\n'}${text}\n`),
-  };
+  });
+  const output = outputTo(Object.assign(stream, { isTTY: isTerminal, columns: 80 }), hasColors);
   return { output, text: () => written };
 }
