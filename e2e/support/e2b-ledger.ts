@@ -44,7 +44,7 @@ const DIFFERENCES: Readonly<Record<string, string>> = {
   'Sandbox.downloadUrl': 'after a restart of the server, from the next other request of the client on',
   'commands.list': 'a process has a number of its own, and no tag',
   'pty.create': 'bytes that are not UTF-8 are replaced',
-  'files.watchDir': 'a rename is a removal and a creation, and a change of permissions a write',
+  'files.watchDir': 'a file that is moved out of the directory is a removal',
   'Secret.create': 'needs `metadata.hosts`, the hosts that receive the value',
 };
 

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox';
+import { type Static, type TProperties, Type } from 'typebox';
 import { COMMAND_USERS, type CommandUser } from './command.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
@@ -89,17 +89,26 @@ export type TransferFileBody = Static<typeof TransferFileBody>;
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number];
 
-const change = <const Name extends string>(type: Name, description: string) =>
-  Type.Object({ type: Type.Literal(type), data: Type.Object({ path: FilePath }) }, { description });
+const change = <const Name extends string, More extends TProperties>(type: Name, description: string, more: More) =>
+  Type.Object({ type: Type.Literal(type), data: Type.Object({ path: FilePath, ...more }) }, { description });
+/** Where a file is that was deleted at its earlier path. */
+const MOVED = Type.Optional(
+  Type.Unsafe<string>({ ...FilePath, description: 'Where the file is now, if it was moved within the directory.' }),
+);
+const ATTRIBUTES_ONLY = Type.Optional(
+  Type.Boolean({ description: 'True if only permissions, the owner or attributes have changed, and not the content.' }),
+);
 const notice = <const Name extends string>(type: Name, description: string) =>
   Type.Object({ type: Type.Literal(type), data: Type.Object({}) }, { description });
 
 /** Events of a watch. A move is reported as a deletion and a creation. */
 export const FileEvent = Type.Union(
   [
-    change('created', 'A file or directory was created.'),
-    change('modified', 'The content or the permissions of a file or directory changed.'),
-    change('deleted', 'A file or directory was deleted.'),
+    change('created', 'A file or directory was created.', {}),
+    change('modified', 'The content or the permissions of a file or directory changed.', {
+      attributesOnly: ATTRIBUTES_ONLY,
+    }),
+    change('deleted', 'A file or directory was deleted.', { movedTo: MOVED }),
     notice('overflow', 'There were too many changes to report: list the directory again.'),
     notice('complete', 'The directory itself was deleted. This is the last event.'),
   ],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import {
+  chmodSync,
+  chownSync,
   lchownSync,
   mkdirSync,
   readdirSync,
@@ -42,6 +44,16 @@ async function watch(recursive = true, path = '.') {
         const event = JSON.parse(value);
         seen.push(`${event.type} ${(event.path ?? '').replace(`${agent.workspace}/`, '')}`.trim());
       }
+      return seen;
+    },
+    /** Reads events up to one of a given type and path, with all their fields. */
+    async allUntil(last: string): Promise<Record<string, unknown>[]> {
+      const seen: Record<string, unknown>[] = [];
+      const short = (text?: string) => text?.replace(`${agent.workspace}/`, '');
+      do {
+        const { path, movedTo, ...event } = JSON.parse(String((await lines.next()).value));
+        seen.push({ ...event, path: short(path), ...(movedTo && { movedTo: short(movedTo) }) });
+      } while (`${seen.at(-1)?.type} ${seen.at(-1)?.path}` !== last);
       return seen;
     },
     close: () => response.destroy(),
@@ -145,6 +157,84 @@ describe('watching', { skip: needsRoot }, () => {
     });
     const changes = await watch(true, 'watched').finally(() => clearInterval(moving));
     await changes.until('ended');
+  });
+
+  const created = (path: string) => ({ type: 'created', path });
+  const deleted = (path: string, movedTo?: string) => ({ type: 'deleted', path, ...(movedTo && { movedTo }) });
+  const modified = (path: string, attributesOnly?: true) => ({
+    type: 'modified',
+    ...(attributesOnly && { attributesOnly }),
+    path,
+  });
+  const END = created('end');
+  /** Operations in one go, on the file `old`, the folder `folder` with `inner`, and what they are told as. */
+  const OPERATIONS: Readonly<Record<string, readonly [act: () => void, told: Record<string, unknown>[]]>> = {
+    'a rename': [() => renameSync(inside('old'), inside('new')), [deleted('old', 'new'), created('new')]],
+    'a rename over another file': [
+      () => renameSync(inside('old'), inside('other')),
+      [deleted('old', 'other'), created('other')],
+    ],
+    'a rename into a folder': [
+      () => renameSync(inside('old'), inside('folder/new')),
+      [deleted('old', 'folder/new'), created('folder/new')],
+    ],
+    'two renames': [
+      () => {
+        renameSync(inside('old'), inside('new'));
+        renameSync(inside('other'), inside('old'));
+      },
+      [deleted('old', 'new'), created('new'), deleted('other', 'old'), created('old')],
+    ],
+    'a rename out of the folder': [() => renameSync(inside('old'), join(agent.folder, 'out')), [deleted('old')]],
+    'a deletion': [() => rmSync(inside('old')), [deleted('old')]],
+    'a deletion, and a new file': [
+      () => {
+        rmSync(inside('old'));
+        writeFileSync(inside('new'), 'new');
+      },
+      [deleted('old'), created('new')],
+    ],
+    permissions: [() => chmodSync(inside('old'), 0o600), [modified('old', true)]],
+    'the permissions of a folder': [() => chmodSync(inside('folder'), 0o700), [modified('folder', true)]],
+    'the owner': [() => chownSync(inside('old'), 1001, 1001), [modified('old', true)]],
+    content: [() => writeFileSync(inside('old'), 'longer'), [modified('old')]],
+    'content and permissions': [
+      () => {
+        chmodSync(inside('old'), 0o600);
+        writeFileSync(inside('old'), 'longer');
+      },
+      [modified('old')],
+    ],
+    'many new files': [
+      () => {
+        for (let index = 0; index < 50; index++) writeFileSync(inside(`new-${index}`), 'x');
+      },
+      Array.from({ length: 50 }, (_, index) => created(`new-${index}`)),
+    ],
+  };
+  for (const [name, [act, told]] of Object.entries(OPERATIONS)) {
+    it(`tells ${name} as what it is, and loses nothing`, async () => {
+      mkdirSync(inside('folder'));
+      for (const file of ['old', 'other', 'folder/inner']) writeFileSync(inside(file), file);
+      const changes = await watch();
+      act();
+      writeFileSync(inside('end'), '');
+      const sorted = (events: unknown[]) => events.map((event) => JSON.stringify(event)).sort();
+      const seen = await changes.allUntil('created end');
+      assert.deepEqual(sorted(seen), sorted([...told, END]));
+      changes.close();
+    });
+  }
+
+  it('loses neither the file that a name had first nor the one that it has then', async () => {
+    const changes = await watch();
+    writeFileSync(inside('first'), '1');
+    await changes.allUntil('created first');
+    renameSync(inside('first'), inside('second'));
+    writeFileSync(inside('first'), 'again');
+    const seen = await changes.allUntil('created first');
+    assert.deepEqual(seen, [deleted('first', 'second'), created('second'), created('first')]);
+    changes.close();
   });
 
   it('is of directories that exist', async () => {

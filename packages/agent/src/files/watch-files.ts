@@ -1,15 +1,16 @@
-import type { FSWatcher } from 'node:fs';
+import type { BigIntStats, FSWatcher } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { AgentFileEvent } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { codeOf } from '../base/error-code.ts';
 import { onFile, PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { type FilePath, joined, textOf } from './file-path.ts';
+import { differsInAttributes, type FileState, isSameFile, stateOf } from './file-state.ts';
 import type { FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
 import { isTemporary } from './temporary.ts';
 
-/** Time within which the changes of one file are reported as one. */
+/** Time within which equal changes of one file are reported as one. */
 const GATHER_MS = 50;
 /** Most changes that wait to be reported. Beyond that, the client gets an `overflow` event instead. */
 const MAX_PENDING = 1_000;
@@ -18,7 +19,21 @@ const MAX_DIRECTORIES = 2_000;
 /** Unsent bytes from which a client gets no more events until it has caught up. */
 const CONGESTED_BYTES = 256 * 1024;
 
-type Change = 'created' | 'modified' | 'deleted';
+type Change = Exclude<AgentFileEvent, { type: 'overflow' | 'ended' }>;
+
+/** A change that waits to be reported. */
+interface Pending {
+  readonly type: Change['type'];
+  readonly path: FilePath;
+  /** What was deleted. */
+  readonly state?: FileState | undefined;
+  /** The file that had this name before, which may have been moved. */
+  replaced?: FileState | undefined;
+  /** Where the file is now, if it was moved. */
+  movedTo?: FilePath;
+  /** Whether only attributes have changed. */
+  attributesOnly?: boolean;
+}
 
 /** Sends the changes in `folder`, and below it if `recursive`, one event a line. Ends with the folder or the client. */
 export async function sendChanges(
@@ -47,8 +62,11 @@ class Watching {
   readonly #response: ServerResponse;
   readonly #watchers = new Map<FilePath, FSWatcher>();
   /** Files that are known to exist. Tells a new file from a changed one. */
-  readonly #known = new Set<FilePath>();
-  readonly #pending = new Map<FilePath, Change>();
+  readonly #known = new Map<FilePath, FileState>();
+  /** In the order of the changes. */
+  #pending: Pending[] = [];
+  /** The latest of them for each path. */
+  readonly #latest = new Map<FilePath, Pending>();
   #missed = false;
   #timer: NodeJS.Timeout | undefined;
   /** Events wait until all folders are watched, because a folder that cannot be watched makes the response an error. */
@@ -69,7 +87,7 @@ class Watching {
   /** Sends the changes since the watch began, and from now on. */
   report(): void {
     this.#isReporting = true;
-    if (this.#kindOf(this.#root) !== 'directory') this.#end();
+    if (!this.#find(this.#root)?.isDirectory()) this.#end();
     else this.#flush();
   }
 
@@ -98,10 +116,11 @@ class Watching {
     // Listed after the watch has begun, so that no new entry is missed. At worst one is reported twice.
     for (const name of await namesIn(folder, this.#system, MAX_DIRECTORIES * 100)) {
       const path = joined(folder, name);
-      const isDirectory = this.#kindOf(path) === 'directory';
-      if (isNew) this.#tell(path, 'created');
-      this.#known.add(path);
-      if (isDirectory && this.#recursive) await this.#watch(path, isNew).catch(ignoreGone(isNew));
+      const found = this.#find(path);
+      if (!found) continue;
+      if (isNew && !this.#known.has(path)) this.#tell({ path, type: 'created' });
+      this.#known.set(path, stateOf(found));
+      if (found.isDirectory() && this.#recursive) await this.#watch(path, isNew).catch(ignoreGone(isNew));
     }
   }
 
@@ -121,25 +140,50 @@ class Watching {
 
   /** Handles a notification about `name`. Looks at the file to find out what has changed. */
   #look(folder: FilePath, name: Buffer | null): void {
-    if (this.#kindOf(this.#root) !== 'directory') this.#end();
+    if (!this.#find(this.#root)?.isDirectory()) this.#end();
     else if (name === null) this.#miss();
     else if (!isTemporary(name.toString('latin1'))) this.#compare(joined(folder, name.toString('latin1')));
   }
 
   #compare(path: FilePath): void {
-    const kind = this.#kindOf(path);
-    if (kind === 'nothing') {
+    const found = this.#find(path);
+    const before = this.#known.get(path);
+    if (!found) {
       // A watched folder reports its own deletion too, under its own name. That second report is ignored.
       if (!this.#known.delete(path)) return;
       this.#forget(path);
-      this.#tell(path, 'deleted');
+      this.#tell({ path, type: 'deleted', state: before });
       return;
     }
-    const isNew = !this.#known.has(path);
-    this.#known.add(path);
-    if (isNew || kind !== 'directory') this.#tell(path, isNew ? 'created' : 'modified');
-    if (isNew && kind === 'directory' && this.#recursive)
+    const state = stateOf(found);
+    this.#known.set(path, state);
+    const left = this.#pending.findLast((each) => each.state !== undefined && isSameFile(each.state, state));
+    if (left) left.movedTo ??= path;
+    const other = this.#takeMoved(path, state);
+    const isNew = before === undefined || (left !== undefined && !isSameFile(before, state));
+    const attributesOnly = before !== undefined && differsInAttributes(before, state);
+    if (isNew) this.#tell({ path, type: 'created' });
+    else if (attributesOnly) this.#tell({ path, type: 'modified', attributesOnly });
+    else if (!found.isDirectory()) {
+      const replaced = before.ino === state.ino ? undefined : before;
+      this.#tell({ path, type: 'modified', replaced });
+    }
+    if (other) this.#tell(other);
+    if (isNew && found.isDirectory() && this.#recursive)
       this.#watch(path, true).catch((error) => error instanceof PermissionDeniedError || this.#miss());
+  }
+
+  /**
+   * Corrects what was told of a name that has another file now, if its earlier one turns up at `path`. Returns what is to
+   * be told of the other file afterwards.
+   */
+  #takeMoved(path: FilePath, state: FileState): Pending | undefined {
+    const at = this.#pending.findLastIndex(({ replaced }) => replaced !== undefined && isSameFile(replaced, state));
+    const told = this.#pending[at];
+    if (!told || told.path === path) return undefined;
+    this.#pending.splice(at, 1, { path: told.path, type: 'deleted', movedTo: path });
+    this.#latest.delete(told.path);
+    return { path: told.path, type: 'created' };
   }
 
   #forget(folder: FilePath): void {
@@ -148,18 +192,24 @@ class Watching {
       watcher.close();
       this.#watchers.delete(path);
     }
-    for (const path of this.#known) if (path.startsWith(`${folder}/`)) this.#known.delete(path);
+    for (const path of this.#known.keys()) if (path.startsWith(`${folder}/`)) this.#known.delete(path);
   }
 
-  #tell(path: FilePath, change: Change): void {
-    if (this.#pending.size >= MAX_PENDING && !this.#pending.has(path)) {
+  #tell(change: Pending): void {
+    const before = this.#latest.get(change.path);
+    const isMerged = before && (before.type === 'modified' || (before.type === 'created' && !change.replaced));
+    if (change.type === 'modified' && isMerged) {
+      // The file has changed since it was created, or once more. A change of its content tells more.
+      if (before.attributesOnly && !change.attributesOnly) before.attributesOnly = false;
+      before.replaced ??= change.replaced;
+      return;
+    }
+    if (this.#pending.length >= MAX_PENDING) {
       this.#miss();
       return;
     }
-    const before = this.#pending.get(path);
-    // Moves the path to the end, so that events are sent in the order of the latest change.
-    this.#pending.delete(path);
-    this.#pending.set(path, before === 'created' && change === 'modified' ? 'created' : change);
+    this.#pending.push(change);
+    this.#latest.set(change.path, change);
     this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
   }
 
@@ -175,21 +225,25 @@ class Watching {
       this.#response.once('drain', () => this.#flush());
       return;
     }
-    const events: AgentFileEvent[] = [...this.#pending].map(([path, type]) => ({ type, path: textOf(path) }));
-    this.#pending.clear();
+    const events: AgentFileEvent[] = this.#pending.map(({ type, path, movedTo, attributesOnly }) => ({
+      type,
+      path: textOf(path),
+      ...(movedTo !== undefined && { movedTo: textOf(movedTo) }),
+      ...(attributesOnly && { attributesOnly }),
+    }));
+    this.#pending = [];
+    this.#latest.clear();
     if (this.#missed) events.push({ type: 'overflow' });
     this.#missed = false;
     for (const event of events) this.#response.write(`${JSON.stringify(event)}\n`);
   }
 
-  /** Returns the kind of the file at `path`: `nothing` if it does not exist or the client may not see it. */
-  #kindOf(path: FilePath): 'directory' | 'other' | 'nothing' {
+  /** Returns the status of the file at `path`; undefined if it does not exist or the client may not see it. */
+  #find(path: FilePath): BigIntStats | undefined {
     try {
-      const found = this.#system.findLink(path);
-      if (found === undefined) return 'nothing';
-      return found.isDirectory() ? 'directory' : 'other';
+      return this.#system.findLink(path);
     } catch {
-      return 'nothing';
+      return undefined;
     }
   }
 

@@ -16,12 +16,6 @@ import { Watchers } from './watchers.ts';
 
 type Implementation = ServiceImpl<typeof Filesystem>;
 
-const EVENTS: Partial<Record<FileEvent['type'], EventType>> = {
-  created: EventType.CREATE,
-  modified: EventType.WRITE,
-  deleted: EventType.REMOVE,
-};
-
 /** Answers the calls about files, with the files of `/v1`. */
 export function filesystemService(deps: E2bDeps): Implementation {
   const open = ({ requestHeader }: HandlerContext) => {
@@ -84,7 +78,7 @@ export function filesystemService(deps: E2bDeps): Implementation {
     }),
     getWatcherEvents: answering(async ({ watcherId }, context) => {
       const { session } = open(context);
-      return { events: watchers.take(session.sandboxId, watcherId) };
+      return { events: await watchers.take(session.sandboxId, watcherId) };
     }),
     removeWatcher: answering(async ({ watcherId }, context) => {
       const { session } = open(context);
@@ -146,12 +140,13 @@ interface Told {
 }
 
 /**
- * Yields E2B's events for a change; none if E2B has none. A file that appears with content was created and written.
- * Names are relative to the watched directory.
+ * Yields E2B's events for a change; none if E2B has none. A file that appears with content was created, given to its
+ * user and written, as by E2B's own service. Names are relative to the watched directory.
  */
-async function* eventsOf({ type, data }: FileEvent, told: Told): AsyncGenerator<FilesystemEvent> {
+async function* eventsOf(change: FileEvent, told: Told): AsyncGenerator<FilesystemEvent> {
   const { session, directory, user, includeEntry } = told;
-  const event = EVENTS[type];
+  const { type, data } = change;
+  const event = eventOf(change);
   if (event === undefined || !('path' in data)) return;
   const looks = type === 'created' || (includeEntry && type === 'modified');
   // It may be gone again, and so may the sandbox, which the watch itself then reports.
@@ -160,5 +155,20 @@ async function* eventsOf({ type, data }: FileEvent, told: Told): AsyncGenerator<
   const entry = includeEntry && found ? { entry: entryInfo(found) } : {};
   yield create(FilesystemEventSchema, { name, type: event, ...entry });
   const isWritten = type === 'created' && found?.type === 'file' && found.sizeBytes > 0;
-  if (isWritten) yield create(FilesystemEventSchema, { name, type: EventType.WRITE, ...entry });
+  if (!isWritten) return;
+  for (const further of [EventType.CHMOD, EventType.WRITE])
+    yield create(FilesystemEventSchema, { name, type: further, ...entry });
+}
+
+function eventOf(change: FileEvent): EventType | undefined {
+  switch (change.type) {
+    case 'created':
+      return EventType.CREATE;
+    case 'modified':
+      return change.data.attributesOnly ? EventType.CHMOD : EventType.WRITE;
+    case 'deleted':
+      return change.data.movedTo === undefined ? EventType.REMOVE : EventType.RENAME;
+    default:
+      return undefined;
+  }
 }

@@ -7,6 +7,8 @@ import type { FilesystemEvent } from '../generated/filesystem/filesystem_pb.js';
 /** Watchers of one sandbox, and events of one watcher that wait to be taken. */
 const PER_SANDBOX = 32;
 const EVENTS = 10_000;
+/** Longest time for which a call waits for an event. */
+const ARRIVE_MS = 300;
 /** A watcher ends when no client has read its events for this time. */
 const IDLE_MS = 10 * 60_000;
 
@@ -16,6 +18,8 @@ interface Watcher {
   readonly events: FilesystemEvent[];
   idle: NodeJS.Timeout;
   overflowed: boolean;
+  /** Called when events have arrived. */
+  arrived: () => void;
 }
 
 /**
@@ -42,6 +46,7 @@ export class Watchers {
       events: [],
       idle: this.#endWhenIdle(id),
       overflowed: false,
+      arrived: () => undefined,
     };
     this.#watchers.set(id, watcher);
     try {
@@ -56,11 +61,15 @@ export class Watchers {
     }
   }
 
-  /** Returns the events since the last call. */
-  take(sandboxId: string, id: string): FilesystemEvent[] {
+  /**
+   * Returns the events since the last call. Waits a moment for some: the client may have changed a file right before,
+   * and E2B's service knows of it at once.
+   */
+  async take(sandboxId: string, id: string): Promise<FilesystemEvent[]> {
     const watcher = this.#find(sandboxId, id);
     clearTimeout(watcher.idle);
     watcher.idle = this.#endWhenIdle(id);
+    if (watcher.events.length === 0 && !watcher.overflowed) await arrival(watcher);
     if (watcher.overflowed) {
       this.#remove(id);
       throw new ConnectError('There were too many changes; list the directory and watch it again.', Code.DataLoss);
@@ -92,6 +101,14 @@ export class Watchers {
   }
 }
 
+async function arrival(watcher: Watcher): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  watcher.arrived = resolve;
+  const patience = setTimeout(resolve, ARRIVE_MS);
+  await promise;
+  clearTimeout(patience);
+}
+
 /** A watch that fails ends its watcher: the client learns it at its next call. */
 async function collect(
   watcher: Watcher,
@@ -101,7 +118,11 @@ async function collect(
   try {
     for await (const change of changes) {
       if (change.type === 'overflow' || watcher.events.length >= EVENTS) watcher.overflowed = true;
-      else for await (const event of eventsOf(change)) watcher.events.push(event);
+      else {
+        const events = await Array.fromAsync(eventsOf(change));
+        watcher.events.push(...events);
+        if (events.length > 0) watcher.arrived();
+      }
     }
   } catch {
     // The sandbox or the directory is gone, or the watcher was removed.

@@ -88,12 +88,18 @@ export interface ArchiveAttempt {
   readonly attempt: number;
 }
 
-/** A change of a file. `overflow`: some changes were missed. `ended`: the watched file or directory is gone. */
+/**
+ * A change of a file. `movedTo`, of a deletion: the path of the file now, if it was moved within what is watched.
+ * `attributesOnly`, of a modification: only permissions, the owner or attributes have changed. Agents of earlier releases
+ * send neither. `overflow`: some changes were missed. `ended`: the watched file or directory is gone.
+ */
 export const AgentFileEvent = Type.Union([
   Type.Object(
     {
       type: Type.Union([Type.Literal('created'), Type.Literal('modified'), Type.Literal('deleted')]),
       path: Path,
+      movedTo: Type.Optional(Path),
+      attributesOnly: Type.Optional(Type.Boolean()),
     },
     { additionalProperties: false },
   ),

@@ -128,9 +128,16 @@ function changeRoutes(files: AccessFiles): Route[] {
 
 async function* toEvents(changes: AsyncIterable<AgentFileEvent>): AsyncGenerator<FileEvent, void> {
   for await (const event of changes) {
-    if ('path' in event) yield { type: event.type, data: { path: event.path } };
+    if ('path' in event) yield toChange(event);
     else yield { type: event.type === 'ended' ? 'complete' : event.type, data: {} };
   }
+}
+
+type Change = Extract<AgentFileEvent, { path: string }>;
+
+function toChange({ type, path, movedTo, attributesOnly }: Change): FileEvent {
+  if (type === 'deleted') return { type, data: { path, ...(movedTo !== undefined && { movedTo }) } };
+  return { type, data: { path, ...(type === 'modified' && attributesOnly && { attributesOnly }) } };
 }
 
 async function answer(file: Promise<AgentFile>): Promise<{ file: FileEntry }> {

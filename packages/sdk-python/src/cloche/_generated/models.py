@@ -333,22 +333,26 @@ class FileCreatedEventData(Model):
     """
 
 
-class FileModifiedEvent(Model):
+class FileModifiedEventData(Model):
+    path: str
     """
-    The content or the permissions of a file or directory changed.
+    Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.
     """
-
-    type: Literal["modified"]
-    data: FileCreatedEventData
-
-
-class FileDeletedEvent(Model):
+    attributes_only: bool | None = None
     """
-    A file or directory was deleted.
+    True if only permissions, the owner or attributes have changed, and not the content.
     """
 
-    type: Literal["deleted"]
-    data: FileCreatedEventData
+
+class FileDeletedEventData(Model):
+    path: str
+    """
+    Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.
+    """
+    moved_to: str | None = None
+    """
+    Where the file is now, if it was moved within the directory.
+    """
 
 
 class FileOverflowEvent(Model):
@@ -1423,6 +1427,24 @@ class FileCreatedEvent(Model):
 
     type: Literal["created"]
     data: FileCreatedEventData
+
+
+class FileModifiedEvent(Model):
+    """
+    The content or the permissions of a file or directory changed.
+    """
+
+    type: Literal["modified"]
+    data: FileModifiedEventData
+
+
+class FileDeletedEvent(Model):
+    """
+    A file or directory was deleted.
+    """
+
+    type: Literal["deleted"]
+    data: FileDeletedEventData
 
 
 class TemplateBuild(Model):
