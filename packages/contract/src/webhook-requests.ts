@@ -28,10 +28,12 @@ export function eventTypesOf(patterns: readonly string[]): EventType[] {
   return EVENT_TYPES.filter((type) => ['*', groupOf(type), type].some((pattern) => patterns.includes(pattern)));
 }
 
+/** URLs with a host, and without a user, a password and whitespace. */
+export const WEBHOOK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s/?#@]+([/?#]\\S*)?$';
 const Url = Text({
   minLength: 1,
   maxLength: LIMITS.webhookUrlLength,
-  ...documented({ format: 'uri' }),
+  ...documented({ format: 'uri', pattern: WEBHOOK_URL_PATTERN }),
   description:
     'An `https` URL without user and password. Its host must have a public address. The operator can permit `http` and ' +
     'ranges of private addresses.',

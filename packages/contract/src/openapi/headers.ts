@@ -75,9 +75,12 @@ export const IDEMPOTENCY_KEY = {
   pattern: IDEMPOTENCY_KEY_PATTERN,
 };
 
+const DIGEST = '[a-z*][a-z0-9_.*-]*=:[A-Za-z0-9+/]*={0,2}:(;[^,]*)?';
 /** Patterns of request headers that operations declare. */
 const REQUEST_HEADERS: Readonly<Record<string, string>> = {
   'last-event-id': '^[0-9]{1,16}$',
+  'content-digest': `^[ \\t]*${DIGEST}[ \\t]*(,[ \\t]*${DIGEST}[ \\t]*)*$`,
+  'file-attributes': '^\\s*\\{.*\\}\\s*$',
 };
 
 export function requestHeaderSchema(name: string): Json {

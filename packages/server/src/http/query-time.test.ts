@@ -15,6 +15,7 @@ it('a time of a query is any that RFC 3339 allows, or a day', () => {
   ])
     assert.equal(timeOf('from', text), nine, text);
   assert.equal(timeOf('from', '2026-01-31'), Date.UTC(2026, 0, 31));
+  assert.equal(timeOf('from', '2028-02-29'), Date.UTC(2028, 1, 29));
 });
 
 it('a time of a query is nothing else', () => {
@@ -23,6 +24,9 @@ it('a time of a query is nothing else', () => {
     'nope',
     '2026',
     '2026-13-01',
+    '2026-02-29',
+    '2026-02-30',
+    '2026-04-31T09:00:00Z',
     '2026-01-01T25:00:00Z',
     '2026-01-31T09:00:00',
     '1769850000',

@@ -11,6 +11,7 @@ import {
   type Operation,
   openApiDocument,
   operations,
+  WEBHOOK_URL_PATTERN,
 } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -153,7 +154,14 @@ it('every pattern of a request has a message in words', () => {
     /"pattern":("(?:[^"\\]|\\.)*")/g,
   );
   const found = new Set([...patterns].map(([, text = '']) => JSON.parse(text)));
-  const checkedInCode = [HOST_ENTRY_PATTERN, FILE_PATH_PATTERN, BASE64_PATTERN, ARTIFACT_PATTERN, EVENT_TYPES_PATTERN];
+  const checkedInCode = [
+    HOST_ENTRY_PATTERN,
+    FILE_PATH_PATTERN,
+    BASE64_PATTERN,
+    ARTIFACT_PATTERN,
+    EVENT_TYPES_PATTERN,
+    WEBHOOK_URL_PATTERN,
+  ];
   for (const pattern of checkedInCode) found.delete(pattern);
   for (const pattern of found) assert.ok(pattern in PATTERNS, pattern);
 });

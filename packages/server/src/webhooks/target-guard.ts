@@ -1,6 +1,9 @@
 import { isIP } from 'node:net';
+import { WEBHOOK_URL_PATTERN } from '@cloche/contract';
 import { OwnAddresses } from '@cloche/node-support';
 import { ClosedAddresses, type OperatorRanges } from '@cloche/protocol';
+
+const URL_FORM = new RegExp(WEBHOOK_URL_PATTERN);
 
 /** `allowCidrs` permits ranges that are closed, also addresses of this host. */
 export interface TargetOptions extends OperatorRanges {
@@ -34,6 +37,8 @@ export class TargetGuard {
       return 'must have no user and no password; verify signatures instead';
     const host = hostOf(url);
     if (isIP(host) > 0 && !this.permits(host)) return 'must have a public address; the operator can permit others';
+    // Parsing repairs what the contract does not allow: a missing `//`, and whitespace.
+    if (!URL_FORM.test(text)) return 'must be a URL such as https://hooks.example.com/cloche';
     return undefined;
   }
 
