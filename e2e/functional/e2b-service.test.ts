@@ -332,6 +332,19 @@ describe('a run', () => {
   });
 });
 
+describe('the count of runs', () => {
+  it('is that of the client’s own, in the default context, in another one and with variables', async () => {
+    const context = await sandbox.createCodeContext();
+    const counts: unknown[] = [];
+    for (const options of [{}, { envs: { A: '1' } }, {}, { envs: { A: '2' } }])
+      counts.push((await sandbox.runCode('x = 1', { context, ...options })).executionCount);
+    const fresh = await CodeSandbox.create({ ...options, ...LASTING });
+    for (const code of ['!pwd', 'x']) counts.push((await fresh.runCode(code)).executionCount);
+    await fresh.kill();
+    assert.deepEqual(counts, [1, 2, 3, 4, 1, 2]);
+  });
+});
+
 describe('a watch', () => {
   const EVENTS: Readonly<Record<string, readonly [act: () => Promise<unknown>, expected: readonly string[]]>> = {
     'a new file with content is created and written': [

@@ -1,6 +1,7 @@
 import type { Language } from '@cloche/contract';
 import { E2bError } from '../e2b-error.ts';
 import { type BoxSession, pathOf } from './box-session.ts';
+import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
 
 /** Most contexts that are remembered. A forgotten context is moved again, which does no harm. */
 const REMEMBERED = 10_000;
@@ -57,7 +58,8 @@ export async function moveOnce(
 /** Returns an expression without a value, so that it is not shown and changes no variable of the context. */
 function inPython(path: string): string {
   const move = `(os.chdir(${path}), setattr(sys, "${MARK}", True))`;
-  return `(lambda os, sys: (hasattr(sys, "${MARK}") or ${move}) and None)(__import__("os"), __import__("sys"))`;
+  const moved = `(hasattr(sys, "${MARK}") or ${move}, ${UNCOUNTED_IN_PYTHON})`;
+  return `(lambda os, sys: ${moved} and None)(__import__("os"), __import__("sys"))`;
 }
 
 function inJavaScript(path: string): string {

@@ -2,6 +2,7 @@ import type { Language } from '@cloche/contract';
 import { parsePlainJson } from '@cloche/node-support';
 import { E2bError } from '../e2b-error.ts';
 import type { BoxSession } from './box-session.ts';
+import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
 
 export type Variables = Readonly<Record<string, string>>;
 /** Values of variables before a run; null for a variable that was not set. */
@@ -64,7 +65,9 @@ function inPython(values: string, tells: boolean): string {
   const set =
     '[os.environ.pop(name, None) if value is None else os.environ.update({name: value}) for name, value in new.items()]';
   const shown = tells ? 'print(json.dumps(old))' : 'None';
-  return `(lambda os, json, new: (lambda old: (${set}, ${shown})[1])(${earlier}))(__import__("os"), __import__("json"), __import__("json").loads(${values}))`;
+  const modules = '__import__("os"), __import__("json"), __import__("sys")';
+  const act = `(lambda old: (${set}, ${UNCOUNTED_IN_PYTHON}, ${shown})[2])(${earlier})`;
+  return `(lambda os, json, sys, new: ${act})(${modules}, __import__("json").loads(${values}))`;
 }
 
 function inJavaScript(values: string, tells: boolean): string {
