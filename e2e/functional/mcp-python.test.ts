@@ -21,5 +21,5 @@ it('the client for Python calls tools, gets images and progress, and cancels, ov
       CLOCHE_COMMAND: JSON.stringify([process.execPath, resolve('packages/cli/bin/cloche.mjs')]),
     },
   });
-  assert.match(said, /^Ran 12 tests[\s\S]*^OK$/m);
+  assert.match(said, /^Ran 14 tests[\s\S]*^OK$/m);
 });

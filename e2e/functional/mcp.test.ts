@@ -95,6 +95,26 @@ for (const [revision, options] of Object.entries({
   });
 }
 
+describe('a session', () => {
+  it('keeps variables and files of calls that name no sandbox, and ends with its sandbox', async () => {
+    const headers = { authorization: `Bearer ${service.apiKey}` };
+    const transport = new StreamableHTTPClientTransport(new URL(`${service.url}/mcp`), { requestInit: { headers } });
+    const client = new Client({ name: 'cloche-test', version: '1' });
+    await client.connect(transport);
+    const call = async (name: string, args: Record<string, unknown>) =>
+      ((await client.callTool({ name, arguments: args })) as Answer).structuredContent;
+    const { sandboxId } = await call('run_code', { code: 'x = 20; open("a.txt", "w").write("written")' });
+    assert.equal((await call('run_code', { code: 'x * 2 + 2' })).result, '42');
+    assert.equal((await call('command_run', { command: 'cat a.txt' })).command.stdout, 'written');
+    const uri = `cloche://sandbox/${sandboxId}/workspace/a.txt`;
+    assert.ok((await client.listResources()).resources.some((resource) => resource.uri === uri));
+    assert.deepEqual((await client.readResource({ uri })).contents, [{ uri, mimeType: 'text/plain', text: 'written' }]);
+    await transport.terminateSession();
+    await client.close();
+    assert.equal((await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status, 'destroyed');
+  });
+});
+
 describe('a request of an MCP client', () => {
   it('without a key is refused with 401, and a tool of a key without the scope with what is missing', async () => {
     const { status } = await fetch(`${service.url}/mcp`, { method: 'POST', body: '{}' });

@@ -22,8 +22,11 @@ export async function startBearerProxy(
   const { hostname, port } = new URL(url);
   const server = createServer(async (incoming, outgoing) => {
     const body = rewrite && incoming.method === 'POST' ? await rewritten(incoming, rewrite) : undefined;
-    const length = body && { 'content-length': String(body.length), 'transfer-encoding': undefined };
-    const headers = { ...incoming.headers, ...length, authorization: `Bearer ${apiKey}` };
+    const { 'content-length': length, ...fields } = incoming.headers;
+    const sized = body
+      ? { 'content-length': String(body.length) }
+      : length !== undefined && { 'content-length': length };
+    const headers = { ...fields, ...sized, authorization: `Bearer ${apiKey}` };
     const passed = request({ hostname, port, path: incoming.url, method: incoming.method, headers });
     passed.on('response', (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers);

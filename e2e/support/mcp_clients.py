@@ -128,7 +128,24 @@ class Http(Tools, unittest.IsolatedAsyncioTestCase):
                 yield Host(client)
 
 
-class OlderHttp(Http):
+class Sessions:
+    """What a host does with the sandbox of its session."""
+
+    async def test_keeps_a_sandbox(self) -> None:
+        """Uses one sandbox for all calls that name none, which ends with the session."""
+        async with self.host() as host:
+            first = await host.call("run_code", code="x = 20; open('a.txt', 'w').write('written')")
+            second = await host.call("run_code", code="x * 2 + 2")
+            self.assertEqual((second["sandboxId"], second["result"]), (first["sandboxId"], "42"))
+            uri = f"cloche://sandbox/{first['sandboxId']}/workspace/a.txt"
+            self.assertIn(uri, [str(each.uri) for each in (await host.client.list_resources()).resources])
+            self.assertEqual((await host.client.read_resource(uri)).contents[0].text, "written")
+        async with self.host() as other:
+            found = await other.call("sandbox_get", sandboxId=first["sandboxId"])
+            self.assertEqual(found["sandbox"]["status"], "destroyed")
+
+
+class OlderHttp(Sessions, Http):
     """Streamable HTTP in the revision before it."""
 
     mode = "legacy"
@@ -136,16 +153,12 @@ class OlderHttp(Http):
 
     @asynccontextmanager
     async def host_to_cancel(self, host: Host) -> AsyncGenerator[Host, None]:
-        """
-        Yields a host of its own, whose end cancels the call.
-
-        A client of this revision cancels by a second request, which only a server with sessions assigns to the first.
-        """
+        """Yields a host of its own, whose end cancels the call."""
         async with self.host() as other:
             yield other
 
 
-class Stdio(Tools, unittest.IsolatedAsyncioTestCase):
+class Stdio(Sessions, Tools, unittest.IsolatedAsyncioTestCase):
     """Standard input and output of `cloche mcp`."""
 
     @asynccontextmanager
