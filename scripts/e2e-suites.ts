@@ -11,6 +11,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/artifacts': 'the server stores artifacts; functional/files tests how files leave a sandbox',
   'functional/bad-input': 'the server refuses bad input before it reaches a sandbox',
   'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
+  'functional/completion': 'tests scripts for shells; no sandbox runs anything',
+  'functional/examples': 'tests the examples of the command line; other files test the operations that these use',
   'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
   'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
   'functional/interrupted-tests': 'tests what ends a service of a test',

@@ -1,5 +1,6 @@
 /** Builds the commands, so that all of them have the same options and show examples. */
 import { type Command, type CommandOptions, Option } from 'commander';
+import { COMMON_OPTIONS, inWordsOf } from './error-words.ts';
 import { Session } from './session.ts';
 import type { UsageCommand } from './usage-command.ts';
 import { isIdKind, singular, wholeId } from './whole-id.ts';
@@ -24,16 +25,23 @@ export function leaf(
     .command(name, options)
     .description(summary)
     .allowExcessArguments(false)
-    .addOption(common('--json', 'print JSON'))
-    .addOption(common('--url <url>', 'address of the service (CLOCHE_URL)'))
-    .addOption(common('--api-key <key>', 'API key (CLOCHE_API_KEY)'));
+    .addHelpOption(common('-h, --help', 'show this help'));
   if (examples.length > 0)
     command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}`).join('\n')}`);
   return command;
 }
 
+/** Options of every command. Added after its own, which its help shows first. */
+function addCommonOptions(command: Command): void {
+  command
+    .addOption(common('--json', 'print JSON'))
+    .addOption(common('--service <name>', 'saved service to use (CLOCHE_SERVICE)'))
+    .addOption(common('--url <url>', 'address of the service (CLOCHE_URL)'))
+    .addOption(common('--api-key <key>', 'API key (CLOCHE_API_KEY)'));
+}
+
 function common(flags: string, description: string): Option {
-  return new Option(flags, description).helpGroup('Common options:');
+  return new Option(flags, description).helpGroup(COMMON_OPTIONS);
 }
 
 /** Runs `work` with the command's own options and its parsed arguments. */
@@ -41,11 +49,16 @@ export function perform<Options, Arguments extends unknown[] = []>(
   command: Command,
   work: (session: Session, options: Options, ...args: Arguments) => Promise<void>,
 ): void {
+  addCommonOptions(command);
   command.action(async () => {
     // Every command of the program is of this class.
     const session = new Session(command as UsageCommand);
-    const [options, args] = await withWholeIds(session, command);
-    return work(session, options as Options, ...(args as Arguments));
+    try {
+      const [options, args] = await withWholeIds(session, command);
+      return await work(session, options as Options, ...(args as Arguments));
+    } catch (error) {
+      throw inWordsOf(command, error);
+    }
   });
 }
 

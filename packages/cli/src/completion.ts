@@ -2,6 +2,7 @@
 import { LANGUAGES, NETWORK_MODES, SANDBOX_STATUSES } from '@cloche/contract/client';
 import { Cloche } from '@cloche/sdk';
 import type { Command, Option } from 'commander';
+import { readClientFile } from './client-file.ts';
 import { buildProgram } from './program.ts';
 import { serviceSettings } from './session.ts';
 import { printable } from './terminal/printable.ts';
@@ -91,6 +92,8 @@ async function candidatesFor(place: Place, last: string, before: readonly string
 }
 
 async function valuesOf(option: Option, last: string, sandboxId: string | undefined, before: readonly string[]) {
+  if (option.long === '--service')
+    return Object.entries((await readClientFile()).services).map(([word, { url = '' }]) => ({ word, is: url }));
   const values = option.argChoices ?? VALUES[option.attributeName()];
   if (values) return values.map((word) => ({ word, is: '' }));
   return entriesOf(option.attributeName(), last, sandboxId, before);
@@ -141,10 +144,11 @@ function descriptionOf(entry: object): string {
   return [status, templateSlug, name, language, words].filter(Boolean).join(' ').slice(0, 60);
 }
 
-/** Returns the address and key that the line itself gives. */
-function givenSettings(before: readonly string[]): { url?: string; apiKey?: string } {
+/** Returns the service, address and key that the line itself gives. */
+function givenSettings(before: readonly string[]): { service?: string; url?: string; apiKey?: string } {
   const optionValue = (flag: string) => before[before.indexOf(flag) + 1];
   return {
+    ...(before.includes('--service') && { service: optionValue('--service') ?? '' }),
     ...(before.includes('--url') && { url: optionValue('--url') ?? '' }),
     ...(before.includes('--api-key') && { apiKey: optionValue('--api-key') ?? '' }),
   };

@@ -96,7 +96,8 @@ describe('cloche', () => {
     assert.deepEqual(plain, {
       exitCode: 1,
       stdout: '',
-      stderr: 'error: There is no such resource, or it belongs to another organization.\n',
+      stderr:
+        'error: There is no such resource, or it belongs to another organization. Check the id, and with `cloche whoami` the key.\n',
     });
     const asJson = await runCloche(['sandbox', 'get', 'sbx_9', '--json'], service);
     assert.equal(JSON.parse(asJson.stderr).error.code, 'not_found');
@@ -283,7 +284,7 @@ describe('a refused request', () => {
       json(400, { error: { code: 'invalid_request', message, requestId: 'req_1', details: { issues } } });
     await using service = await startService(refuse);
     const { stderr } = await runInProcess(['sandbox', 'create'], { env: service.env });
-    assert.equal(stderr, 'error: ttlMs is wrong; metadata is wrong\n');
+    assert.equal(stderr, 'error: --ttl is wrong; --metadata is wrong\n');
   });
 });
 

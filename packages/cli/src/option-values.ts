@@ -82,7 +82,9 @@ export function networkPolicy(text: string): NetworkPolicy {
 
 /** Returns the option for the user that an operation runs as. */
 export function userOption(): Option {
-  return new Option('--user <user>', 'act as this user; root is root only inside the sandbox').choices(COMMAND_USERS);
+  return new Option('--user <user>', 'act as this user; root is root only inside the sandbox (default: user)').choices(
+    COMMAND_USERS,
+  );
 }
 
 /** Adds the option of commands that print output of programs. */

@@ -1,9 +1,27 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Command } from 'commander';
 import { buildProgram, buildWholeProgram } from './program.ts';
 import { processTerminal } from './terminal/terminal.ts';
 import { runCloche } from './testing/run-cloche.ts';
 
+/** Options whose absence means nothing that needs a word. */
+const NO_DEFAULT = [
+  'run --code',
+  'run --save-outputs',
+  'artifacts --download',
+  'build --image',
+  'build --registry-ca',
+  'build --description',
+  'import --slug',
+  'import --description',
+  'update --hosts',
+  'quota --project',
+  'usage --project',
+  'update --events',
+  'start --servers',
+  'create --name',
+];
 const commandsFor = async (...args: string[]) => (await buildProgram('1.0.0', args, processTerminal())).commands;
 const namesFor = async (...args: string[]) => (await commandsFor(...args)).map((each) => each.name());
 
@@ -49,6 +67,30 @@ registerHooks({ load: (url, context, next) => (process.stderr.write(url + '\\n')
       assert.match(stderr, /src\/program\.ts/);
       assert.doesNotMatch(stderr, /packages\/(?:contract|sdk|typebox|setup)|src\/commands/, `cloche ${args}`);
     }
+  });
+
+  it('shows the options of a command before those of every command, with what holds without them', async () => {
+    const whole = await buildWholeProgram('1.0.0', processTerminal());
+    const leaves = (command: Command): Command[] =>
+      command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
+    const silent: string[] = [];
+    for (const command of leaves(whole)) {
+      const help = command.helpInformation();
+      const last = [...help.matchAll(/^(\S.*:)$/gm)].at(-1)?.[1];
+      if (!help.includes('Common options:')) continue;
+      const own = command.options.filter(({ helpGroupHeading }) => helpGroupHeading !== 'Common options:');
+      assert.equal(last, 'Common options:', command.name());
+      for (const { long, required, mandatory, description, defaultValue } of own) {
+        // Without a filter, a label or a change, there is none; a further one adds to those before it.
+        const isNothing =
+          /^(?:only|new|label|show what follows|follow|run in|join|purpose|account|secret with)|repeatable/.test(
+            description,
+          );
+        if (!required || mandatory || isNothing || NO_DEFAULT.includes(`${command.name()} ${long}`)) continue;
+        if (defaultValue === undefined && !/default/.test(description)) silent.push(`${command.name()} ${long}`);
+      }
+    }
+    assert.deepEqual(silent, []);
   });
 
   it('says which command does what was typed from habit', async () => {

@@ -114,7 +114,8 @@ const MODULES: Readonly<Record<string, readonly CommandModule[]>> = {
     {
       summaries: {
         login: 'Check an API key and save it for later commands of this user',
-        whoami: 'Show the API key in use, its organization and its project',
+        whoami: 'Show the service and the API key in use, its organization and its project',
+        service: 'List and delete the services that `cloche login` has saved',
       },
       load: async () => (await import('./commands/login.ts')).addLoginCommands,
     },
@@ -153,6 +154,8 @@ const WORDS: Readonly<Record<string, string>> = {
   download: 'cp',
   build: 'template build',
   images: 'template list',
+  services: 'service list',
+  logout: 'service delete',
   version: '--version',
 };
 
@@ -189,6 +192,7 @@ function newProgram(version: string, terminal: Terminal): UsageCommand {
     .enablePositionalOptions()
     .exitOverride()
     .option('--json', 'print JSON')
+    .option('--service <name>', 'saved service to use (CLOCHE_SERVICE)')
     .option('--url <url>', 'address of the service (CLOCHE_URL)')
     .option('--api-key <key>', 'API key (CLOCHE_API_KEY)')
     .addHelpText(
@@ -208,7 +212,7 @@ function addNames(program: Command): void {
 /** Returns the command that is named: the first argument that is neither an option of the program nor its value. */
 function commandName(args: readonly string[]): string | undefined {
   const [first, second] = args.filter(
-    (arg, index) => !arg.startsWith('-') && !['--url', '--api-key'].includes(args[index - 1] ?? ''),
+    (arg, index) => !arg.startsWith('-') && !['--service', '--url', '--api-key'].includes(args[index - 1] ?? ''),
   );
   return first === 'help' ? second : first;
 }

@@ -2,10 +2,12 @@ import type * as Sdk from '@cloche/sdk';
 import { CommanderError } from 'commander';
 import { CliError, OperatorError, UsageError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
+import { RefusedError } from './error-words.ts';
 import { findHostCommands } from './host-commands.ts';
 import { InterruptedError } from './interruption.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
+import { unreachableWords } from './unreachable-words.ts';
 
 /** Prints an error as one sentence with the next step. Returns the exit code: 2 for an invalid command line. */
 export async function reportError(error: unknown, json: boolean, { err }: Terminal): Promise<number> {
@@ -50,16 +52,23 @@ function describe(error: unknown, { isClocheError }: typeof Sdk, start: string):
     );
   }
   if (isClocheError(error, 'unreachable')) {
-    return `${error.message.split(';')[0]}; start it with \`${start}\`, or give its address with --url or CLOCHE_URL.`;
+    return unreachableWords(urlOf(error), error, start);
   }
-  if (isClocheError(error, 'internal')) return `${error.message} (request ${error.requestId ?? 'unknown'})`;
+  if (isClocheError(error, 'internal'))
+    return `${error.message} (request ${error.requestId ?? 'unknown'}); the log of the service has the cause.`;
   // Remove the prefixes of request fields.
   if (isClocheError(error) || error instanceof OperatorError) return error.message.replace(FIELD_PREFIX, '$1');
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Returns the address that the message of the SDK names. */
+function urlOf({ message }: Error): string {
+  return / at (\S+)/.exec(message)?.[1] ?? 'its address';
+}
+
 function describeAsJson(error: unknown, sdk: typeof Sdk, start: string): Record<string, unknown> {
   if (error instanceof OperatorError) return { ...error.answer };
+  if (error instanceof RefusedError) return describeAsJson(error.cause, sdk, start);
   if (!sdk.isClocheError(error)) return { code: 'failed', message: describe(error, sdk, start) };
   const { code, requestId, details } = error;
   return { code, message: describe(error, sdk, start), requestId, details };

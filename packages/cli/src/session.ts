@@ -1,12 +1,15 @@
 import { type ClientOptions, Cloche, DEFAULT_URL } from '@cloche/sdk';
-import { readClientFile } from './client-file.ts';
-import { jsonLine, printable } from './terminal/printable.ts';
+import { UsageError } from './cli-error.ts';
+import { type ClientFile, readClientFile, type SavedService } from './client-file.ts';
+import { jsonLine, jsonShown, printable } from './terminal/printable.ts';
 import type { Output, Terminal } from './terminal/terminal.ts';
 import type { UsageCommand } from './usage-command.ts';
 
 /** Options of every command. */
 export interface CommonOptions {
   json?: boolean;
+  /** Name of a saved service. */
+  service?: string;
   url?: string;
   apiKey?: string;
   /** For commands that list: `wide` shows all columns, `quiet` shows ids only. */
@@ -20,6 +23,8 @@ export interface CommonOptions {
 export class Session {
   readonly terminal: Terminal;
   readonly json: boolean;
+  /** Version of this client. */
+  readonly version: string;
   /** Whether a list prints ids alone. */
   readonly quiet: boolean;
   readonly #options: CommonOptions;
@@ -34,6 +39,7 @@ export class Session {
       });
     const { out, err } = command.terminal;
     this.terminal = { out: as(out, wide), err: as(err) };
+    this.version = command.rootVersion;
     this.json = this.#options.json ?? false;
     this.quiet = this.#options.quiet ?? false;
   }
@@ -46,9 +52,9 @@ export class Session {
     return new Cloche({ ...(await this.settings()), ...options });
   }
 
-  /** The key that was passed as a flag. */
-  get givenKey(): string | undefined {
-    return this.#options.apiKey;
+  /** Address and key that were passed as flags. */
+  get given(): Pick<CommonOptions, 'url' | 'apiKey'> {
+    return this.#options;
   }
 
   /** Returns the address of the service and the API key, which is empty if none is known. */
@@ -56,12 +62,21 @@ export class Session {
     return serviceSettings(this.#options);
   }
 
+  /** Returns the address and the API key without those of the client file. */
+  settingsWithoutSaved(): { url: string; apiKey: string } {
+    const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
+    const { url = CLOCHE_URL || DEFAULT_URL, apiKey = CLOCHE_API_KEY || '' } = this.#options;
+    return { url, apiKey };
+  }
+
   /**
-   * Prints the result as one JSON value, or as text for people, in which `forPeople` must make a sandbox's text
+   * Prints the result as one JSON value, indented on a terminal, or as text for people, in which `forPeople` must make a sandbox's text
    * `printable`.
    */
   async show(value: unknown, forPeople: () => string): Promise<void> {
-    await this.terminal.out.line(this.json ? jsonLine(value) : forPeople());
+    const { out } = this.terminal;
+    const json = () => (out.isTerminal ? jsonShown(value, out.colors) : jsonLine(value));
+    await out.line(this.json ? json() : forPeople());
   }
 
   /** Prints a line about the result for people; prints nothing when the output is JSON. */
@@ -72,12 +87,24 @@ export class Session {
 
 /** Returns the address of the service and the API key: of those given, the environment, the client file or the defaults. */
 export async function serviceSettings(
-  given: Pick<CommonOptions, 'url' | 'apiKey'>,
+  given: Pick<CommonOptions, 'service' | 'url' | 'apiKey'>,
 ): Promise<{ url: string; apiKey: string }> {
-  const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
+  const { CLOCHE_SERVICE, CLOCHE_URL, CLOCHE_API_KEY } = process.env;
   const file = await readClientFile();
+  const name = given.service ?? CLOCHE_SERVICE;
+  const saved = name ? namedService(file, name) : file;
+  // A name on the command line means that service, whatever the environment has.
+  const [urlSet, keySet] = given.service === undefined ? [CLOCHE_URL, CLOCHE_API_KEY] : [];
   return {
-    url: given.url ?? (CLOCHE_URL || file.url || DEFAULT_URL),
-    apiKey: given.apiKey ?? (CLOCHE_API_KEY || file.apiKey || ''),
+    url: given.url ?? (urlSet || saved.url || DEFAULT_URL),
+    apiKey: given.apiKey ?? (keySet || saved.apiKey || ''),
   };
+}
+
+/** @throws {UsageError} if no service is saved under this name */
+function namedService({ services }: ClientFile, name: string): SavedService {
+  if (Object.hasOwn(services, name)) return services[name] ?? {};
+  const others = Object.keys(services);
+  const known = others.length === 0 ? `\`cloche login --name ${name}\` saves one` : `use ${others.join(' or ')}`;
+  throw new UsageError(`No service is saved as "${name}"; ${known}.`);
 }

@@ -15,6 +15,13 @@ export class UsageCommand extends Command {
     return new UsageCommand(name, this.terminal);
   }
 
+  /** Version of the program. */
+  get rootVersion(): string {
+    let root: Command = this;
+    while (root.parent) root = root.parent;
+    return root.version() ?? '';
+  }
+
   override error(message: string, _options?: ErrorOptions): never {
     const plain = message
       .replace(/^error: /, '')

@@ -13,7 +13,7 @@ import {
   checkRoot,
   checkUserNamespaces,
 } from './kernel-checks.ts';
-import { checkDisk, checkMemory, checkNode, checkOldVersions, checkPort } from './resource-checks.ts';
+import { checkDisk, checkMemory, checkNode, checkOldVersions, checkServicePort } from './resource-checks.ts';
 import { checkSysctls } from './sysctls.ts';
 import { checkTemplateAges } from './template-age-check.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
@@ -63,7 +63,7 @@ async function examineResources({
     checkDisk('disk (data)', dataDir),
     checkDisk('disk (cache)', cacheDir),
     checkOldVersions(cacheDir, cacheRetentionMs),
-    checkPort(host, port),
+    checkServicePort(host, port),
     checkSysctls(),
     readFile('/proc/cmdline', 'utf8').then(checkKernelMemory),
     checkCrashHandler(),

@@ -38,22 +38,42 @@ export function checkMemory(bytes = machineMemory().totalBytes): Finding {
     : ok('memory', found);
 }
 
-/** Checks a port. A port in use is only a warning: Cloche itself may be using it. */
+/** Time for an answer of what uses the port. */
+const ANSWER_MS = 2_000;
+
+/** Checks whether a port is free. */
 export async function checkPort(host: string, port: number): Promise<Finding> {
   const server = createServer();
   return new Promise((resolve) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      const found = error.code === 'EADDRINUSE' ? `${port} is in use` : `${host}:${port}: ${error.message}`;
-      resolve(
-        warning(
-          'port',
-          found,
-          'Ignore this while Cloche itself runs. If another program uses the port, set CLOCHE_PORT to a free one.',
-        ),
-      );
+    server.once('error', ({ code, message }: NodeJS.ErrnoException) => {
+      const remedy = 'Another program uses it; set CLOCHE_PORT to a free one.';
+      if (code === 'EADDRINUSE') resolve(warning('port', `${port} is in use`, remedy));
+      else resolve(warning('port', `${host}:${port}: ${message}`, 'Set CLOCHE_HOST to an address of this machine.'));
     });
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(ok('port', `${port} is free`))));
   });
+}
+
+/** Checks whether a port is free or Cloche itself serves there. */
+export async function checkServicePort(host: string, port: number): Promise<Finding> {
+  const finding = await checkPort(host, port);
+  const version = finding.status === 'ok' ? undefined : await versionOfCloche(host, port);
+  return version === undefined ? finding : ok('port', `${port} is in use by Cloche ${version}`);
+}
+
+/** Returns the version of Cloche that answers on the port; undefined if another program does, or none. */
+async function versionOfCloche(host: string, port: number): Promise<string | undefined> {
+  const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  try {
+    const response = await fetch(`http://${local.includes(':') ? `[${local}]` : local}:${port}/healthz`, {
+      redirect: 'error',
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    const { status, version } = (await response.json()) as { status?: unknown; version?: unknown };
+    return status === 'ok' && typeof version === 'string' && /^[\w.+-]{1,64}$/.test(version) ? version : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export function checkNode(version = process.versions.node): Finding {

@@ -38,8 +38,8 @@ export function addArtifactCommands(program: Command): void {
     'Export a file or directory as an artifact and print its id',
     ['cloche artifact export sbx_… out/report.csv --metadata kind=report'],
   )
-    .option('--name <name>', 'file name of a download')
-    .option('--type <type>', 'media type')
+    .option('--name <name>', 'file name of a download (default: that of the file)')
+    .option('--type <type>', 'media type (default: by the name)')
     .option('--metadata <key=value>', 'label; repeatable', keyValue)
     .addOption(userOption());
   perform(exported, exportArtifact);

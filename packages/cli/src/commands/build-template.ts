@@ -26,29 +26,32 @@ export async function buildTemplate(
   { recipe, titles }: TitledRecipe,
   signal: AbortSignal,
 ): Promise<void> {
-  const begun = await begin(cloche, template, recipe, signal);
+  signal.throwIfAborted();
+  const begun = await begin(cloche, template, recipe);
   const ended = await follow(session, cloche, begun, titles, signal);
   if (ended.status === 'succeeded') {
     await session.show(ended, () => `${ended.templateSlug} ${ended.templateVersionId ?? ''}`);
     return;
   }
   if (session.json) await session.show(ended, () => '');
-  throw new CliError(failureOf(ended));
+  throw new CliError(failureOf(ended, titles));
 }
 
-/** Builds a version of the template, which is created first if it does not exist. */
+/**
+ * Builds a version of the template, which is created first if it does not exist. Does not take the signal of an
+ * interruption: the id of the build is needed to cancel it.
+ */
 async function begin(
   cloche: Cloche,
   { slug, description }: NamedTemplate,
   recipe: TemplateRecipe,
-  signal: AbortSignal,
 ): Promise<TemplateBuild> {
   try {
-    return await cloche.templates.build(slug, recipe, { signal });
+    return await cloche.templates.build(slug, recipe);
   } catch (error) {
     if (!isClocheError(error, 'not_found')) throw error;
     const body = { slug, ...(description !== undefined && { description }), ...recipe };
-    return (await cloche.templates.create(body, { signal })).build;
+    return (await cloche.templates.create(body)).build;
   }
 }
 
@@ -76,8 +79,12 @@ async function follow(
   return cloche.templates.waitForBuild({ templateId, id }, { signal });
 }
 
-function failureOf({ status, error, templateSlug, id }: TemplateBuild): string {
+function failureOf({ status, error, templateSlug, id }: TemplateBuild, titles: readonly string[]): string {
   if (status === 'canceled') return `The build ${id} was canceled; start it again with the same command.`;
-  const why = error?.message ?? 'The build failed.';
+  const message = error?.message ?? 'The build failed.';
+  const [, step, how] = /^Step (\d+) \(.*\) failed\. (.*)$/s.exec(message) ?? [];
+  // The caller's own words are a line of the Dockerfile.
+  const title = titles[Number(step) - 1]?.split('\n')[0];
+  const why = title === undefined ? message : `\`${title}\` failed (step ${step}). ${how}`;
   return `${why} See its log with \`cloche template logs ${templateSlug} ${id}\`.`;
 }

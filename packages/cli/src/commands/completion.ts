@@ -23,12 +23,17 @@ const SCRIPTS: Readonly<Record<(typeof SHELLS)[number], string>> = {
 complete -F _cloche cloche`,
   zsh: `#compdef cloche
 _cloche() {
-  local line
-  local -a found
+  local line word
+  local -a found places
   for line in \${(f)"$(cloche completion --words "\${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
-    found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    word=\${line%%$'\\t'*}
+    # A path follows a sandbox, without a space.
+    if [[ $word == *: ]]; then places+=("\${word//:/\\\\:}:\${line#*$'\\t'}")
+    else found+=("\${word//:/\\\\:}:\${line#*$'\\t'}"); fi
   done
-  if (( $#found )); then _describe -V cloche found; else _files; fi
+  if (( $#found + $#places == 0 )); then _files; return; fi
+  if (( $#found )); then _describe -V cloche found; fi
+  if (( $#places )); then _describe -V cloche places -S ''; fi
 }
 compdef _cloche cloche`,
   fish: `function __cloche_complete

@@ -15,7 +15,7 @@ export function addContextCommands(program: Command): void {
     'cloche run --sandbox sbx_… --context cctx_… cell.ts',
   ])
     .option('-l, --language <language>', 'python, javascript or typescript', language, 'python')
-    .option('--cwd <folder>', 'working directory, inside /workspace');
+    .option('--cwd <folder>', 'working directory, inside /workspace (default: /workspace)');
   perform(create, async (session, options: { language: Language; cwd?: string }, sandboxId: string) => {
     const { info } = await (await contextsOf(session, sandboxId)).create(options);
     await session.show(info, () => info.id);

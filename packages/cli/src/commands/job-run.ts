@@ -6,7 +6,7 @@ import { leaf, perform } from '../command.ts';
 import { InterruptedError, watchForInterruption } from '../interruption.ts';
 import { durationUpTo, list, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { printEvent, reportEnd } from './job-output.ts';
+import { notePhase, printEvent, reportEnd } from './job-output.ts';
 import { PackingProgress } from './packing-progress.ts';
 import { addEnvironmentOptions, type EnvironmentOptions, environmentBody, present } from './sandbox-options.ts';
 
@@ -65,6 +65,7 @@ async function runJob(session: Session, flags: RunFlags, given: string[]): Promi
       ...options,
       onEvent: async (event) => {
         await progress.end();
+        if (job) await notePhase(session, job, event);
         await printEvent(session, event);
       },
     });

@@ -74,6 +74,20 @@ describe('cloche job run', () => {
     assert.equal(execFileSync('tar', ['-tf', '-'], { input: archive, encoding: 'utf8' }), 'file\n');
   });
 
+  it('says on a terminal what becomes of it', async () => {
+    const archive = { format: 'tar', sizeBytes: 2048, sha256: 'a', entries: 7 } as const;
+    const state = (seq: number, status: 'queued' | 'running') =>
+      ({ seq, at, type: 'state', data: { status } }) as const satisfies WorkspaceRunEvent;
+    const events = [state(1, 'queued'), state(2, 'running'), out(3, 'a\n'), ended(4, 'succeeded')];
+    const info = { ...succeeded, archive, startedAt: at, finishedAt: '2026-01-01T00:00:12.000Z' };
+    const replies = { 'POST start': answerWith({ status: 'queued', archive }) };
+    await using service = await startService(info, events, replies);
+    const args = ['job', 'run', '--dir', directory, 'true'];
+    const { stderr } = await runInProcess(args, { url: service.url, isTerminal: true });
+    const lines = stderr.split('\u001b[2K').at(-1);
+    assert.equal(lines, 'wrun_1 created\npacked 7 entries, 2.0 KiB\nrunning\nsucceeded in 12 s\n');
+  });
+
   it('passes on what its options say', async () => {
     await using service = await startService(succeeded, [ended(1, 'succeeded')]);
     // biome-ignore format: pairs

@@ -87,7 +87,8 @@ describe('cloche login', () => {
     assert.equal(service.requests[0]?.headers.authorization, 'Bearer clk_typed');
 
     const { stdout } = await runInProcess(['whoami'], { env: { HOME: home } });
-    assert.match(stdout, /^acme \(org_1\), project default \(prj_1\)\n/);
+    assert.match(stdout, new RegExp(`^service {7}${service.url}\nversion .*\norganization {2}acme \\(org_1\\)\n`));
+    assert.match(stdout, /\nproject {7}default \(prj_1\)\nkey {11}key_1\n/);
     assert.equal(service.requests[1]?.headers.authorization, 'Bearer clk_typed');
   });
 
@@ -102,6 +103,44 @@ describe('cloche login', () => {
     assert.equal((await runInProcess(args, { env: { HOME: home } })).exitCode, 0);
     assert.equal(JSON.parse(await readFile(file(), 'utf8')).apiKey, 'clk_flag');
     assert.equal((await stat(file())).mode & 0o777, 0o600);
+  });
+
+  it('keeps several services by their names, and uses the one that is named', async () => {
+    const env = { HOME: home };
+    await using service = await startService(({ path }) =>
+      json(200, path === '/healthz' ? { status: 'ok', version: '9.9.9' } : current),
+    );
+    const login = (...args: string[]) => runInProcess(['login', '--url', service.url, ...args], { env });
+    assert.equal((await login('--api-key', 'clk_own')).exitCode, 0);
+    assert.match((await login('--name', 'prod', '--api-key', 'clk_prod')).stderr, /use it with --service prod\.\n$/);
+    assert.equal((await stat(file())).mode & 0o777, 0o600);
+
+    const elsewhere = { CLOCHE_URL: 'http://127.0.0.1:9', CLOCHE_API_KEY: 'clk_env' };
+    for (const [args, more, key] of [
+      [[], {}, 'clk_own'],
+      [['--service', 'prod'], {}, 'clk_prod'],
+      [[], { CLOCHE_SERVICE: 'prod' }, 'clk_prod'],
+      [['--service', 'prod'], elsewhere, 'clk_prod'],
+      [['--service', 'prod', '--api-key', 'clk_flag'], elsewhere, 'clk_flag'],
+      [[], { CLOCHE_SERVICE: 'prod', CLOCHE_API_KEY: 'clk_env' }, 'clk_env'],
+    ] as const) {
+      const { stdout, stderr } = await runInProcess(['whoami', ...args], { env: { ...env, ...more } });
+      assert.match(stdout, /\nversion {7}9\.9\.9 \(this client: 1\)\n/);
+      assert.match(stderr, /different versions/);
+      assert.equal(
+        service.requests.findLast(({ path }) => path !== '/healthz')?.headers.authorization,
+        `Bearer ${key}`,
+      );
+    }
+    const unknown = await runInProcess(['whoami', '--service', 'prd'], { env });
+    assert.deepEqual([unknown.exitCode, unknown.stderr], [2, 'error: No service is saved as "prd"; use prod.\n']);
+    const names = async () =>
+      JSON.parse((await runInProcess(['service', 'list', '--json'], { env })).stdout).data.map(
+        ({ name }: { name: string }) => name,
+      );
+    assert.deepEqual(await names(), ['default', 'prod']);
+    assert.equal((await runInProcess(['service', 'delete', 'prod'], { env })).stderr, 'prod deleted\n');
+    assert.deepEqual(await names(), ['default']);
   });
 
   it('asks for a key that is there', async () => {

@@ -28,7 +28,7 @@ export function addKeyCommands(program: Command): void {
   perform(create, createKey);
 
   const all = leaf(key, 'list', 'List the API keys that work, newest first') //
-    .option('--all', 'also keys that were revoked or have expired');
+    .option('-a, --all', 'include keys that were revoked or have expired');
   perform(paged(all), async (session, { all: includeRevoked = false, ...flags }: PageFlags & { all?: boolean }) => {
     const data = await (await session.connect()).apiKeys.list({ ...flags, includeRevoked });
     const none = 'No API keys. `cloche key create` creates one.';
@@ -37,7 +37,7 @@ export function addKeyCommands(program: Command): void {
 
   perform(leaf(key, 'get <key>', 'Show an API key'), async (session, _options, id: string) => {
     const found = await (await session.connect()).apiKeys.get(id);
-    await session.show(found, () => describeKey(found, session));
+    await session.show(found, () => fields(keyFields(found), session.terminal.out));
   });
 
   const rotate = leaf(key, 'rotate <key>', 'Replace an API key by a new one and print the new one', [
@@ -67,23 +67,20 @@ export function scopesOf(names: readonly string[]): (Scope | typeof ALL_SCOPES)[
   });
 }
 
-/** Returns lines about a key for people. */
-export function describeKey(key: ApiKey, session: Session): string {
-  return fields(
-    [
-      ['key', key.id],
-      ['name', key.name],
-      ['begins with', key.prefix],
-      ['scopes', key.scopes.join(', ')],
-      ['projects', key.projectIds?.join(', ') ?? 'all'],
-      ['created', `${formatAge(key.createdAt)} by ${key.createdBy}`],
-      ['rotated from', key.rotatedFrom],
-      ['last used', key.lastUsedAt && formatAge(key.lastUsedAt)],
-      ['expires', key.expiresAt && endOf(key.expiresAt)],
-      ['revoked', key.revokedAt && formatAge(key.revokedAt)],
-    ],
-    session.terminal.out,
-  );
+/** Returns names and values about a key for people. */
+export function keyFields(key: ApiKey): [name: string, value: string | undefined][] {
+  return [
+    ['key', key.id],
+    ['name', key.name],
+    ['begins with', key.prefix],
+    ['scopes', key.scopes.join(', ')],
+    ['projects', key.projectIds?.join(', ') ?? 'all'],
+    ['created', `${formatAge(key.createdAt)} by ${key.createdBy}`],
+    ['rotated from', key.rotatedFrom],
+    ['last used', key.lastUsedAt && formatAge(key.lastUsedAt)],
+    ['expires', key.expiresAt && endOf(key.expiresAt)],
+    ['revoked', key.revokedAt && formatAge(key.revokedAt)],
+  ];
 }
 
 async function createKey(session: Session, { scopes, projects, expires }: CreateFlags, name: string): Promise<void> {

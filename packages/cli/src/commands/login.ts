@@ -2,38 +2,117 @@ import { text } from 'node:stream/consumers';
 import { Cloche } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
-import { clientFilePath, writeClientFile } from '../client-file.ts';
-import { leaf, perform } from '../command.ts';
+import { clientFilePath, readClientFile, writeClientFile } from '../client-file.ts';
+import { group, leaf, perform } from '../command.ts';
 import type { Session } from '../session.ts';
 import { askHidden } from '../terminal/hidden-line.ts';
-import { printable } from '../terminal/printable.ts';
-import { describeKey } from './key.ts';
+import { fields, table } from '../terminal/table.ts';
+import { keyFields } from './key.ts';
+
+/** Time for the question which version the service has. */
+const VERSION_MS = 5_000;
+/** What the first service is called that is saved without a name. */
+const UNNAMED = 'default';
+
+interface LoginFlags {
+  name?: string;
+}
 
 export function addLoginCommands(program: Command): void {
   const login = leaf(program, 'login', 'Check an API key and save it for later commands of this user', [
     'cloche login --url https://cloche.example.com',
+    'cloche login --name prod --url https://cloche.example.com',
     'cloche login < key-file',
-  ]);
-  perform(login, async (session) => {
-    const { url } = await session.settings();
-    const apiKey = session.givenKey ?? (await readKey(session));
-    const { organization } = await new Cloche({ url, apiKey }).apiKeys.current();
-    const path = clientFilePath();
-    await writeClientFile({ url, apiKey }, path);
-    if (session.json) await session.show({ url, path, organization }, () => '');
-    await session.note(`Logged in to ${url} (${organization.name}); the key is in ${path}.`);
-  });
+  ]).option('--name <name>', 'save it beside others, for --service (default: the one that is used without --service)');
+  perform(login, logIn);
+  perform(
+    leaf(program, 'whoami', 'Show the service and the API key in use, its organization and its project'),
+    showKeyInUse,
+  );
+  addServiceCommands(program);
+}
 
-  perform(leaf(program, 'whoami', 'Show the API key in use, its organization and its project'), async (session) => {
-    const cloche = await session.connect();
-    const current = await cloche.apiKeys.current();
-    const { apiKey, organization, project } = current;
-    await session.show(current, () =>
+async function logIn(session: Session, { name }: LoginFlags): Promise<void> {
+  if (name !== undefined && (name === UNNAMED || !/^[\w.-]{1,64}$/.test(name)))
+    throw new UsageError(`--name takes letters, digits, dots, hyphens and underscores, and not "${UNNAMED}".`);
+  const { url } = name === undefined ? await session.settings() : await session.settingsWithoutSaved();
+  const apiKey = session.given.apiKey ?? (await readKey(session));
+  const { organization } = await new Cloche({ url, apiKey }).apiKeys.current();
+  const path = clientFilePath();
+  const file = await readClientFile(path);
+  const saved = { url, apiKey };
+  await writeClientFile(
+    name === undefined ? { ...file, ...saved } : { ...file, services: { ...file.services, [name]: saved } },
+    path,
+  );
+  if (session.json) await session.show({ name, url, path, organization }, () => '');
+  const use = name === undefined ? '' : `; use it with --service ${name}`;
+  await session.note(`Logged in to ${url} (${organization.name}); the key is in ${path}${use}.`);
+}
+
+async function showKeyInUse(session: Session): Promise<void> {
+  const cloche = await session.connect();
+  const { url } = await session.settings();
+  const [current, serviceVersion] = await Promise.all([cloche.apiKeys.current(), versionOf(url)]);
+  const { apiKey, organization, project } = current;
+  await session.show({ url, clientVersion: session.version, serviceVersion, ...current }, () =>
+    fields(
       [
-        printable(`${organization.name} (${organization.id}), project ${project.name} (${project.id})`),
-        describeKey(apiKey, session),
-      ].join('\n'),
-    );
+        ['service', url],
+        ['version', `${serviceVersion ?? 'unknown'} (this client: ${session.version})`],
+        ['organization', `${organization.name} (${organization.id})`],
+        ['project', `${project.name} (${project.id})`],
+        ...keyFields(apiKey),
+      ],
+      session.terminal.out,
+    ),
+  );
+  if (serviceVersion !== undefined && serviceVersion !== session.version)
+    await session.note('Client and service have different versions; use the client of the same release.');
+}
+
+/** Returns the version of the service; undefined if it does not say it. */
+async function versionOf(url: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(new URL('healthz', url.endsWith('/') ? url : `${url}/`), {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(VERSION_MS),
+    });
+    const { version } = (await response.json()) as { version?: unknown };
+    return typeof version === 'string' ? version : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+interface ShownService {
+  readonly name: string;
+  readonly url: string;
+}
+
+function addServiceCommands(program: Command): void {
+  const service = group(program, 'service', 'List and delete the services that `cloche login` has saved');
+  perform(leaf(service, 'list', 'List the saved services', ['cloche service list']), async (session) => {
+    const { url, services } = await readClientFile();
+    const named = Object.entries(services).map(([name, saved]) => ({ name, url: saved.url ?? '' }));
+    const data: ShownService[] = url === undefined ? named : [{ name: UNNAMED, url }, ...named];
+    if (data.length === 0 && !session.json) return session.note('No services. `cloche login` saves one.');
+    const columns = [
+      { title: 'NAME', value: ({ name }: ShownService) => name },
+      { title: 'URL', value: (one: ShownService) => one.url },
+    ];
+    await session.show({ data }, () => table(data, columns, session.terminal.out));
+  });
+  const remove = leaf(service, 'delete <name>', 'Forget a saved service and its key', ['cloche service delete prod']);
+  perform(remove, async (session, _options, name: string) => {
+    const { services, ...unnamed } = await readClientFile();
+    const isUnnamed = name === UNNAMED && unnamed.url !== undefined;
+    if (!isUnnamed && !Object.hasOwn(services, name))
+      throw new UsageError(`No service is saved as "${name}"; \`cloche service list\` shows those that are.`);
+    const { [name]: _deleted, ...others } = services;
+    await writeClientFile(isUnnamed ? { services } : { ...unnamed, services: others });
+    if (session.json) await session.show({ name }, () => '');
+    await session.note(`${name} deleted`);
   });
 }
 

@@ -15,7 +15,7 @@ export function addQuotaCommand(program: Command): void {
   const command = leaf(program, 'quota', 'Show quotas with their limits and their use', [
     'cloche quota',
     'cloche quota --project prj_…',
-  ]).option('--project <project>', 'quotas of one project');
+  ]).option('--project <id>', 'quotas of one project');
   perform(command, async (session, { project: projectId }: { project?: string }) => {
     await showQuotas(session, await (await session.connect()).quotas.list({ projectId }));
   });

@@ -9,7 +9,7 @@ import { isComplete } from '../repl/is-complete.ts';
 import { DISCARDED, LineInput } from '../repl/line-input.ts';
 import { RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
-import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 interface ReplFlags extends SandboxOptions {
   language: Language;
@@ -42,7 +42,7 @@ async function runRepl(session: Session, flags: ReplFlags, given?: string): Prom
   if (!process.stdin.isTTY || session.json)
     throw new UsageError('A session needs a terminal; `cloche run -` runs code from standard input.');
   const cloche = await session.connect();
-  const own = given === undefined ? await cloche.sandboxes.create(sandboxBody(flags)) : undefined;
+  const own = given === undefined ? await createWithTtl(cloche, sandboxBody(flags)) : undefined;
   const sandboxId = own?.id ?? (given as SandboxInfo['id']);
   await session.note(`${flags.language} in ${sandboxId}; Ctrl-D ends`);
   // A window that closes sends this signal, which would end the process before the sandbox.

@@ -17,7 +17,7 @@ import { exitCodeOf, RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
 import { readSource } from '../source.ts';
 import { formatEnd } from '../terminal/duration.ts';
-import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 /** Added to the run's timeout: the sandbox must outlive its run, but should expire soon if this process dies. */
 const SPARE_TTL_MS = 120_000;
@@ -87,7 +87,7 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
 function createOwn(cloche: Cloche, flags: RunFlags): Promise<Sandbox> {
   const body = sandboxBody(flags);
   const ttlMs = Math.min((flags.timeout ?? LIMITS.runTimeoutDefaultMs) + SPARE_TTL_MS, LIMITS.createTtlMaxMs);
-  return cloche.sandboxes.create(flags.keep ? body : { ttlMs, ...body });
+  return createWithTtl(cloche, flags.keep ? body : { ttlMs, ...body });
 }
 
 async function endOwn(session: Session, sandbox: Sandbox, keep: boolean): Promise<void> {

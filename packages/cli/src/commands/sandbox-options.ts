@@ -1,6 +1,8 @@
-import type { CreateSandboxBody, NetworkPolicy } from '@cloche/sdk';
+import { LIMITS } from '@cloche/contract/client';
+import type { Cloche, CreateSandboxBody, NetworkPolicy, Sandbox } from '@cloche/sdk';
 import type { Command } from 'commander';
-import { duration, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
+import { duration, durationUpTo, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
+import { formatDuration } from '../terminal/duration.ts';
 
 /** Options of every command that creates a sandbox. */
 export interface SandboxOptions extends EnvironmentOptions {
@@ -25,24 +27,46 @@ export interface EnvironmentOptions {
 
 export function addSandboxOptions(command: Command): Command {
   return addEnvironmentOptions(command)
-    .option('--ttl <duration>', 'lifetime, at most 1h', duration)
-    .option('--idle <duration>', 'end the sandbox after this long without use', duration);
+    .option(
+      '--ttl <duration>',
+      `lifetime, at most ${formatDuration(LIMITS.updateTtlMaxMs)} (default: 1h)`,
+      durationUpTo(LIMITS.updateTtlMaxMs),
+    )
+    .option('--idle <duration>', 'end the sandbox after this long without use (default: never)', duration);
 }
 
 export function addEnvironmentOptions(command: Command): Command {
   return command
     .optionsGroup('Options of the new sandbox:')
     .option('--template <slug>', 'template (default: python-node)')
-    .option('--template-version <id>', 'exact version, tplv_…')
+    .option('--template-version <id>', 'exact version, tplv_… (default: the newest)')
     .option('--project <id>', 'project (default: the default one)')
-    .option('--network <policy>', 'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,…', networkPolicy)
+    .option(
+      '--network <policy>',
+      'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,… (default: unrestricted)',
+      networkPolicy,
+    )
     .option('--env <key=value>', 'environment variable of all processes in the sandbox; repeatable', keyValue)
     .option('--secret <variable=id>', 'environment variable with the placeholder of a secret; repeatable', keyValue)
     .option('--metadata <key=value>', 'label; repeatable', keyValue)
-    .option('--cpu <cores>', 'processor cores', positiveNumber)
-    .option('--memory <mib>', 'memory in MiB', positiveNumber)
-    .option('--disk <mib>', 'disk in MiB', positiveNumber)
-    .option('--pids <count>', 'maximum number of processes and threads', positiveNumber);
+    .option('--cpu <cores>', 'processor cores (default: 1)', positiveNumber)
+    .option('--memory <mib>', 'memory in MiB (default: 1024)', positiveNumber)
+    .option('--disk <mib>', 'disk in MiB (default: 2048)', positiveNumber)
+    .option('--pids <count>', 'maximum number of processes and threads (default: 512)', positiveNumber);
+}
+
+/** Creates a sandbox. A lifetime beyond what a creation may ask for is set by a second call. */
+export async function createWithTtl(cloche: Cloche, body: CreateSandboxBody): Promise<Sandbox> {
+  const { ttlMs = 0 } = body;
+  if (ttlMs <= LIMITS.createTtlMaxMs) return cloche.sandboxes.create(body);
+  const sandbox = await cloche.sandboxes.create({ ...body, ttlMs: LIMITS.createTtlMaxMs });
+  try {
+    await sandbox.setTtl(ttlMs);
+    return sandbox;
+  } catch (error) {
+    await sandbox.kill();
+    throw error;
+  }
 }
 
 export function sandboxBody(options: SandboxOptions): CreateSandboxBody {

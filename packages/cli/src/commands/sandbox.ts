@@ -11,7 +11,7 @@ import { reasonText } from '../terminal/reason-text.ts';
 import { statusColor } from '../terminal/status-color.ts';
 import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
-import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 export function addSandboxCommands(program: Command): void {
   const sandbox = group(program, 'sandbox', 'Create, list and destroy sandboxes');
@@ -50,7 +50,7 @@ export function addSandboxCommands(program: Command): void {
 
 async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
   const cloche = await session.connect();
-  const sandbox = await cloche.sandboxes.create(sandboxBody(options));
+  const sandbox = await createWithTtl(cloche, sandboxBody(options));
   if (options.wait) await sandbox.waitUntilReady();
   await session.show(sandbox.info, () => sandbox.id);
   const { status, templateSlug, expiresAt } = sandbox.info;

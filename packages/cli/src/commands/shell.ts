@@ -93,6 +93,8 @@ function forwardInput(stdin: NodeJS.ReadStream): void {
 function type(stdin: NodeJS.ReadStream, pty: Pty): void {
   // Copied, because the platform's type requires a `Uint8Array` with its own buffer.
   stdin.on('data', (chunk: Buffer) => pty.write(new Uint8Array(chunk)));
+  // The question for a sandbox has paused it.
+  stdin.resume();
   // In a terminal, Ctrl-D is passed on as a byte. The end of its stdin means that its window closed, which must not end
   // the shell.
   stdin.once('end', () => (stdin.isTTY ? pty.close() : pty.write(END_OF_INPUT)));

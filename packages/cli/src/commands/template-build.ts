@@ -50,7 +50,7 @@ export function addTemplateBuildCommand(template: Command): void {
     .option('--registry-user <name>', 'account with which the image of FROM is downloaded')
     .option('--registry-secret <id>', 'secret with the password of --registry-user')
     .option('--registry-ca <file>', 'certificates of further authorities of the registry, as PEM')
-    .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB', wholeNumber)
+    .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB (default: 2048)', wholeNumber)
     .option('--description <text>', 'what a new template contains');
   perform(command, build);
 }

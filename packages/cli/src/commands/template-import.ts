@@ -33,7 +33,7 @@ export function addTemplateImportCommand(template: Command): void {
       'language of code runs; repeatable (default: javascript and typescript). python needs IPython in the image',
       (text: string, before: Language[] = []) => [...before, language(text)],
     )
-    .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB', wholeNumber)
+    .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB (default: 2048)', wholeNumber)
     .option('--description <text>', 'what a new template contains');
   perform(command, async (session, flags: ImportFlags, archive: string) => {
     if (!isTemplateArchive(archive)) return importImage(session, flags, archive);

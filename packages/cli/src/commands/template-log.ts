@@ -39,7 +39,7 @@ export function addTemplateLogCommands(template: Command): void {
 
   const logs = leaf(template, 'logs <template> [build]', 'Print the log of a build (default: the newest)', [
     'cloche template logs report',
-    'cloche template logs report tbld_… -f',
+    'cloche template logs report bld_… -f',
   ]).option('-f, --follow', 'print new output until the build has ended');
   perform(withRaw(logs), printLogs);
 

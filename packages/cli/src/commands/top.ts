@@ -30,7 +30,7 @@ export function addTopCommand(program: Command): void {
     'cloche top --once --project prj_…',
   ])
     .option('--once', 'print one table and exit; the default where the output is no terminal')
-    .option('--project <project>', 'only sandboxes of this project')
+    .option('--project <id>', 'only sandboxes of this project')
     .option('--limit <number>', 'only this many sandboxes, the newest', sandboxCount, 100);
   perform(command, showTop);
 }

@@ -21,12 +21,12 @@ type Line = Pick<UsageRow, keyof typeof MEASURES> & { readonly time: string; rea
 export function addUsageCommand(program: Command): void {
   const command = leaf(program, 'usage', 'Show what projects used, by default in this month (UTC)', [
     'cloche usage --from 2026-01-01 --to 2026-02-01',
-    'cloche usage --project prj_… --by hour --from 2026-01-31',
+    'cloche usage --project prj_… --by hour --from 2026-01-31 --to 2026-02-01',
   ])
     .option('--from <time>', 'beginning, such as 2026-01-31 or 2026-01-31T09:00Z; default: that of the month')
     .option('--to <time>', 'end; default: now')
     .addOption(new Option('--by <length>', 'one line for each').choices(['day', 'hour']).default('day'))
-    .option('--project <project>', 'usage of one project');
+    .option('--project <id>', 'usage of one project');
   perform(command, showUsage);
 }
 

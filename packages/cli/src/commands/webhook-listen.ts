@@ -6,6 +6,7 @@ import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { list } from '../option-values.ts';
 import type { Session } from '../session.ts';
+import { jsonLine } from '../terminal/printable.ts';
 
 interface ListenFlags {
   events?: EventTypeFilter[];
@@ -37,7 +38,7 @@ async function forwardEvents(session: Session, flags: ListenFlags, url: string):
   for await (const event of events.stream({ afterSeq, types: flags.events, projectId: flags.project, signal })) {
     const outcome = await forward(event, url, secret, signal);
     const { seq, type, id } = event;
-    if (session.json) await session.show({ seq, id, type, ...outcome }, () => '');
+    if (session.json) await session.terminal.out.line(jsonLine({ seq, id, type, ...outcome }));
     else await session.terminal.out.line(`${seq} ${type} ${id}: ${outcome.status ?? outcome.error}`);
   }
 }

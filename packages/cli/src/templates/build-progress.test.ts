@@ -26,3 +26,14 @@ it('prints each step once, with its output, its time, and whether it was cached'
     'The build waits.\n[1/5] COPY a /a  cached\n[2/5] RUN b\nb1\nb2\n1 min\n[3/5] step 3\n[4/5] step 4\nno newline',
   );
 });
+
+it('says of several cached steps how many they are, and at the end how long the build took', async () => {
+  let now = 0;
+  const { output, text } = recordedOutput(false);
+  const steps = ['cached', 'cached', 'cached', 'succeeded'].map((status) => ({ status, description: 'RUN a' }));
+  const build = { steps, status: 'succeeded' } as TemplateBuild;
+  const progress = new BuildProgress(output, [], () => now);
+  now = 12_000;
+  await progress.finish(build);
+  assert.equal(text(), '[1-3/4] 3 steps cached\n[4/4] RUN a\nbuilt in 12 s\n');
+});

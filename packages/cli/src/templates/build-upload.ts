@@ -48,10 +48,15 @@ export class BuildUpload implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#shared?.kill();
-    for (const id of this.#artifactIds) await this.#cloche.artifacts.delete(id);
+    const ended = await Promise.allSettled([
+      this.#shared?.kill(),
+      ...this.#artifactIds.map((id) => this.#cloche.artifacts.delete(id)),
+    ]);
+    const failed = ended.find((end) => end.status === 'rejected');
+    if (failed) throw failed.reason;
   }
 
+  /** Does not take the signal: an aborted creation could leave a sandbox whose id is unknown. */
   #sandbox(diskMb?: number): Promise<Sandbox> {
     const body = {
       ttlMs: TTL_MS,
@@ -59,15 +64,17 @@ export class BuildUpload implements AsyncDisposable {
       metadata: { purpose: 'template-build' },
       ...(diskMb !== undefined && { resources: { diskMb } }),
     };
-    return this.#cloche.sandboxes.create(body, { signal: this.#signal });
+    return this.#cloche.sandboxes.create(body);
   }
 
   async #storeIn(sandbox: Sandbox, bytes: AsyncIterable<Uint8Array>, title: string, size?: number): Promise<string> {
     const signal = this.#signal;
     const path = `/tmp/upload-${++this.#stored}`;
     await sandbox.files.write(path, new TransferBar(this.#terminal.err, title).count(bytes, size), { signal });
-    const artifact = await sandbox.artifacts.export(path, { signal });
+    // Without the signal, so that the id of what is stored is known.
+    const artifact = await sandbox.artifacts.export(path);
     this.#artifactIds.push(artifact.id);
+    signal.throwIfAborted();
     return artifact.id;
   }
 }

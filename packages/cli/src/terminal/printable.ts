@@ -3,6 +3,7 @@
  * output is not such text; it is written unchanged, including colours.
  */
 import { stripVTControlCharacters } from 'node:util';
+import type { Colors } from './terminal.ts';
 
 /** Control characters, and characters that are invisible or change the text direction. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
@@ -15,6 +16,18 @@ export function printable(text: string): string {
 /** Returns one line of JSON with those characters escaped. The parsed value stays the same. */
 export function jsonLine(value: unknown): string {
   return JSON.stringify(value).replace(UNSEEN, (unseen) => unseen.split('').map(escaped).join(''));
+}
+
+/** Returns indented JSON with those characters escaped, and names and texts in colours. */
+export function jsonShown(value: unknown, colors: Colors): string {
+  const lines = JSON.stringify(value, null, 2).split('\n');
+  return lines
+    .map((line) => line.replace(UNSEEN, (unseen) => unseen.split('').map(escaped).join('')))
+    .map((line) => {
+      const [, space = '', name = '', rest = ''] = /^( *)("(?:[^"\\]|\\.)*": )?(.*)$/.exec(line) ?? [];
+      return space + (name && colors.cyan(name)) + (rest.startsWith('"') ? colors.green(rest) : rest);
+    })
+    .join('\n');
 }
 
 function escaped(codeUnit: string): string {

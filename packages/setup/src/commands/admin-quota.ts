@@ -1,15 +1,20 @@
-import { group, leaf, perform, quota, showQuotas } from '@cloche/cli/kit';
+import { CliError, group, leaf, perform, quota, showQuotas } from '@cloche/cli/kit';
 import type { ProjectQuotas } from '@cloche/contract';
-import { QuotaList } from '@cloche/protocol';
+import { OrgList, QuotaList } from '@cloche/protocol';
 import type { Command } from 'commander';
 import { callOperator } from './operator-client.ts';
 
 export function addAdminQuotaCommands(admin: Command): void {
   const quotas = group(admin, 'quota', 'Limits of organizations');
 
-  const list = leaf(quotas, 'list', 'Show the quotas of an organization').requiredOption('--org <org>', 'id or name');
-  perform(list, async (session, { org }: { org: string }) => {
-    await showQuotas(session, (await callOperator('GET', pathOf(org), QuotaList)).data);
+  const list = leaf(quotas, 'list', 'Show the quotas of an organization').option(
+    '--org <org>',
+    'id or name (default: the first organization)',
+  );
+  perform(list, async (session, { org }: { org?: string }) => {
+    const [first] = org === undefined ? (await callOperator('GET', '/orgs', OrgList)).data : [{ id: org }];
+    if (first === undefined) throw new CliError('There is no organization; `cloche admin org create` creates one.');
+    await showQuotas(session, (await callOperator('GET', pathOf(first.id), QuotaList)).data);
   });
 
   const set = leaf(quotas, 'set <name=number...>', 'Set limits of an organization; NAME=none removes one', [
