@@ -49,3 +49,29 @@ describe('a root file system of musl and busybox', () => {
     });
   });
 });
+
+describe('the log of the build of an image', () => {
+  /** Programs in place of Python, and what the log says; undefined without any. */
+  const PYTHONS: Record<string, [program: string | undefined, reason: RegExp]> = {
+    none: [undefined, /no folder of its PATH has a python3$/],
+    broken: [
+      '#!/bin/sh\necho "libpython3.so: not found" >&2; exit 127\n',
+      /exited with code 127 .*: libpython3\.so: not found/,
+    ],
+  };
+
+  it('says once why its Python will run no code', async () => {
+    const built = Object.entries(PYTHONS).map(async ([slug, [program, reason]]) => {
+      const image = { layers: [busyboxRoot('musl')], config: { Env: ['PATH=/usr/local/bin:/bin'] } };
+      const files = program === undefined ? [] : [{ path: '/usr/local/bin/python3', content: program, mode: '0755' }];
+      const build = await buildTemplateOf(image, `python-${slug}`, { languages: ['python'], files }, service);
+      assert.equal(build.status, 'succeeded', JSON.stringify(build));
+      const { body } = await service.api.get(`/v1/templates/python-${slug}/builds/${build.id}/logs?limit=1000`);
+      const log: string = body.data.map(({ data }: { data: string }) => data).join('');
+      const said = log.split('\n').filter((line) => line.startsWith('Python will run no code in this version: '));
+      assert.equal(said.length, 1, log);
+      assert.match(said[0] ?? '', reason);
+    });
+    await Promise.all(built);
+  });
+});

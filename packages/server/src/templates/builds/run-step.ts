@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
-import { LIMITS } from '@cloche/contract';
+import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { type AgentCommand, jsonBytes } from '@cloche/protocol';
 import type { ArtifactContents } from '../../artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
@@ -27,6 +27,12 @@ import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './war
 const FULL = 0.98;
 /** Most bytes of the line that says how much of an output was cut. */
 const NOTICE_BYTES = 1024;
+
+/** Longest start of an interpreter that is looked at. */
+const STARTING_MS = 30_000;
+const LONGEST_REASON = 500;
+/** Errors of a context that do not say that its interpreter will never start. */
+const PASSING: readonly AgentError['kind'][] = ['kernel_failed', 'process_limit', 'timeout'];
 
 type ImageStep = Extract<PlannedStep, { kind: 'image' }>;
 
@@ -97,6 +103,24 @@ export class RunStep {
   ): Promise<string | undefined> {
     const bounds = { stdoutBytes: IMPORTS_BYTES, timeoutMs: IMPORTING_MS };
     return importFailure(await this.#ask(importCommand(imports), bounds, at), imports);
+  }
+
+  /** Returns why Python cannot start in sandboxes of the version; undefined if it can, or if another try could help. */
+  pythonFailure({ sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>): Promise<string | undefined> {
+    return this.#deps.sandboxUse.act(sandbox, { signal }, async (agent) => {
+      const id = this.#deps.ids.next('cctx_');
+      try {
+        await agent.openContext(id, { language: 'python', cwd: DEFAULT_CWD, timeoutMs: STARTING_MS }, signal);
+        await agent.closeContext(id, signal);
+        return undefined;
+      } catch (error) {
+        if (!(error instanceof AgentError)) throw error;
+        if (error.kind === 'language_unavailable') return 'no folder of its PATH has a python3';
+        if (error.kind === 'unusable') return error.message.slice(0, LONGEST_REASON).toWellFormed();
+        if (PASSING.includes(error.kind)) return undefined;
+        throw error;
+      }
+    });
   }
 
   /** Runs a program that reports something about the sandbox. */

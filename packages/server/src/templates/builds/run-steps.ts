@@ -80,7 +80,9 @@ export class RunSteps {
     }
     const hasRun = next > (cached?.index ?? -1) + 1 && plan.steps.at(-1)?.kind !== 'image';
     const isInspected = last.packages && (hasRun || plan.settings.imports.length === 0);
-    return isInspected ? last : this.#inspected(run, last);
+    // The Python of an image may lack what contexts need.
+    const isOfImage = plan.steps[0]?.kind === 'image';
+    return isInspected && !isOfImage ? last : this.#inspected(run, last, { hasNotedImports: hasRun });
   }
 
   /**
@@ -160,12 +162,17 @@ export class RunSteps {
     return room === undefined ? {} : { maxBytes: Math.max(1, Math.floor(room - sizeBytes)) };
   }
 
-  /** Lists the packages of a version, and loads the modules that its sandboxes will load ahead. */
-  async #inspected(run: StepsRun, last: CachedStep): Promise<CachedStep> {
+  /** Lists the packages of a version, loads the modules that its sandboxes will load ahead, and starts its Python. */
+  async #inspected(
+    run: StepsRun,
+    last: CachedStep,
+    { hasNotedImports }: { readonly hasNotedImports: boolean },
+  ): Promise<CachedStep> {
     const sandbox = await this.#launch(run, last, 0);
     const { signal } = run;
     const packages = last.packages ?? (await this.#deps.runStep.listPackages({ sandbox, signal }));
-    await this.#noteImports(run, sandbox);
+    if (!hasNotedImports) await this.#noteImports(run, sandbox);
+    await this.#notePython(run, sandbox);
     await this.#deps.buildSandbox.destroy(run.progress.build);
     return { ...last, packages: packages ?? {} };
   }
@@ -177,6 +184,13 @@ export class RunSteps {
     if (!why) return;
     const note = `warm.imports have no effect, because they cannot be loaded ahead: ${why}\n`;
     await output.note(plan.steps.length, note);
+  }
+
+  /** Writes to the build's log if no context of the version will have Python. */
+  async #notePython({ plan, output, signal }: StepsRun, sandbox: ReadySandbox): Promise<void> {
+    if (!plan.settings.languages.includes('python')) return;
+    const why = await this.#deps.runStep.pythonFailure({ sandbox, signal });
+    if (why) await output.note(plan.steps.length, `Python will run no code in this version: ${why}\n`);
   }
 
   /** Creates a sandbox from a version. Waits while a quota or the host has no room. */
