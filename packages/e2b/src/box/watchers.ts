@@ -7,8 +7,9 @@ import type { FilesystemEvent } from '../generated/filesystem/filesystem_pb.js';
 /** Watchers of one sandbox, and events of one watcher that wait to be taken. */
 const PER_SANDBOX = 32;
 const EVENTS = 10_000;
-/** Longest time for which a call waits for an event. */
+/** Longest time for which a call waits for events, and time without one after which it has all of them. */
 const ARRIVE_MS = 300;
+const QUIET_MS = 100;
 /** A watcher ends when no client has read its events for this time. */
 const IDLE_MS = 10 * 60_000;
 
@@ -62,14 +63,14 @@ export class Watchers {
   }
 
   /**
-   * Returns the events since the last call. Waits a moment for some: the client may have changed a file right before,
-   * and E2B's service knows of it at once.
+   * Returns the events since the last call. Waits a moment for them: the client may have changed a file right before, and
+   * E2B's service knows of it at once.
    */
   async take(sandboxId: string, id: string): Promise<FilesystemEvent[]> {
     const watcher = this.#find(sandboxId, id);
     clearTimeout(watcher.idle);
     watcher.idle = this.#endWhenIdle(id);
-    if (watcher.events.length === 0 && !watcher.overflowed) await arrival(watcher);
+    await arrivals(watcher);
     if (watcher.overflowed) {
       this.#remove(id);
       throw new ConnectError('There were too many changes; list the directory and watch it again.', Code.DataLoss);
@@ -101,12 +102,22 @@ export class Watchers {
   }
 }
 
-async function arrival(watcher: Watcher): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  watcher.arrived = resolve;
-  const patience = setTimeout(resolve, ARRIVE_MS);
-  await promise;
-  clearTimeout(patience);
+async function arrivals(watcher: Watcher): Promise<void> {
+  const last = performance.now() + ARRIVE_MS;
+  let isQuiet = false;
+  while (!isQuiet && !watcher.overflowed) {
+    const left = last - performance.now();
+    const limit = watcher.events.length === 0 ? left : Math.min(left, QUIET_MS);
+    isQuiet = limit <= 0 || !(await arrivesWithin(watcher, limit));
+  }
+}
+
+/** Returns whether events arrive in this time. */
+async function arrivesWithin(watcher: Watcher, limitMs: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  watcher.arrived = () => resolve(true);
+  const patience = setTimeout(() => resolve(false), limitMs);
+  return promise.finally(() => clearTimeout(patience));
 }
 
 /** A watch that fails ends its watcher: the client learns it at its next call. */
