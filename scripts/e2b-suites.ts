@@ -17,9 +17,9 @@ const LEFT_OUT: readonly (readonly [reason: string, pattern: RegExp])[] = [
   ['need the internet', /internet.?access|test_network|\/network\.test|httpbin|sandbox_factory_egress/i],
   [
     'talk to mocks, or to E2B’s own hosts',
-    /client\.test|egress.?proxy|iam\.test|abortSignal|urls?\.test|test_sandbox_urls|connection.?config|config.?propagation|http2|undici|volume|inflight|validateApiKey|handle\w+Error|paginator|utils|is\.test|lifecycle.?request|network.?transform|envd_/i,
+    /client\.test|egress.?proxy|iam\.test|abortSignal|urls?\.test|test_sandbox_urls|connection.?config|config.?propagation|http2|undici|volume|inflight|validate_?api_?key|handle\w+Error|secret\/secret\.test|paginator|utils|is\.test|lifecycle.?request|network.?transform|envd_/i,
   ],
-  ['need other languages', /\b(r|java)\b|_r\b|_java\b|env_vars[/.](test_)?(r|java)/i],
+  ['need other languages', /\b(r|java)\b|test_(r|java)_|_r\b|_java\b|env_vars[/.](test_)?(r|java)/i],
   ['pause, snapshot or fork', /paus|snapshot|fork|resume|auto_?pause|lifecyclePayload|keep_memory/i],
   ['build templates', /template/i],
 ];
