@@ -69,10 +69,14 @@ export class WholeServers implements AsyncDisposable {
     return this.#servers.push(await startServer(config, pino({ level: 'silent' }), this.driver)) - 1;
   }
 
-  call(server: number, method: string, path: string, body?: unknown, idempotencyKey?: string): Promise<ApiAnswer> {
+  urlOf(server: number): string {
     const { url } = this.#servers[server % this.#servers.length] ?? {};
     if (url === undefined) throw new Error('there is no server');
-    return callApi(url + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
+    return url;
+  }
+
+  call(server: number, method: string, path: string, body?: unknown, idempotencyKey?: string): Promise<ApiAnswer> {
+    return callApi(this.urlOf(server) + path, method, { key: BOOTSTRAP_KEY, body, idempotencyKey });
   }
 
   async readySandbox(): Promise<string> {

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { BOOTSTRAP_KEY } from '../../testing/bootstrap-key.ts';
+import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { WholeServers } from '../../testing/whole-servers.ts';
 
 let tenants: Tenants;
 before(async () => {
@@ -36,7 +39,9 @@ async function connect(key = tenants.keys.whole, options = {}): Promise<Connecti
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: structured content is read field by field
-async function call({ client }: Connection, name: string, args: object = {}): Promise<{ text: string; data: any }> {
+type Answer = { readonly text: string; readonly data: any };
+
+async function call({ client }: Pick<Connection, 'client'>, name: string, args: object = {}): Promise<Answer> {
   const answer = await client.callTool({ name, arguments: args as Record<string, unknown> });
   const text = (answer.content as { text?: string }[]).map((block) => block.text ?? '').join('\n');
   if (answer.isError) throw new Error(text);
@@ -124,6 +129,32 @@ describe('a client with sessions', () => {
     await eventually(async () => (await statusOf(sandboxId)) === 'destroyed', { because: 'the session has ended' });
     await assert.rejects(call(connection, 'run_code', { code: 'value 1' }));
     await connection.client.close();
+  });
+});
+
+describe('a session of several servers', { skip: NEEDS_POSTGRES }, () => {
+  it('has one sandbox at each of them, and ends at all of them', async () => {
+    await using servers = await WholeServers.open(2, { CLOCHE_MCP: 'on' });
+    let sent = 0;
+    // Each request goes to the other server than the one before.
+    const elsewhere = (_input: unknown, init?: RequestInit) => fetch(`${servers.urlOf(sent++)}/mcp`, init);
+    const client = new Client({ name: 'test', version: '1' });
+    const requestInit = { headers: { authorization: `Bearer ${BOOTSTRAP_KEY}` } };
+    const url = new URL(`${servers.urlOf(0)}/mcp`);
+    const transport = new StreamableHTTPClientTransport(url, { requestInit, fetch: elsewhere });
+    await client.connect(transport);
+    const calls = Array.from({ length: 6 }, () => call({ client }, 'run_code', { code: 'value 1' }));
+    const ids = new Set((await Promise.all(calls)).map(({ data }) => data.sandboxId));
+    assert.equal(ids.size, 1);
+    const [sandboxId] = ids;
+    const { sessionId = '' } = transport;
+    await transport.terminateSession();
+    assert.equal((await servers.call(1, 'GET', `/v1/sandboxes/${sandboxId}`)).body.sandbox.status, 'destroyed');
+    for (const server of [0, 1]) {
+      const headers = { ...requestInit.headers, 'mcp-session-id': sessionId };
+      assert.equal((await fetch(`${servers.urlOf(server)}/mcp`, { method: 'DELETE', headers })).status, 404);
+    }
+    await client.close();
   });
 });
 
