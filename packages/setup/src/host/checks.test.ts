@@ -10,6 +10,7 @@ import {
   checkMemory,
   checkPort,
   checkRoot,
+  checkServicePort,
   checkTools,
   examineHost,
   findV2Mount,
@@ -80,6 +81,28 @@ describe('checks of a host', () => {
     assert.equal((await checkPort('127.0.0.1', port)).status, 'warning');
     await new Promise((resolve) => server.close(resolve));
     assert.equal((await checkPort('127.0.0.1', port)).status, 'ok');
+  });
+
+  it('know Cloche itself on its port from another program', async () => {
+    for (const [answer, status] of [
+      ['{"status":"ok","version":"1.2.3"}', 'ok'],
+      ['{"status":"ok","version":"\\u001b[2J"}', 'warning'],
+      ['{"status":"ok"}', 'warning'],
+      ['<html></html>', 'warning'],
+    ] as const) {
+      const server = createServer((request, response) => {
+        response.statusCode = request.url === '/healthz' ? 200 : 404;
+        response.end(answer);
+      }).listen(0, '127.0.0.1');
+      await new Promise((resolve) => server.once('listening', resolve));
+      const { port } = server.address() as AddressInfo;
+      for (const host of ['127.0.0.1', '0.0.0.0']) {
+        const finding = await checkServicePort(host, port);
+        assert.equal(finding.status, status, answer);
+        assert.match(finding.found, status === 'ok' ? /in use by Cloche 1\.2\.3$/ : /is in use$/);
+      }
+      await new Promise((resolve) => server.close(resolve));
+    }
   });
 
   it('tell a tool that can be installed from one that is there and broken', async () => {
