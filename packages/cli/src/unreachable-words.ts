@@ -40,13 +40,14 @@ export function unreachableWords(url: string, error: { readonly cause?: unknown 
 }
 
 function codeOf(error: { readonly cause?: unknown }): string {
-  let [found, from]: [string | undefined, unknown] = [undefined, error.cause];
+  let [code, words, from]: [string | undefined, string, unknown] = [undefined, 'no answer', error.cause];
+  // The innermost one says the most.
   while (from instanceof Error) {
-    const { code, cause, message } = from as NodeJS.ErrnoException;
-    found = typeof code === 'string' ? code : (found ?? message);
-    from = cause;
+    if ('code' in from && typeof from.code === 'string') code = from.code;
+    words = from.message;
+    from = from.cause;
   }
-  return found ?? 'no answer';
+  return code ?? words;
 }
 
 function isLoopback(url: string): boolean {

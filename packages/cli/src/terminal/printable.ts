@@ -25,7 +25,8 @@ export function jsonShown(value: unknown, colors: Colors): string {
     .map((line) => line.replace(UNSEEN, (unseen) => unseen.split('').map(escaped).join('')))
     .map((line) => {
       const [, space = '', name = '', rest = ''] = /^( *)("(?:[^"\\]|\\.)*": )?(.*)$/.exec(line) ?? [];
-      return space + (name && colors.cyan(name)) + (rest.startsWith('"') ? colors.green(rest) : rest);
+      const colored = rest.replace(/^".*"/, (text) => colors.green(text));
+      return space + (name && colors.cyan(name)) + colored;
     })
     .join('\n');
 }
