@@ -37,12 +37,16 @@ def since_cell(trace):
 
 def _message(exception):
     try:
-        if isinstance(exception, SyntaxError) and exception.msg:
+        if isinstance(exception, SyntaxError) and exception.msg and _is_cell(exception.filename):
             place = f" (line {exception.lineno})" if exception.lineno else ""
             return f"{exception.msg}{place}"
         return str(exception)
     except Exception as failure:
         return f"<the exception's text could not be made: {type(failure).__name__}>"
+
+
+def _is_cell(filename):
+    return isinstance(filename, str) and filename.startswith(CELL_PREFIX)
 
 
 def _traceback_lines(exception):

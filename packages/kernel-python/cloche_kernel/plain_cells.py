@@ -9,12 +9,14 @@ import bdb
 import re
 import sys
 
-from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 # A cell that awaits needs the event loop; IPython's compiler keeps imports from `__future__` for later cells.
 _NOT_PLAIN = re.compile("await|async|__future__")
 # A cell without any of these is one simple statement.
 _MAYBE_SEVERAL = re.compile(r"[;:]|\n.")
+# Notebooks set `InteractiveShell.ast_node_interactivity` of the class, which replaces the trait.
+_INTERACTIVITY = vars(InteractiveShell)["ast_node_interactivity"]
 _NOT_COMPILED = (OverflowError, SyntaxError, ValueError, TypeError, MemoryError)
 
 
@@ -36,6 +38,7 @@ class PlainCells:
             and not _NOT_PLAIN.search(cell)
             and settings.get("ast_transformers") == []
             and settings.get("ast_node_interactivity") == "last_expr"
+            and vars(InteractiveShell)["ast_node_interactivity"] is _INTERACTIVITY
             and shell.trio_runner is None
             and shell.custom_exceptions == ()
             and not shell.logger.log_active
@@ -117,7 +120,11 @@ class PlainCells:
             return False
         except BaseException as error:
             result.error_in_exec = error
-            shell.showtraceback(running_compiled_code=True)
+            # The cell itself may have chosen how exceptions are shown.
+            if isinstance(error, shell.custom_exceptions):
+                shell.CustomTB(*sys.exc_info())
+            else:
+                shell.showtraceback(running_compiled_code=True)
             return False
         return True
 

@@ -190,6 +190,12 @@ class Shell(InteractiveShell):
         """Keeps no copy of what is printed, which would pile up for as long as the context lives."""
         return nullcontext()
 
+    def set_next_input(self, s, replace=False):
+        """Offers Jupyter's client the text of the next cell, as `%load` does."""
+        if self.session is not None:
+            payload = {"source": "set_next_input", "text": s, "replace": replace}
+            self.payload_manager.write_payload(payload)
+
     def enable_gui(self, gui=None):
         """Does nothing: there is no screen."""
 

@@ -36,7 +36,8 @@ def pipe_paths(folder, kernel_id):
 
 def connect_to_agent(folder, kernel_id):
     """Opens the pipes for standard output and error as descriptors 1 and 2, and returns a connection to the agent."""
-    os.open("/dev/null", os.O_RDONLY)
+    # Programs that a cell starts read the end of their input.
+    os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
     for number, path in enumerate(pipe_paths(folder, kernel_id), start=1):
         _open_pipe(path, number)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -99,7 +99,7 @@ describePython('messages of clients to the kernel of a Python context', (python)
     await run[Symbol.asyncIterator]().next();
     await python.agent.call('POST', `/contexts/${python.context}/interrupt`);
     const { done } = await run.result();
-    assert.deepEqual([done.error?.name, done.stateLost], ['CanceledError', undefined]);
+    assert.deepEqual([done.error?.name, done.stateLost], ['KeyboardInterrupt', undefined]);
     assert.equal((await execute('kept')).told[0]?.content.data['text/plain'], '7');
   });
 

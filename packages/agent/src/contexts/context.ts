@@ -74,9 +74,16 @@ export class Context {
     this.#next();
   }
 
-  /** Ends the current run and keeps the variables. Does nothing without a current run. */
+  /**
+   * Ends the current run and keeps the variables. Does nothing without a current run. A run of a message goes on until
+   * its code has dealt with the interrupt, as Jupyter's clients expect; it may be interrupted again.
+   */
   interrupt(): void {
-    if (this.#current !== undefined) this.#end(this.#current, canceled('The run was interrupted.'));
+    const run = this.#current;
+    const kernel = this.#kernel.current;
+    if (run === undefined) return;
+    if (run.message !== undefined && run.begun && kernel?.isCrowded() === false) kernel.interrupt(run.id);
+    else this.#end(run, canceled('The run was interrupted.'));
   }
 
   /** Passes a client's answer to the current run. Does nothing without one. */
