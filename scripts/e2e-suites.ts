@@ -37,6 +37,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/list-pages': 'the database divides lists into pages',
   'functional/lost-servers': 'servers and their database decide who goes on with what',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
+  'functional/ipykernel': 'the kernel runs the cells; functional/languages runs code with each runtime',
   'functional/jupyter-bridge': 'tests a client of the gateway; other files test the operations that it uses',
   'functional/jupyter-gateway': 'the server translates requests to those that other files send',
   'functional/jupyterlab': 'tests a client of the gateway; other files test the operations that it uses',
@@ -165,7 +166,16 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
     'run-apis',
   ]),
   ...of('tests what happens inside a sandbox or on its host, whichever server asks', [
-    ...['command-logs', 'file-contents', 'forked-kernels', 'image-languages', 'image-roots', 'languages', 'network'],
+    ...[
+      'command-logs',
+      'file-contents',
+      'forked-kernels',
+      'image-languages',
+      'image-roots',
+      'languages',
+      'network',
+      'ipykernel',
+    ],
     ...['output', 'own-zygote', 'process-limit', 'stalled-transfers', 'streams', 'timeouts', 'warm-imports'],
     ...['pull-image', 'registry-images', 'template-contents', 'workspace-folder', 'workspace-run-output'],
   ]),
@@ -180,6 +190,7 @@ const LONGEST: readonly string[] = [
     ...['template-builds', 'guides', 'workspace-runs', 'operators-guides', 'npm-packages', 'webhooks', 'start'],
     ...['rolling-upgrade', 'commands', 'quotas', 'terminals', 'python-sdk', 'adapter-deepagents', 'jupyter-bridge'],
     ...['image-languages', 'e2b-python-ledger', 'lost-servers', 'metrics', 'usage', 'e2b-ledger', 'warm-imports'],
+    'ipykernel',
   ].map((name) => `e2e/functional/${name}.test.ts`),
   ...['network-policy', 'network-gateway', 'surroundings', 'secrets'].map((name) => `e2e/security/${name}.test.ts`),
   ...['provisioning/sandbox-zygote', 'contexts/silent-server', 'contexts/overtaken-start', 'commands/commands'].map(
