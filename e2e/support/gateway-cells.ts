@@ -27,12 +27,15 @@ async function runCell(channels: KernelChannels, { code, input, interrupt }: Cel
   const id = channels.send('execute_request', request);
   const told = () => channels.messages.slice(from).filter(({ parent_header }) => parent_header.msg_id === id);
   const has = (fits: (message: KernelMessage) => boolean) => told().some(fits);
+  const isOver = () =>
+    has(({ content }) => content.execution_state === 'idle') && has(({ channel }) => channel === 'shell');
   const late = lateness(code);
+  const deadline = performance.now() + CELL_MS;
   const given = [...(input ?? [])];
   let seen = from;
   let asked = 0;
   let isInterrupted = false;
-  while (!has(({ content }) => content.execution_state === 'idle') || !has(({ channel }) => channel === 'shell')) {
+  while (performance.now() < deadline && !isOver()) {
     await Promise.race([channels.received(() => channels.messages.length > seen), late]);
     seen = channels.messages.length;
     const requests = told().filter(({ channel }) => channel === 'stdin').length;
@@ -42,6 +45,7 @@ async function runCell(channels: KernelChannels, { code, input, interrupt }: Cel
     await setTimeout(UNTIL_INTERRUPT_MS);
     channels.send('interrupt_request', {}, 'control');
   }
+  if (!isOver()) throw new Error(`It takes too long: ${code}`);
   const order = ({ channel }: KernelMessage) => (channel === 'shell' ? 1 : 0);
   return told()
     .sort((one, other) => order(one) - order(other))
