@@ -115,9 +115,12 @@ const MODULES: Readonly<Record<string, readonly CommandModule[]>> = {
       summaries: {
         login: 'Check an API key and save it for later commands of this user',
         whoami: 'Show the service and the API key in use, its organization and its project',
-        service: 'List and delete the services that `cloche login` has saved',
       },
       load: async () => (await import('./commands/login.ts')).addLoginCommands,
+    },
+    {
+      summaries: { service: 'List and delete the services that `cloche login` has saved' },
+      load: async () => (await import('./commands/service.ts')).addServiceCommands,
     },
     {
       summaries: { config: 'Show the current settings, with secrets redacted' },

@@ -3,16 +3,15 @@ import { Cloche } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { clientFilePath, readClientFile, writeClientFile } from '../client-file.ts';
-import { group, leaf, perform } from '../command.ts';
+import { leaf, perform } from '../command.ts';
 import type { Session } from '../session.ts';
 import { askHidden } from '../terminal/hidden-line.ts';
-import { fields, table } from '../terminal/table.ts';
+import { fields } from '../terminal/table.ts';
 import { keyFields } from './key.ts';
+import { UNNAMED } from './service.ts';
 
 /** Time for the question which version the service has. */
 const VERSION_MS = 5_000;
-/** What the first service is called that is saved without a name. */
-const UNNAMED = 'default';
 
 interface LoginFlags {
   name?: string;
@@ -29,7 +28,6 @@ export function addLoginCommands(program: Command): void {
     leaf(program, 'whoami', 'Show the service and the API key in use, its organization and its project'),
     showKeyInUse,
   );
-  addServiceCommands(program);
 }
 
 async function logIn(session: Session, { name }: LoginFlags): Promise<void> {
@@ -83,37 +81,6 @@ async function versionOf(url: string): Promise<string | undefined> {
   } catch {
     return undefined;
   }
-}
-
-interface ShownService {
-  readonly name: string;
-  readonly url: string;
-}
-
-function addServiceCommands(program: Command): void {
-  const service = group(program, 'service', 'List and delete the services that `cloche login` has saved');
-  perform(leaf(service, 'list', 'List the saved services', ['cloche service list']), async (session) => {
-    const { url, services } = await readClientFile();
-    const named = Object.entries(services).map(([name, saved]) => ({ name, url: saved.url ?? '' }));
-    const data: ShownService[] = url === undefined ? named : [{ name: UNNAMED, url }, ...named];
-    if (data.length === 0 && !session.json) return session.note('No services. `cloche login` saves one.');
-    const columns = [
-      { title: 'NAME', value: ({ name }: ShownService) => name },
-      { title: 'URL', value: (one: ShownService) => one.url },
-    ];
-    await session.show({ data }, () => table(data, columns, session.terminal.out));
-  });
-  const remove = leaf(service, 'delete <name>', 'Forget a saved service and its key', ['cloche service delete prod']);
-  perform(remove, async (session, _options, name: string) => {
-    const { services, ...unnamed } = await readClientFile();
-    const isUnnamed = name === UNNAMED && unnamed.url !== undefined;
-    if (!isUnnamed && !Object.hasOwn(services, name))
-      throw new UsageError(`No service is saved as "${name}"; \`cloche service list\` shows those that are.`);
-    const { [name]: _deleted, ...others } = services;
-    await writeClientFile(isUnnamed ? { services } : { ...unnamed, services: others });
-    if (session.json) await session.show({ name }, () => '');
-    await session.note(`${name} deleted`);
-  });
 }
 
 /** Reads the key from standard input, or asks for it without showing what is typed. @throws {UsageError} if empty. */
