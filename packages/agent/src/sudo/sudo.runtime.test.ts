@@ -51,7 +51,7 @@ describe('sudo', { skip: needsRoot }, () => {
   const FOO = { FOO: 'bar' };
   const SHOWN = ['sh', '-c', 'echo "$FOO $HOME $USER $LOGNAME"'];
   const PATH = ['sh', '-c', 'case $PATH in *planted*) echo planted;; *) echo own;; esac'];
-  /** Arguments, the variables of the caller, and what is printed, as by sudo 1.9 with Debian's rules. */
+  /** Arguments, the variables of the caller, and what is printed, as sudo's manual and Debian's rules say. */
   const CALLS: readonly [args: string[], env: Record<string, string>, stdout: string][] = [
     [['id', '-u'], {}, '0\n'],
     [['--', 'id', '-u'], {}, '0\n'],
