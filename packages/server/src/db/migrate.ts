@@ -33,7 +33,7 @@ import { buildTurns } from './migrations/033-build-turns-expand.ts';
 import { plannedTimes } from './migrations/034-planned-times-expand.ts';
 import { lostEvents } from './migrations/035-lost-events-expand.ts';
 import { sandboxNotes } from './migrations/036-sandbox-notes-expand.ts';
-import { mcpSessions } from './migrations/038-mcp-sessions-expand.ts';
+import { mcpSessions } from './migrations/037-mcp-sessions-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -74,7 +74,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '034-planned-times-expand': plannedTimes,
   '035-lost-events-expand': lostEvents,
   '036-sandbox-notes-expand': sandboxNotes,
-  '038-mcp-sessions-expand': mcpSessions,
+  '037-mcp-sessions-expand': mcpSessions,
 };
 
 /** The newest migration of this version. */
