@@ -192,7 +192,7 @@ class Shell(InteractiveShell):
 
     def set_next_input(self, s, replace=False):
         """Offers Jupyter's client the text of the next cell, as `%load` does."""
-        if self.session is not None:
+        if self.session is not None and self.payload_manager is not None:
             payload = {"source": "set_next_input", "text": s, "replace": replace}
             self.payload_manager.write_payload(payload)
 
