@@ -67,7 +67,7 @@ describe('what is refused', () => {
         .filter(([, id]: [string, string]) => id === sandbox.sandboxId)
         .map(([action]: [string]) => action)
         .sort(),
-      ['sandbox.created', 'sandbox.killed'],
+      ['sandbox.created', 'sandbox.killed', 'sandbox.ports_published'],
     );
   });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type Sandbox } from '@cloche/sdk';
 import { blocksOf, ExampleFolder, examplesOfHelp } from '../support/examples.ts';
-import { sharedService, type TestService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 import { Terminal } from '../support/terminal.ts';
 
 const AMPLE_MS = 120_000;
@@ -65,7 +65,7 @@ const IN_A_TERMINAL: Readonly<Record<string, readonly Step[]>> = {
   'cloche top': [['q quits', 'q']],
 };
 
-let service: TestService;
+let service: OwnService;
 let cloche: Cloche;
 let sandbox: Sandbox;
 let folder: ExampleFolder;
@@ -73,7 +73,8 @@ let folder: ExampleFolder;
 let ids: Readonly<Record<string, () => string | Promise<string>>>;
 
 before(async () => {
-  service = await sharedService();
+  // Its own, because the examples create an organization, whose name other files use as well.
+  service = await testService();
   cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
   folder = new ExampleFolder(service);
   [sandbox] = await Promise.all([

@@ -108,7 +108,7 @@ describe('from inside a sandbox', () => {
   it('one has no descriptor, working folder or root of outside', async () => {
     const { inside, control } = await look();
     const own =
-      /^(\/|\/workspace|\/sys\/fs\/cgroup\/[\w,/-]+\/kernels\/cgroup\.procs|\/dev\/null|\/dev\/pts\/\d+|\/stdin|\/console\.log|\/proc\/\d+\/.*|(pipe|socket):\[\d+\]|anon_inode:.*|host:\[\d+\]|\/dev\/shm\/cloche-\w+\/\d \(deleted\)|\/run\/cloche-kernels\/[\w-]+\.std(out|err) \(deleted\))$/;
+      /^(\/|\/workspace|\/sys\/fs\/cgroup\/[\w,/-]+\/(?:kernels|reserve)\/cgroup\.procs|\/dev\/null|\/dev\/pts\/\d+|\/stdin|\/console\.log|\/proc\/\d+\/.*|(pipe|socket):\[\d+\]|anon_inode:.*|host:\[\d+\]|\/dev\/shm\/cloche-\w+\/\d \(deleted\)|\/run\/cloche-kernels\/[\w-]+\.std(out|err) \(deleted\))$/;
     for (const { links, here } of inside) {
       assert.ok(Object.keys(links).length > 5);
       const foreign = Object.entries(links).filter(

@@ -25,6 +25,8 @@ const IN_CELL = /\(\d+\.py, line/;
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/\/tmp\/ipykernel_\d+\/\d+\.py/g, '<cell>'],
   [/(?:\/workspace\/)?<cell \d+>/g, '<cell>'],
+  // IPython prints it if the program has ended a tenth of a second after the interrupt.
+  [/^Process was interrupted\.\n/gm, ''],
   // Fonts that the machine lacks.
   [/^findfont: .*\n/gm, ''],
   // The folder of a template's packages on this machine.
