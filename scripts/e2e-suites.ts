@@ -148,7 +148,8 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
   ...of('measures one service; unit tests of usage count over several servers', ['metrics', 'usage']),
   ...of('tests a client; other files test the requests that it sends', [
     ...['adapter-ai-sdk', 'adapter-computesdk', 'adapter-deepagents', 'adapter-inspect', 'command-line', 'copy'],
-    ...['dockerfile-builds', 'e2b-ledger', 'e2b-python', 'e2b-python-ledger', 'jobs', 'jupyter-bridge', 'jupyterlab'],
+    ...['completion', 'dockerfile-builds', 'e2b-ledger', 'e2b-python', 'e2b-python-ledger', 'examples', 'jobs'],
+    ...['jupyter-bridge', 'jupyterlab'],
     ...['mcp-python', 'previews-in-a-browser', 'python-sdk', 'repl', 'shell', 'top'],
   ]),
   ...of('each server refuses or translates a request by itself', [
