@@ -155,7 +155,7 @@ describe('a Python kernel in a sandbox', () => {
 });
 
 for (const name of ['javascript', 'typescript']) {
-  it(`a kernel of ${name} in a sandbox completes and inspects by the values of earlier cells`, async () => {
+  it(`a kernel of ${name} in a sandbox answers what clients ask about code, cells and expressions`, async () => {
     const { id } = (await jupyter.post('/api/kernels', { name })).body;
     try {
       await using channels = await jupyter.open(id);
@@ -168,6 +168,15 @@ for (const name of ['javascript', 'typescript']) {
       assert.match((await channels.ask('kernel_info_request')).language_info.version, /^\d+\.\d+\.\d+$/);
       const next = await channels.execute('folder.path');
       assert.deepEqual([next.result?.['text/plain'], next.reply.execution_count], ["'/a'", reply.execution_count + 1]);
+      const asked = await channels.execute('let n = 20', { user_expressions: { more: 'n + 1', none: 'missing' } });
+      const { more, none } = asked.reply.user_expressions;
+      assert.deepEqual([more.data['text/plain'], none.ename], ['21', 'ReferenceError']);
+      const alone = await channels.execute('', { user_expressions: { n: 'n' } });
+      assert.equal(alone.reply.user_expressions.n.data['text/plain'], '20');
+      assert.equal(alone.reply.execution_count, next.reply.execution_count + 1);
+      assert.equal((await channels.ask('is_complete_request', { code: 'add(' })).status, 'incomplete');
+      const { history } = await channels.ask('history_request', { hist_access_type: 'tail', n: 1 });
+      assert.deepEqual(history, [[1, alone.reply.execution_count, 'let n = 20']]);
     } finally {
       await jupyter.delete(`/api/kernels/${id}`);
     }

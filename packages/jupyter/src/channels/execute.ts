@@ -23,12 +23,14 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const { code, silent, store_history, stop_on_error, user_expressions } = message.content;
   if (typeof code !== 'string') return errorReply('ValueError', 'content.code must be a string');
   const isEmpty = code.trim() === '';
-  if (isEmpty && Object.keys(user_expressions ?? {}).length === 0) return okReply(room.executionCount);
+  const hasExpressions = Object.keys(user_expressions ?? {}).length > 0;
+  if (isEmpty && !hasExpressions) return okReply(room.executionCount);
   const isSilent = silent === true;
   // A kernel that does not answer questions gets the cell as code. The client then sees a failure of the kernel as one
   // of the cell.
   const takesCells = JUPYTER_LANGUAGES[connection.context.language].answers === 'messages';
   const hasMessages = takesCells && (await room.factsOf(connection).catch(() => undefined)) !== undefined;
+  if (isEmpty && !takesCells) return withExpressions(request, room, okReply(room.executionCount));
   const isCounted = !hasMessages || !(isSilent || isEmpty || store_history === false);
   const executionCount = room.executionCount + (isCounted ? 1 : 0);
   if (!isSilent) await room.tell(iopub('execute_input', { code, execution_count: executionCount }), message);
@@ -43,7 +45,16 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const reply = await replyOf(events, outputs, executionCount);
   room.executionCount = countAfter(outputs.end, executionCount);
   if (reply.status === 'error' && stop_on_error !== false) room.abortWaiting();
-  return reply;
+  return hasExpressions && !takesCells && reply.status === 'ok' ? withExpressions(request, room, reply) : reply;
+}
+
+/** Adds the values of the expressions that the client asks for, to a kernel whose cells are run as code. */
+async function withExpressions(request: ShellRequest, room: Room, reply: ExecuteReply): Promise<ExecuteReply> {
+  const { connection, message } = request;
+  const question = { ...message, content: { code: '', user_expressions: message.content.user_expressions } };
+  const outputs = new RunOutputs((answer) => room.pass(request, answer), reply.execution_count);
+  const answered = await replyOf(connection.kernel.send(question, room.signal), outputs, reply.execution_count);
+  return answered.status === 'ok' ? { ...reply, user_expressions: answered.user_expressions } : answered;
 }
 
 async function replyOf(

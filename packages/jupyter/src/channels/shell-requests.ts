@@ -24,7 +24,12 @@ const UNANSWERED: Readonly<Record<string, (content: Fields) => Fields>> = {
   comm_info_request: () => ({ status: 'ok', comms: {} }),
 };
 /** Requests that are passed to every kernel that answers questions. */
-const QUESTIONS: ReadonlySet<string> = new Set(['complete_request', 'inspect_request']);
+const QUESTIONS: ReadonlySet<string> = new Set([
+  'complete_request',
+  'inspect_request',
+  'is_complete_request',
+  'history_request',
+]);
 const COMM_MESSAGES: ReadonlySet<string> = new Set(['comm_open', 'comm_msg', 'comm_close']);
 
 /** Answers a request of the shell channel. As the protocol requires, an unknown request gets no answer. */

@@ -6,8 +6,8 @@ interface JupyterLanguage {
   readonly kernel: string;
   readonly title: string;
   /**
-   * What kernels answer in this release: all messages, or only questions about code. In the second case cells are run
-   * as code.
+   * What kernels answer in this release: all messages, or only questions about code and expressions. In the second case
+   * cells are run as code.
    */
   readonly answers: 'messages' | 'questions';
   /** The `language_info` of a kernel. */

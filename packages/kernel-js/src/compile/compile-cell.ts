@@ -2,6 +2,7 @@ import type { KernelError } from '@cloche/protocol';
 import { parse } from 'acorn';
 import { aliasOf, type CompiledCell, cellFileName, type Language } from '../messages.ts';
 import { CellSyntaxError, syntaxErrorIn } from './cell-syntax-error.ts';
+import { type Completeness, isCutOff } from './completeness.ts';
 import type { JavaScript } from './javascript.ts';
 import { addedNames, lowerDecorators, mayHaveDecorators } from './lower-decorators.ts';
 import { type RewriteOptions, type RewrittenCell, rewriteCell } from './rewrite-cell.ts';
@@ -32,6 +33,17 @@ export class CellCompiler {
       if (error instanceof RangeError) return { error: tooDeep() };
       if (error instanceof DecoratorCompilerError) return { error: withoutPlace('Error', error.message) };
       throw error;
+    }
+  }
+
+  /** Returns whether a cell could run as it is, or only with more lines. Remembers nothing of it. */
+  completeness(code: string): Completeness {
+    try {
+      new CellCompiler(this.#language).#compile(code);
+      return 'complete';
+    } catch (error) {
+      if (!(error instanceof CellSyntaxError)) return 'unknown';
+      return isCutOff(code, error) ? 'incomplete' : 'invalid';
     }
   }
 

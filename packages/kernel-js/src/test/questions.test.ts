@@ -110,10 +110,113 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.deepEqual(await matches('structuredCl'), ['structuredClone']);
     });
 
+    const COMPLETENESS = {
+      complete: [
+        '',
+        '1 + 1',
+        'let a = 1;',
+        'await 1',
+        'if (a) b()',
+        '{ a: 1 }',
+        'function f() {}',
+        '// only this',
+        '`a`',
+      ],
+      incomplete: [
+        ...[
+          'function f() {',
+          'f(',
+          '[1,',
+          'const a = {',
+          '`text',
+          '/* comment',
+          'if (a) {\n  b()',
+          'a =',
+          'a.',
+          'class A {',
+        ],
+        ...['for (const a of b) {', '() => {', '"text \\', 'x ? 1 :', 'import {', 'new Map([', '`a ${1'],
+      ],
+      invalid: ['1 +* 2', 'let let = 1', ')', '"text', 'a b', '}', 'let a; let a'],
+    };
+    for (const [status, codes] of Object.entries(COMPLETENESS)) {
+      it(`about completeness call code ${status}`, async () => {
+        for (const code of codes) {
+          const { content } = await ask('is_complete_request', { code });
+          assert.equal(content.status, status, code);
+        }
+      });
+    }
+
+    it('about completeness name the next indentation, and remember nothing of the code', async () => {
+      const indent = async (code: string) => (await ask('is_complete_request', { code })).content.indent;
+      assert.deepEqual(
+        [await indent('if (a) {'), await indent('if (a) {\n  f('), await indent('a =')],
+        ['  ', '    ', ''],
+      );
+      await ask('is_complete_request', { code: 'const only = 1' });
+      assert.equal((await kernel.run('let only = 2; only = 3; only')).result, '3');
+    });
+
+    it('find earlier cells', async () => {
+      for (const code of ['1', 'let value = 2', '1', 'none(']) await kernel.run(code);
+      const history = async (request: object) => (await ask('history_request', request)).content.history;
+      const all = [
+        [1, 1, '1'],
+        [1, 2, 'let value = 2'],
+        [1, 3, '1'],
+        [1, 4, 'none('],
+      ];
+      assert.deepEqual(await history({ hist_access_type: 'tail', n: 10 }), all);
+      assert.deepEqual(await history({ hist_access_type: 'tail', n: 1 }), all.slice(3));
+      assert.deepEqual(await history({ hist_access_type: 'range', session: 0, start: 2, stop: 4 }), all.slice(1, 3));
+      assert.deepEqual(await history({ hist_access_type: 'range', session: 7, start: 2, stop: 4 }), []);
+      const search = (pattern: unknown, more = {}) => history({ hist_access_type: 'search', n: 10, pattern, ...more });
+      for (const pattern of ['*value*', 'let * = ?', '*let v*2*']) assert.deepEqual(await search(pattern), [all[1]]);
+      for (const pattern of ['value', '?', 'let*3', '']) {
+        const expected = pattern === '?' ? [all[0], all[2]] : [];
+        assert.deepEqual(await search(pattern), expected, pattern);
+      }
+      assert.deepEqual(await search('1', { unique: true }), [all[2]]);
+      assert.deepEqual(await search(7), all);
+      assert.deepEqual(await history({ hist_access_type: 'tail', n: 1, output: true }), [[1, 4, ['none(', null]]]);
+      const hostile = await search(`${'*a'.repeat(20_000)}b`);
+      assert.deepEqual(hostile, []);
+    });
+
+    it('about expressions are answered by values, or by what each has thrown, and count as no cells', async () => {
+      await kernel.run('const kept = { a: 1 };\nlet calls = 0;');
+      const user_expressions = {
+        value: 'kept.a + 1',
+        awaited: 'await Promise.resolve("later")',
+        nothing: 'undefined',
+        missing: 'none.at',
+        syntax: '1 +',
+        act: 'calls += 1',
+      };
+      const { content } = await ask('execute_request', { code: '', user_expressions });
+      const { value, awaited, nothing, missing, syntax } = content.user_expressions;
+      assert.deepEqual([value.status, value.data['text/plain'], value.metadata], ['ok', '2', {}]);
+      assert.deepEqual([awaited.data['text/plain'], nothing.data['text/plain']], ["'later'", 'undefined']);
+      assert.deepEqual([missing.status, missing.ename, syntax.ename], ['error', 'ReferenceError', 'SyntaxError']);
+      const after = await kernel.run('calls');
+      assert.deepEqual([after.result, after.executionCount], ['1', 2]);
+      assert.deepEqual((await ask('execute_request', { code: '', user_expressions: {} })).content.user_expressions, {});
+    });
+
+    it('about expressions are interrupted', async () => {
+      const content = { code: '', user_expressions: { stuck: 'console.error("stuck"), await new Promise(() => {})' } };
+      const runId = kernel.executeMessage(JSON.stringify({ header: { msg_type: 'execute_request' }, content }));
+      await kernel.until(() => kernel.stderr.includes('stuck'));
+      kernel.interrupt(runId);
+      assert.equal((await kernel.finished(runId)).error?.name, 'InterruptedError');
+      assert.equal((await kernel.run('1 + 1')).result, '2');
+    });
+
     it('that are malformed fail by themselves, and others have no reply', async () => {
       for (const message of ['{', '7', '{}'])
         assert.ok((await kernel.finished(kernel.executeMessage(message))).error, message);
-      const runId = kernel.executeMessage('{"header":{"msg_type":"history_request"},"content":{}}');
+      const runId = kernel.executeMessage('{"header":{"msg_type":"comm_info_request"},"content":{}}');
       assert.equal((await kernel.finished(runId)).error, undefined);
       assert.equal(
         kernel.frames.some((frame) => frame.type === 'message' && frame.runId === runId),

@@ -1,4 +1,5 @@
 /** Answers questions of Jupyter's protocol about code, such as completions, from the current values of the context. */
+import { type Completeness, indentAfter } from '../compile/completeness.ts';
 import { type Look, type Seen, type SeenValue, writtenName } from '../messages.ts';
 
 /** A question that the main thread must look up values for. */
@@ -6,6 +7,18 @@ export interface LookingQuestion {
   readonly look: Omit<Look, 'sequence'>;
   /** Returns the text of the reply. */
   replyOf(seen: Seen): string;
+}
+
+/** What the session knows of its cells. */
+export interface CellsKnown {
+  completeness(code: string): Completeness;
+  /** Returns the entries that a `history_request` asks for. */
+  history(request: Fields): unknown[];
+}
+
+/** Expressions whose values a client wants to know. */
+export interface Expressions {
+  readonly expressions: Fields;
 }
 
 /** Code before the cursor beyond this is not read. */
@@ -23,18 +36,37 @@ const REST_OF_NAME = /^[\p{ID_Continue}$]*/u;
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Reads a message. Returns a question to look up, or a reply that is already known; undefined if it is not a question
- * about code.
+ * Reads a message. Returns a question to look up, expressions to evaluate, or a reply that is already known; undefined
+ * if it is not a question about code.
  */
-export function readQuestion(text: string): LookingQuestion | { readonly reply: string } | undefined {
+export function readQuestion(
+  text: string,
+  cells: CellsKnown,
+): LookingQuestion | Expressions | { readonly reply: string } | undefined {
   const { header, content } = JSON.parse(text) as { header: Fields; content: Fields };
   const { code, cursor_pos: position } = content;
   const type = header.msg_type;
   if (type === 'kernel_info_request')
     return { reply: replyText('kernel_info', { status: 'ok', language_info: { version: process.versions.node } }) };
+  if (type === 'history_request')
+    return { reply: replyText('history', { status: 'ok', history: cells.history(content) }) };
+  if (type === 'execute_request') return expressionsOf(content);
+  if (type === 'is_complete_request' && typeof code === 'string')
+    return { reply: replyText('is_complete', completeness(code, cells)) };
   if ((type !== 'complete_request' && type !== 'inspect_request') || typeof code !== 'string') return undefined;
   const before = codeBefore(code, position);
   return type === 'complete_request' ? completion(before) : inspection(before, code.slice(before.length), content);
+}
+
+/** Returns the expressions of a request without a cell. Cells are no messages here. */
+function expressionsOf({ code, user_expressions: expressions }: Fields): Expressions | undefined {
+  if (code !== '' || typeof expressions !== 'object' || expressions === null) return undefined;
+  return { expressions: expressions as Fields };
+}
+
+function completeness(code: string, cells: CellsKnown): Fields {
+  const status = cells.completeness(code);
+  return { status, ...(status === 'incomplete' && { indent: indentAfter(code) }) };
 }
 
 /** Returns the code before the cursor, whose position counts code points. */

@@ -2,10 +2,12 @@ import { uptime } from 'node:os';
 import { KERNEL_PROTOCOL_VERSION, type KernelError, MAX_KERNEL_FRAME_BYTES, type ToKernel } from '@cloche/protocol';
 import type { CellCompiler } from '../compile/compile-cell.ts';
 import { Control, type FromMain, type Language, outputCost, type Seen } from '../messages.ts';
-import { type LookingQuestion, readQuestion } from './code-questions.ts';
+import { CellHistory } from './cell-history.ts';
+import { type CellsKnown, type LookingQuestion, readQuestion } from './code-questions.ts';
 import { loadCompiler } from './compiler-program.ts';
 import type { FrameSocket } from './frame-socket.ts';
 import type { MainThread } from './main-thread.ts';
+import { UserExpressions } from './user-expressions.ts';
 
 interface KernelSessionDeps {
   language: Language;
@@ -16,7 +18,8 @@ interface KernelSessionDeps {
 
 interface Run {
   readonly runId: string;
-  readonly number: number;
+  /** Number of the newest cell or expression that the main thread runs for it. */
+  number: number;
   /** `os.uptime()` in seconds. */
   readonly startedAt: number;
   /** Set when the run is being stopped. Later messages about it are ignored. */
@@ -37,11 +40,19 @@ export class KernelSession {
   readonly #control: Int32Array;
   readonly #language: Language;
   #loaded: CellCompiler | undefined;
+  readonly #history = new CellHistory();
+  readonly #cells: CellsKnown = {
+    completeness: (code) => this.#compiler.completeness(code),
+    history: (request) => this.#history.find(request),
+  };
+  /** Cells so far, and cells and expressions so far. */
   #executionCount = 0;
+  #number = 0;
   #run: Run | undefined;
   /** Questions of this kernel so far, and the one that the main thread looks for. */
   #asked = 0;
   #question: LookingQuestion | undefined;
+  #expressions: UserExpressions | undefined;
 
   constructor({ language, mainThread, socket, control }: KernelSessionDeps) {
     this.#mainThread = mainThread;
@@ -70,20 +81,41 @@ export class KernelSession {
 
   #execute(runId: string, code: string): void {
     this.#executionCount += 1;
-    const run = { runId, number: this.#executionCount, startedAt: uptime(), isStopping: false };
-    this.#run = run;
+    this.#history.add(this.#executionCount, code);
+    this.#run = { runId, number: this.#number, startedAt: uptime(), isStopping: false };
+    this.#start(this.#run, code);
+  }
+
+  #start(run: Run, code: string): void {
+    this.#number += 1;
+    run.number = this.#number;
     const compiled = this.#compiler.compile(code, run.number);
-    if ('error' in compiled) this.#finish(run, compiled.error);
+    if ('error' in compiled) this.#end(run, compiled.error);
     else this.#mainThread.post({ type: 'run', number: run.number, cell: compiled.cell });
+  }
+
+  /** Ends a cell, or an expression, after which the next one begins. */
+  #end(run: Run, error: KernelError | undefined): void {
+    this.#expressions?.end(error);
+    if (this.#expressions) this.#evaluate(run, this.#expressions);
+    else this.#finish(run, error);
+  }
+
+  #evaluate(run: Run, expressions: UserExpressions): void {
+    const code = expressions.next();
+    if (code === undefined) {
+      this.#socket.send({ type: 'message', runId: run.runId, message: expressions.reply() });
+      this.#finish(run, undefined);
+    } else this.#start(run, code);
   }
 
   /** Answers a message of a client, which counts as no cell. One that is no question about code has no reply. */
   #ask(runId: string, text: string): void {
-    const run = { runId, number: this.#executionCount, startedAt: uptime(), isStopping: false };
+    const run = { runId, number: this.#number, startedAt: uptime(), isStopping: false };
     this.#run = run;
     let question: ReturnType<typeof readQuestion>;
     try {
-      question = readQuestion(text);
+      question = readQuestion(text, this.#cells);
     } catch (error) {
       const message = `The message cannot be read: ${(error as Error).message}`;
       this.#finish(run, { name: 'Error', message, traceback: [`Error: ${message}`] });
@@ -93,6 +125,11 @@ export class KernelSession {
       this.#asked += 1;
       this.#question = question;
       this.#mainThread.post({ type: 'look', look: { ...question.look, sequence: this.#asked } });
+      return;
+    }
+    if (question && 'expressions' in question) {
+      this.#expressions = new UserExpressions(question.expressions);
+      this.#evaluate(run, this.#expressions);
       return;
     }
     if (question) this.#socket.send({ type: 'message', runId, message: question.reply });
@@ -118,7 +155,7 @@ export class KernelSession {
     }
     const counts = run?.number === message.number && !run.isStopping;
     if (message.type === 'output') this.#forward(message, counts ? run : undefined);
-    else if (counts && message.type === 'done') this.#finish(run, message.error);
+    else if (counts && message.type === 'done') this.#end(run, message.error);
     else if (counts && message.type === 'exit')
       this.#stop(run, exit(message.exitCode), { immediately: true }).catch(endKernel);
   }
@@ -129,7 +166,8 @@ export class KernelSession {
       Atomics.sub(this.#control, Control.pendingOutput, outputCost(forms));
       Atomics.notify(this.#control, Control.pendingOutput);
     };
-    if (!run) {
+    if (run && role === 'result') this.#expressions?.show(forms);
+    if (!run || (role === 'result' && this.#expressions)) {
       settle();
       return;
     }
@@ -145,10 +183,11 @@ export class KernelSession {
     this.#finish(run, error);
   }
 
-  #finish({ runId, number }: Run, error: KernelError | undefined): void {
+  #finish({ runId }: Run, error: KernelError | undefined): void {
     this.#run = undefined;
     this.#question = undefined;
-    this.#socket.send({ type: 'done', runId, executionCount: number, ...(error && { error }) });
+    this.#expressions = undefined;
+    this.#socket.send({ type: 'done', runId, executionCount: this.#executionCount, ...(error && { error }) });
   }
 }
 

@@ -168,8 +168,9 @@ describe('the channels of a kernel', () => {
     const { body: kernel } = await jupyter.post('/api/kernels', { name: `javascript@${sandboxId}` });
     await using javascript = await jupyter.open(kernel.id);
     assert.deepEqual((await javascript.ask('complete_request', content)).asked, content);
+    assert.deepEqual((await javascript.ask('history_request', { n: 3 })).asked, { n: 3 });
     // Its kernels are asked for nothing else.
-    assert.deepEqual((await javascript.ask('history_request', { hist_access_type: 'tail' })).history, []);
+    assert.deepEqual((await javascript.ask('comm_info_request')).comms, {});
   });
 
   it('answer on the control channel while a run of another client keeps the kernel busy', async () => {
