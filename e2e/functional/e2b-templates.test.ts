@@ -142,6 +142,7 @@ describe('a template that E2B’s clients built', () => {
 });
 
 describe('of builds of E2B’s clients is refused', () => {
+  const AWS = { accessKeyId: 'a', secretAccessKey: 'b', region: 'c' };
   const { Template } = newest;
   const base = () => Template({ fileContextPath: CONTEXT }).fromTemplate('base');
 
@@ -150,7 +151,9 @@ describe('of builds of E2B’s clients is refused', () => {
       [base().setStartCmd('sleep 1', 'true'), /501: .*start commands of a template.*yet/],
       [base().setReadyCmd('true'), /501: .*start commands of a template.*yet/],
       [Template().fromImage('a//b'), /body\.from\.image must be a template, or an image/],
-      [Template().fromImage('a/b', { username: 'me', password: 'p' }), /501: .*credentials of registries/],
+      [Template().fromImage('a//b', { username: 'me', password: 'p' }), /400: .*not the name of an image/],
+      [Template().fromAWSRegistry('a/b', AWS), /501: .*asks AWS for no passwords/],
+      [Template().fromGCPRegistry('a/b', { serviceAccountJSON: { a: 'x'.repeat(9000) } }), /400: /],
       [base().setUser('nobody'), /501: .*as "nobody" yet/],
       [base().setEnvs({ 'a b': 'c' }), /400: "a b" is not the name/],
       [Template().fromTemplate('base:v2'), /501: .*no tags/],

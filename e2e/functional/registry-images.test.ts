@@ -5,10 +5,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { NetworkPolicy, SecretId, TemplateBuild, TemplateRecipe } from '@cloche/contract';
+import { Template } from 'e2b';
 import { execa } from 'execa';
 import { type TestEntry, tarOf } from '../../packages/image-archive/src/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
+import { e2bOptions } from '../support/e2b-options.ts';
 import { busyboxRoot } from '../support/image-root.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
@@ -180,6 +182,23 @@ describe('a private image', () => {
       rmSync(folder, { recursive: true });
     }
     assert.equal(await outputIn('from-file', 'cat /opt/app/made'), 'me /opt/app 0 private\n');
+  });
+
+  it('is downloaded for E2B’s clients, which give the account with the image', async () => {
+    await locked.push('team/e2b', '1', imageOf({ name: 'file', content: 'private' }));
+    const build = (password: string, line: string) => {
+      const template = Template().fromImage(`${PRIVATE}/team/e2b:1`, { username: 'me', password });
+      return Template.build(template.setUser('root').runCmd(line), 'of-e2b', e2bOptions(service));
+    };
+    await assert.rejects(build('wrong', 'true'), /refuses the credentials/);
+    await build(PASSWORD, 'cat /file > /made');
+    assert.equal(await outputIn('of-e2b', 'cat /made'), 'private');
+    const { data } = (await service.api.get('/v1/secrets')).body;
+    const stored = data.filter(({ name }: { name: string }) => name === `${PRIVATE} me`);
+    assert.deepEqual(
+      stored.map(({ hosts }: { hosts: string[] }) => hosts),
+      [['*.cloche.test', 'cloche.test']],
+    );
   });
 
   it('needs a secret that exists', async () => {

@@ -4,6 +4,7 @@ import { slugOf } from '../control/template-name.ts';
 import { E2bError } from '../e2b-error.ts';
 import { type BuildRequest, markOf } from './build-id.ts';
 import { copySteps } from './copy-step.ts';
+import type { RegistryAccount } from './registry-account.ts';
 
 export interface BuildStep {
   readonly type: string;
@@ -16,7 +17,7 @@ export interface BuildStep {
 export interface StartBuild {
   readonly fromImage?: string | null;
   readonly fromTemplate?: string | null;
-  readonly fromImageRegistry?: unknown;
+  readonly fromImageRegistry?: RegistryAccount | null;
   readonly startCmd?: string | null;
   readonly readyCmd?: string | null;
   readonly force?: boolean | null;
@@ -28,12 +29,20 @@ type User = keyof typeof HOMES;
 
 /** Finds the artifact with the files of a `COPY` by the hash that the client gives. */
 export type FindFiles = (hash: string) => Promise<string>;
+/** An image with an account, in the form of a recipe. */
+type PrivateImage = Extract<TemplateRecipe['from'], { readonly image: string }>;
+
+export interface RecipeDeps {
+  readonly findFiles: FindFiles;
+  /** Stores the password of an account, and returns how a recipe names it. */
+  storeAccount(image: string, account: RegistryAccount): Promise<NonNullable<PrivateImage['credentials']>>;
+}
 
 /** Translates a build to a recipe of `/v1`. @throws E2bError for what recipes cannot do. */
-export async function recipeOf(body: StartBuild, request: BuildRequest, findFiles: FindFiles): Promise<TemplateRecipe> {
+export async function recipeOf(body: StartBuild, request: BuildRequest, deps: RecipeDeps): Promise<TemplateRecipe> {
   refuseCommands(body);
-  const from = originOf(body);
-  const steps = new Steps(findFiles);
+  const from = await originOf(body, deps);
+  const steps = new Steps(deps.findFiles);
   if (body.force) steps.runAgain(request);
   for (const step of body.steps ?? []) await steps.add(step, request);
   const setup = [...steps.setup, { run: markOf(request.name) }];
@@ -51,16 +60,16 @@ function refuseCommands({ startCmd, readyCmd }: StartBuild): void {
   throw new E2bError(501, `Cloche does not start commands of a template (setStartCmd, setReadyCmd) yet; ${instead}.`);
 }
 
-function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): TemplateRecipe['from'] {
-  if (fromImageRegistry) {
-    const instead = 'store the password as a secret and build with from.credentials of /v1';
-    throw new E2bError(501, `Cloche does not take credentials of registries from E2B's clients yet; ${instead}.`);
-  }
+async function originOf(
+  { fromImage, fromTemplate, fromImageRegistry }: StartBuild,
+  { storeAccount }: RecipeDeps,
+): Promise<TemplateRecipe['from']> {
   if (fromTemplate) return slugOf(fromTemplate);
   const image = fromImage?.replace(/:latest$/, '');
   if (image === 'e2bdev/base' || image === 'e2bdev/code-interpreter') return slugOf('base');
-  if (fromImage) return { image: fromImage };
-  throw new E2bError(400, 'The template names neither fromImage nor fromTemplate.');
+  if (!fromImage) throw new E2bError(400, 'The template names neither fromImage nor fromTemplate.');
+  if (!fromImageRegistry) return { image: fromImage };
+  return { image: fromImage, credentials: await storeAccount(fromImage, fromImageRegistry) };
 }
 
 /** The steps of a recipe, with the user, the directory and the variables that the steps before have set. */

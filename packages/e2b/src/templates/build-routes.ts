@@ -10,6 +10,7 @@ import { E2bError } from '../e2b-error.ts';
 import { newBuildId, readBuildId } from './build-id.ts';
 import { recipeOf, type StartBuild } from './build-recipe.ts';
 import { findBuild, statusOf } from './build-status.ts';
+import { credentialsOf, REGISTRY_ACCOUNT } from './registry-account.ts';
 import { TemplateFiles, UPLOAD_BYTES } from './template-files.ts';
 import { issueUploadToken, readUploadToken } from './upload-token.ts';
 
@@ -41,6 +42,7 @@ const START_SCHEMA = {
     properties: {
       fromImage: OPTIONAL_NAME,
       fromTemplate: OPTIONAL_NAME,
+      fromImageRegistry: REGISTRY_ACCOUNT,
       startCmd: optionalLine,
       readyCmd: optionalLine,
       force: optionalFlag,
@@ -121,10 +123,13 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
       const { fromTemplate } = request.body;
       // In `/v1`, a name that no template has is an image.
       if (fromTemplate) await cloche.templates.get(slugOf(fromTemplate));
-      const recipe = await recipeOf(request.body, build, async (hash) => {
-        const found = await files.find(cloche, hash);
-        if (found !== undefined) return found;
-        throw new E2bError(400, `The files ${hash} of a COPY have not been uploaded.`);
+      const recipe = await recipeOf(request.body, build, {
+        findFiles: async (hash) => {
+          const found = await files.find(cloche, hash);
+          if (found !== undefined) return found;
+          throw new E2bError(400, `The files ${hash} of a COPY have not been uploaded.`);
+        },
+        storeAccount: (image, account) => credentialsOf(cloche, image, account),
       });
       await start(cloche, slugOf(request.params.templateID), recipe, build.name);
       return reply.code(202).send();
