@@ -30,9 +30,6 @@ class InstalledKernels(unittest.TestCase):
 jupyter_kernel_test.TIMEOUT = support.WAIT_SECONDS
 
 
-_SCRIPTS_LACK = "kernels of JavaScript and TypeScript do not serve it"
-
-
 def lacks(reason):
     """Returns a test that is skipped."""
     return lambda test: test.skipTest(reason)
@@ -84,9 +81,11 @@ class ScriptTests(KernelTests):
 
     completion_samples = ({"text": "JSON.pa", "matches": {"parse"}},)
     code_inspect_sample = "JSON"
-    test_is_complete = lacks(_SCRIPTS_LACK)
-    test_history = lacks(_SCRIPTS_LACK)
-    test_clear_output = lacks(_SCRIPTS_LACK)
+    complete_code_samples = ("let x = 1", "function f() { return 1 }")
+    incomplete_code_samples = ("function f() {", "f(", "`text")
+    invalid_code_samples = (")", "1 +* 2")
+    supported_history_operations = ("tail", "range", "search")
+    test_clear_output = lacks("kernels of JavaScript and TypeScript do not serve it")
 
 
 class JavaScript(ScriptTests):
@@ -97,6 +96,7 @@ class JavaScript(ScriptTests):
     code_stderr = "console.error('test')"
     code_generate_error = "throw new Error('no')"
     code_execute_result = ({"code": "6 * 7", "result": "42"},)
+    code_history_pattern = "6*"
     code_display_data = ({"code": "display({ 'text/html': '<b>x</b>' })", "mime": "text/html"},)
 
 
@@ -108,6 +108,7 @@ class TypeScript(ScriptTests):
     code_stderr = "console.error('test')"
     code_generate_error = "throw new Error('no')"
     code_execute_result = ({"code": "const six: number = 6; six * 7", "result": "42"},)
+    code_history_pattern = "const six*"
     code_display_data = ({"code": "display({ 'text/html': '<b>x</b>' as string })", "mime": "text/html"},)
 
 
