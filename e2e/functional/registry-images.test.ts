@@ -12,7 +12,7 @@ import { SandboxCommands } from '../support/commands.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
 import { e2bOptions } from '../support/e2b-options.ts';
 import { busyboxRoot } from '../support/image-root.ts';
-import { type OwnService, testService } from '../support/service.ts';
+import { ALL_PROTOCOLS, type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
 
 const PASSWORD = 'the-password-of-this-registry-5e21';
@@ -34,6 +34,7 @@ before(async () => {
   registry = await DockerRegistry.start({ ...options, port: 5000 });
   locked = await DockerRegistry.start({ ...options, port: 5001, account: { username: 'me', password: PASSWORD } });
   service = await testService({
+    ...ALL_PROTOCOLS,
     CLOCHE_DNS_UPSTREAM: `${address}:53`,
     CLOCHE_EGRESS_EXTRA_CA: authority.rootFile,
     CLOCHE_DEFAULT_REGISTRY: REGISTRY,
@@ -197,7 +198,7 @@ describe('a private image', () => {
     const stored = data.filter(({ name }: { name: string }) => name === `${PRIVATE} me`);
     assert.deepEqual(
       stored.map(({ hosts }: { hosts: string[] }) => hosts),
-      [['*.cloche.test', 'cloche.test']],
+      [['cloche.test', '*.cloche.test']],
     );
   });
 

@@ -8,6 +8,8 @@ import { userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 
 const END_OF_INPUT = '\x04';
+/** Pause before the end of the input is sent again. */
+const AGAIN_MS = 500;
 /** Time for the question what became of the sandbox. */
 const STATE_MS = 5_000;
 
@@ -97,5 +99,15 @@ function type(stdin: NodeJS.ReadStream, pty: Pty): void {
   stdin.resume();
   // In a terminal, Ctrl-D is passed on as a byte. The end of its stdin means that its window closed, which must not end
   // the shell.
-  stdin.once('end', () => (stdin.isTTY ? pty.close() : pty.write(END_OF_INPUT)));
+  stdin.once('end', () => (stdin.isTTY ? pty.close() : endInput(pty)));
+}
+
+/**
+ * Ends the input as a pipe does, for every later read: an end that arrives while the shell takes over the editing of
+ * lines from the kernel is lost.
+ */
+function endInput(pty: Pty): void {
+  pty.write(END_OF_INPUT);
+  const timer = setInterval(() => pty.write(END_OF_INPUT), AGAIN_MS);
+  pty.exited.catch(() => undefined).finally(() => clearInterval(timer));
 }
