@@ -33,36 +33,41 @@ const groups = readCellGroups();
 describe('a cell in a sandbox shows what it shows in ipykernel:', { skip }, () => {
   let service: TestService;
   let folder: string;
+  let environment: string;
   const expected = new Map<string, { folder: string; cells: CellMessage[][] }>();
   const found = new Map<string, CellMessage[][]>();
   before(async () => {
     service = await sharedService();
     folder = mkdtempSync(join(tmpdir(), 'cloche-cells-'));
-    await Promise.all([runInIpykernel(), runInSandbox()]);
+    const sources = [packages ?? '', join(packages ?? '', TO_PIP)];
+    environment = pinnedEnvironment(join(folder, 'environment'), REQUIREMENTS, sources);
+    await run(groups);
   });
   after(async () => {
     rmSync(folder, { recursive: true, force: true });
     await service?.close();
   });
 
-  async function runInIpykernel(): Promise<void> {
-    const sources = [packages ?? '', join(packages ?? '', TO_PIP)];
-    const environment = pinnedEnvironment(join(folder, 'environment'), REQUIREMENTS, sources);
+  async function run(these: typeof groups): Promise<void> {
+    await Promise.all([runInIpykernel(these), runInSandbox(these)]);
+  }
+
+  async function runInIpykernel(these: typeof groups): Promise<void> {
     const [source, target] = [join(folder, 'cells.json'), join(folder, 'messages')];
-    writeFileSync(source, JSON.stringify(groups));
-    mkdirSync(target);
+    writeFileSync(source, JSON.stringify(these));
+    mkdirSync(target, { recursive: true });
     const command = [join(ROOT, 'e2e/support/ipykernel_cells.py'), source, target];
     const env = { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' };
     await promisify(execFile)(join(environment, 'bin/python3'), command, { env, timeout: 400_000 });
-    for (const { name } of groups) {
+    for (const { name } of these) {
       expected.set(name, JSON.parse(readFileSync(join(target, `${name}.json`), 'utf8')));
     }
   }
 
-  async function runInSandbox(): Promise<void> {
+  async function runInSandbox(these: typeof groups): Promise<void> {
     const jupyter = new JupyterClient(service.url, service.apiKey);
     const { id } = await service.api.readySandbox();
-    const waiting = [...groups];
+    const waiting = [...these];
     const work = async () => {
       for (let group = waiting.shift(); group; group = waiting.shift()) {
         found.set(group.name, await runGroup(jupyter, `python3@${id}`, group));
@@ -71,20 +76,33 @@ describe('a cell in a sandbox shows what it shows in ipykernel:', { skip }, () =
     await Promise.all(Array.from({ length: KERNELS }, work));
   }
 
-  for (const { name, cells } of groups) {
-    it(`${name}, ${cells.length} cells`, () => {
-      const { folder: place, cells: theirs } = expected.get(name) ?? assert.fail('ipykernel has no messages');
-      assert.deepEqual([theirs.length, found.get(name)?.length], [cells.length, cells.length]);
-      const surprises = cells.flatMap(({ code, differs }, index) => {
+  /** Returns what is wrong with the cells of a group, by their places. */
+  function surprises({ name, cells }: (typeof groups)[number]): Map<number, string> {
+    const { folder: place, cells: theirs } = expected.get(name) ?? assert.fail('ipykernel has no messages');
+    assert.deepEqual([theirs.length, found.get(name)?.length], [cells.length, cells.length]);
+    return new Map(
+      cells.flatMap(({ code, differs }, index) => {
         const ipykernel = outcomeOf(theirs[index] ?? [], place);
         const cloche = outcomeOf(found.get(name)?.[index] ?? [], '/workspace');
         const isSame = isDeepStrictEqual(ipykernel, cloche);
         if (isSame === (differs === undefined)) return [];
         const seen = isSame ? 'has a reason to differ, and is the same' : JSON.stringify({ ipykernel, cloche });
-        return [`${code}\n${seen.slice(0, SHOWN)}\n`];
-      });
+        return [[index, `${code}\n${seen.slice(0, SHOWN)}\n`] as const];
+      }),
+    );
+  }
+
+  for (const group of groups) {
+    it(`${group.name}, ${group.cells.length} cells`, async () => {
+      let wrong = surprises(group);
+      if (wrong.size > 0) {
+        // ipykernel shows what threads and programs print when it gets to it, which a busy machine delays.
+        await run([group]);
+        const again = surprises(group);
+        wrong = new Map([...wrong].filter(([index]) => again.has(index)));
+      }
       // Not compared as values: the difference of long texts would take minutes to find.
-      assert.equal(surprises.length, 0, surprises.join('\n'));
+      assert.equal(wrong.size, 0, [...wrong.values()].join('\n'));
     });
   }
 });

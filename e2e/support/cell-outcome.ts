@@ -33,6 +33,7 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/(?<![\w./-])\/[\w./-]*\/rootfs(?=\/usr\/)/g, ''],
   [/\b0x[0-9a-f]{6,}\b/g, '0x…'],
   [/\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b/g, '<id>'],
+  [/(?<=Ran \d+ tests? in )[\d.]+s/g, '<time>'],
   [/\b(?:CPU times|Wall time|user|sys|total): [^\n]*/g, '<time>'],
 ];
 
