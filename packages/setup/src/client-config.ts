@@ -1,37 +1,18 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { readClientFile, writeClientFile } from '@cloche/cli/client-file';
 
-/** Configuration of the command line when the environment has neither URL nor key. */
-export const ClientConfig = Type.Object({ url: Type.String(), apiKey: Type.String() });
-export type ClientConfig = Static<typeof ClientConfig>;
-
-export function clientConfigFile(home: string = homedir()): string {
-  return join(home, '.config', 'cloche', 'config.json');
+/** Address and key with which the command line reaches this service when the environment has neither. */
+export interface ClientConfig {
+  readonly url: string;
+  readonly apiKey: string;
 }
 
 /** Reads the configuration; undefined when there is no valid one. */
 export async function readClientConfig(file: string): Promise<ClientConfig | undefined> {
-  const content = await readContent(file);
-  return Value.Check(ClientConfig, content) ? content : undefined;
+  const { url, apiKey } = await readClientFile(file);
+  return url === undefined || apiKey === undefined ? undefined : { url, apiKey };
 }
 
-async function readContent(file: string): Promise<object | undefined> {
-  try {
-    const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
-    return typeof parsed === 'object' && parsed !== null ? parsed : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Writes the configuration, beside the services that the command line has saved there. Only the owner can read it from the first byte on. */
+/** Writes the configuration, beside the services that the command line has saved there. */
 export async function writeClientConfig(file: string, config: ClientConfig): Promise<void> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const temporary = `${file}.${process.pid}`;
-  const content = { ...(await readContent(file)), ...config };
-  await writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  await rename(temporary, file);
+  await writeClientFile({ ...(await readClientFile(file)), ...config }, file);
 }

@@ -1,5 +1,4 @@
 export { type Lock, withLock } from './build-lock.ts';
-export { type ClientConfig, clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 export { requestFirstKey } from './first-key.ts';
 export { type PreparedHost, type PrepareOptions, prepareHost } from './host/prepare-host.ts';
 export { installPackages, withoutOwnService } from './host/system-packages.ts';

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { clientFilePath } from '@cloche/cli/client-file';
 import { cacheRetentionOf, checkPort, refusals, roomOfCache } from '@cloche/host-checks';
 import { clocheCommand, startCommand } from '@cloche/layout';
 import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
-import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
+import { readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import {
@@ -71,7 +72,7 @@ function refuseMachine(cacheDir: string): void {
 
 async function greet(installation: Installation): Promise<Welcome> {
   const { url } = installation;
-  const file = clientConfigFile();
+  const file = clientFilePath();
   const firstKey = await requestFirstKey(installation);
   const existing = await readClientConfig(file);
   // Do not overwrite the key of another installation.
