@@ -15,7 +15,7 @@ const PROMPT = 'ready> ';
 const TAB = '\t';
 const CTRL_C = '\x03';
 
-/** How each shell starts with the line that its help names, in a home without settings of a person. */
+/** Commands that start each shell with the line that its help names, in a home without personal settings. */
 const SHELLS: Readonly<
   Record<string, { readonly command: readonly string[]; readonly files: Record<string, string> }>
 > = {

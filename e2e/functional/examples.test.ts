@@ -48,7 +48,7 @@ const WITHOUT_END = [
   "cloche webhook listen http://localhost:3000/hook --events 'sandbox.*'",
 ];
 
-/** What a terminal shows, and what is typed then. */
+/** A text that the terminal must show, and the input that is typed then. */
 type Step = readonly [shows: string, typed: string | ((text: string) => string)];
 
 /** Examples for a terminal, with what is shown first and what is typed then to end them. */

@@ -1,4 +1,4 @@
-/** What the client of a Jupyter kernel sees of a cell, without what differs from one run to the next. */
+/** Reduces the messages of a cell to a result that two kernels, and two runs, have in common. */
 
 /** A message that the kernel has sent while it ran a cell. */
 export interface CellMessage {

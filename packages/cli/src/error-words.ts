@@ -1,4 +1,4 @@
-/** What people read of errors of the service: options in place of fields, and what to do next as a command. */
+/** Rewrites errors of the service for people: names options in place of fields, and the command that comes next. */
 import type { ErrorBody } from '@cloche/contract';
 import type { ClocheError } from '@cloche/sdk';
 import type { Command } from 'commander';
@@ -50,7 +50,7 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bA workspace run\b/g, 'A job'],
 ];
 
-/** What to do next, where the message of the service does not say it. */
+/** The next step for codes whose message does not name one. */
 const NEXT: Readonly<Partial<Record<ErrorCode, string>>> = {
   unauthorized: '`cloche login` saves another key.',
   forbidden: '`cloche whoami` shows what the key may do.',

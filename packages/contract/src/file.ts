@@ -91,7 +91,7 @@ export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number];
 
 const change = <const Name extends string, More extends TProperties>(type: Name, description: string, more: More) =>
   Type.Object({ type: Type.Literal(type), data: Type.Object({ path: FilePath, ...more }) }, { description });
-/** Where a file is that was deleted at its earlier path. */
+/** Present path of a file that was deleted at its earlier one. */
 const MOVED = Type.Optional(
   Type.Unsafe<string>({ ...FilePath, description: 'Where the file is now, if it was moved within the directory.' }),
 );

@@ -33,7 +33,7 @@ export interface SandboxNotes {
 }
 
 /**
- * What a client wants for its sandbox. An operator's setting, or a scope that the key lacks, can refuse it silently.
+ * Features that a client wants for its sandbox. The operator, or a scope that the key lacks, can refuse each silently.
  */
 export interface Equipment {
   /** Whether its ports need no token. */

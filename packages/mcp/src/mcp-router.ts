@@ -13,7 +13,7 @@ import type { McpSession, McpSessions } from './sessions/session.ts';
 
 export type { McpSession, McpSessions } from './sessions/session.ts';
 
-/** What the authentication of a request carries to the server that answers it. */
+/** Data of a request that its authentication carries to the server of the protocol. */
 type RequestExtra = {
   readonly session: McpSession | undefined;
   /** Aborts when the client has disconnected, in each revision and whatever the library writes meanwhile. */

@@ -9,7 +9,7 @@ import { McpRouter } from '../src/mcp-router.ts';
 import { ProcessSession } from '../src/sessions/process-session.ts';
 import type { McpSessions } from '../src/sessions/session.ts';
 
-/** How a client connects in each revision. */
+/** Options with which a client connects in each revision. */
 export const REVISIONS: Readonly<Record<string, ClientOptions>> = {
   '2026-07-28': { versionNegotiation: { mode: 'auto' } },
   '2025-11-25': {},

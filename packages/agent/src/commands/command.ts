@@ -26,7 +26,7 @@ const MAX_NAME_CHARACTERS = 256;
 
 export interface CommandOptions {
   spec: SupervisorOptions;
-  /** How to start it from the reserve of processes; undefined if it may not be. */
+  /** Options to start it from the reserve of processes; undefined if it may not be. */
   reserve: SupervisorOptions | undefined;
   logFolder: string;
   supervisors: Supervisors;
@@ -38,7 +38,7 @@ export class Command implements SupervisorListener {
   readonly log: CommandLog;
   readonly #supervisors: Supervisors;
   readonly #start: StartCommand;
-  /** How the command is started from the reserve of processes, if it may be. */
+  /** Options to start the command from the reserve of processes, if it may be. */
   #reserve: SupervisorOptions | undefined;
   #supervisor: Supervisor;
   readonly #program: string;

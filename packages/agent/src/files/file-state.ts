@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs';
 
-/** What a watch remembers of a file, to find out how it has changed. */
+/** The part of a file's status that a watch remembers, to recognize changes and moves. */
 export type FileState = Pick<BigIntStats, 'ino' | 'size' | 'mtimeNs' | 'ctimeNs'>;
 
 export function stateOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): FileState {

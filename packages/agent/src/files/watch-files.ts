@@ -25,11 +25,11 @@ type Change = Exclude<AgentFileEvent, { type: 'overflow' | 'ended' }>;
 interface Pending {
   readonly type: Change['type'];
   readonly path: FilePath;
-  /** What was deleted. */
+  /** State of the file that was deleted. */
   readonly state?: FileState | undefined;
   /** The file that had this name before, which may have been moved. */
   replaced?: FileState | undefined;
-  /** Where the file is now, if it was moved. */
+  /** Path of the file now, if it was moved. */
   movedTo?: FilePath;
   /** Whether only attributes have changed. */
   attributesOnly?: boolean;

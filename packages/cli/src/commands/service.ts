@@ -4,7 +4,7 @@ import { readClientFile, writeClientFile } from '../client-file.ts';
 import { group, leaf, perform } from '../command.ts';
 import { table } from '../terminal/table.ts';
 
-/** What the service is called that is saved without a name. */
+/** Name in tables of the service that is saved without one. */
 export const UNNAMED = 'default';
 
 interface ShownService {

@@ -20,7 +20,7 @@ const REPLIES: Readonly<Record<string, Reply>> = {
   'GET stream': hanging,
   'POST cancel': json(200, { build: { ...build, status: 'canceled' } }),
 };
-/** What is made by a request, and what takes it back. */
+/** Resources that a request creates, and the calls that undo it. */
 const TAKEN_BACK = [
   ['POST sandboxes', 'DELETE sbx_1'],
   ['POST artifacts', 'DELETE art_1'],

@@ -88,7 +88,7 @@ describe('text of a program', () => {
   });
 });
 
-/** What a program can make a terminal do, by one sequence of each kind. */
+/** Actions of a terminal that a program can cause, with one sequence of each kind. */
 const ACTIONS: Readonly<Record<string, string>> = {
   'sets the title': `${ESC}]0;title${BEL}`,
   'sets the title, ended by ST': `${ESC}]2;title${ST}`,

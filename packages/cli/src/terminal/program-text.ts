@@ -8,7 +8,7 @@ const RESET = /(?:^|;)0*$/;
 export const RESET_ATTRIBUTES = '\u001b[0m';
 
 const ESCAPE = '\u001b';
-/** What begins a sequence after an escape character, or as one character of the C1 set. */
+/** Characters that begin a sequence after an escape character, or alone as characters of the C1 set. */
 const CONTROL_SEQUENCE = ['[', '\u009b'];
 /** Device control, title of screen, start of string, operating system command, privacy message, application command. */
 const STRINGS = ['P', 'k', 'X', ']', '^', '_', '\u0090', '\u0098', '\u009d', '\u009e', '\u009f'];

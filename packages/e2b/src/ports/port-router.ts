@@ -30,7 +30,7 @@ export class PortRouter {
   readonly #previews: PortPreviews;
   readonly #seal: TokenSeal;
   readonly #log: Logger;
-  /** What serves a request without a token, as it was found when the request arrived. */
+  /** The public port of each request without a token, found when the request arrived. */
   readonly #public = new WeakMap<IncomingMessage, PortServer>();
 
   constructor({ previews, log, ...deps }: E2bDeps) {

@@ -3,7 +3,7 @@ import type { CellSyntaxError } from './cell-syntax-error.ts';
 /** As the `status` of Jupyter's `is_complete_reply`. */
 export type Completeness = 'complete' | 'incomplete' | 'invalid' | 'unknown';
 
-/** What more lines can end. The messages are those of acorn and of oxc. */
+/** Errors of acorn and of oxc that more lines can mend. */
 const ENDED_BY_MORE = /^Unterminated (?:template|multiline comment|comment)|\bEOF\b/;
 const ENDED_STRING = /^Unterminated string/;
 

@@ -9,7 +9,7 @@ export interface LookingQuestion {
   replyOf(seen: Seen): string;
 }
 
-/** What the session knows of its cells. */
+/** Questions about cells that the session of a kernel answers. */
 export interface CellsKnown {
   completeness(code: string): Completeness;
   /** Returns the entries that a `history_request` asks for. */

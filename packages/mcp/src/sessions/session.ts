@@ -1,6 +1,6 @@
 import type { LoggingLevel } from '@modelcontextprotocol/server';
 
-/** What is kept of a client between its calls. */
+/** State of a client that is kept between its calls. */
 export interface McpSession {
   /** Tells the session apart from all others. No secret. */
   readonly name: string;

@@ -26,7 +26,7 @@ export class UsedSandbox {
     this.#deps = deps;
   }
 
-  /** What the client must know of a sandbox that this call has created. */
+  /** Text for the client about a sandbox that this call has created. */
   get note(): string | undefined {
     return this.#note;
   }

@@ -14,7 +14,7 @@ const LEVELS: readonly LoggingLevel[] = [
 const MESSAGE_LENGTH = 8192;
 const CALL_LENGTH = 1024 * 1024;
 
-/** What a message tells. Texts of a sandbox may be hostile. */
+/** Content of a message. Texts of a sandbox may be hostile. */
 export interface LogEntry {
   readonly event: 'started' | 'sandbox' | 'stdout' | 'stderr' | 'ended' | 'failed';
   readonly text?: string;

@@ -76,7 +76,7 @@ export interface Config {
   readonly previewUrl: string | undefined;
   /** Whether the clients of E2B are answered. */
   readonly answersE2b: boolean;
-  /** What sandboxes of E2B's clients have beside others. */
+  /** Features that only sandboxes of E2B's clients have. */
   readonly e2b: E2bSettings;
   /** Whether clients of the Model Context Protocol are answered. */
   readonly answersMcp: boolean;

@@ -10,7 +10,7 @@ import { StoredMcpSession } from './stored-mcp-session.ts';
 export const SESSIONS_PER_KEY = 1000;
 /** A session ends when it is not used for this long. Its sandbox ends long before. */
 export const SESSION_IDLE_MS = 86_400_000;
-/** How exact the time of the last use is: a request writes it only if it is older. */
+/** Precision of the time of the last use: a request writes it only if it is older. */
 const USE_MS = 60_000;
 const ID_BYTES = 32;
 /** Rows deleted by one statement; bounds how long other requests wait for the database. */

@@ -14,7 +14,7 @@ const LAST_PORT = 65_535;
 /** Name of the note that has the id of the key that made the ports of its sandbox public. */
 const NOTE = 'public ports';
 
-/** What the proxy reads of a preview. */
+/** The fields of a preview that the proxy reads. */
 export type Served = Pick<
   PreviewRecord,
   'id' | 'orgId' | 'sandboxId' | 'port' | 'tokenHash' | 'apiKeyId' | 'expiresAt'
@@ -82,7 +82,7 @@ export class PublicPorts {
       // Sound: these columns have the ids that their tables were given.
       return { orgId: row.org_id as OrgId, apiKeyId: row.key_id as ApiKeyId, expiresAt };
     });
-    // What is cached may have expired since it was read.
+    // A cached port may have expired since it was read.
     if (!published || published.expiresAt <= this.#deps.clock.now()) return undefined;
     const id = `prv_${sandboxId}` as PreviewId;
     return { ...published, id, sandboxId: sandboxId as SandboxId, port, tokenHash: undefined };
