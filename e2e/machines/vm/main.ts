@@ -1,7 +1,7 @@
 /**
  * `npm run test:vm`: boots a virtual machine with systemd and control groups v2 alone, and tries there what depends on
  * them: the package with its units, a first result, and tests. As root. `--suite trixie` takes Debian 13, `--only TEXT`
- * the steps whose title contains the text. `--keep` keeps the machine afterwards and runs the scripts whose files are
+ * the steps whose title contains the text (given again: one of the texts). `--keep` keeps the machine afterwards and runs the scripts whose files are
  * named on standard input.
  */
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ const KEPT_MS = 3_600_000;
 const { values } = parseArgs({
   options: {
     suite: { type: 'string', default: 'bookworm' },
-    only: { type: 'string', default: '' },
+    only: { type: 'string', multiple: true, default: [''] },
     keep: { type: 'boolean', default: false },
   },
 });
@@ -50,7 +50,8 @@ const log = createWriteStream(logFile).on('error', (error) => console.error(erro
 const consoleFile = join(MACHINES, 'logs', `vm-${suite}.console`);
 console.log(`  output of all steps: ${logFile}\n  console: ${consoleFile}`);
 await using machine = await boot({ ...disks, consoleFile });
-for (const step of [...UNITS, ...TESTS].filter(({ title }) => title.includes(values.only))) await take(step);
+const taken = ({ title }: Step) => values.only.some((text) => title.includes(text));
+for (const step of [...UNITS, ...TESTS].filter(taken)) await take(step);
 if (values.keep) await takeCommands();
 console.log(failed.length === 0 ? `✔ all steps  ${seconds(begun)}` : `✖ ${failed.length} failed: ${failed.join('; ')}`);
 process.exitCode = failed.length === 0 ? 0 : 1;
