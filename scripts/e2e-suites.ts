@@ -36,6 +36,8 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/monitoring': 'reads the metrics of server, hostd and gateway, which are the same for each runtime',
   'functional/list-pages': 'the database divides lists into pages',
   'functional/lost-servers': 'servers and their database decide who goes on with what',
+  'functional/image-languages':
+    'functional/image-roots starts an image with each runtime, and functional/languages runs code with each',
   'functional/npm-packages': 'tests the packages of SDK and command line; other files test the requests that they send',
   'functional/ipykernel': 'the kernel runs the cells; functional/languages runs code with each runtime',
   'functional/jupyter-bridge': 'tests a client of the gateway; other files test the operations that it uses',
@@ -64,7 +66,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/streams':
     'the server sends event streams; every run of other files uses the same connection to the agent',
   'functional/template-builds':
-    'the server runs the steps of a build as commands; functional/warm-imports and image-languages build with each runtime',
+    'the server runs the steps of a build as commands; functional/warm-imports builds with each runtime',
   'functional/template-contents': 'tests the packages of a template',
   'functional/repl': 'tests the command line; functional/languages tests the requests that it sends',
   'functional/jupyter-counts': 'the server numbers the cells',
@@ -102,7 +104,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['functional/command-requests', 'functional/commands', 'functional/file-contents', 'functional/files'],
-    ...['functional/image-languages', 'functional/languages', 'functional/output', 'functional/own-zygote'],
+    ...['functional/languages', 'functional/output', 'functional/own-zygote'],
     ...['functional/metrics', 'functional/previews', 'functional/terminals'],
     ...['functional/timeouts', 'functional/warm-imports'],
     ...['security/file-rights', 'security/own-zygote', 'security/secrets'],
