@@ -66,8 +66,8 @@ export const SandboxMetrics = Type.Object(
     intervalMs: Type.Integer({ description: 'Time between two samples in milliseconds.' }),
     samples: Type.Array(SandboxMeasurement, {
       description:
-        'Measurements of the last hour, oldest first. They begin within 11 seconds of the sandbox, and anew when the host ' +
-        'daemon of the service restarts.',
+        'Measurements of the last hour, oldest first. Sampling starts at most 11 seconds after the sandbox and restarts ' +
+        'with the host daemon.',
     }),
   },
   { $id: 'SandboxMetrics', description: 'What a sandbox uses now and used in the last hour, with its limits.' },

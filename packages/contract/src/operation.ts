@@ -39,7 +39,7 @@ export interface Operation {
   readonly idempotency: IdempotencyUse;
   /** The response has a secret: it is stored for replay only encrypted, under a key that only its caller can derive. */
   readonly secretAnswer?: boolean;
-  /** The body has a secret: what is stored for replay neither contains it nor lets a guess of it be checked. */
+  /** The body contains a secret. The stored replay record holds neither the secret nor a hash to check a guess against. */
   readonly secretBody?: boolean;
   readonly params?: TObject;
   /** Request headers that this operation supports in addition to the common ones: lower-case name → meaning. */

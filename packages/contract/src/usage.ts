@@ -6,8 +6,8 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 
 const COMMON = {
   cpuMs: count('Processor time in milliseconds.'),
-  memoryMbMs: count('Memory limit of the sandbox in MiB, times the milliseconds for which it had it.'),
-  diskMbMs: count('Disk limit of the sandbox in MiB, times the milliseconds for which it had it.'),
+  memoryMbMs: count('Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).'),
+  diskMbMs: count('Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).'),
   runs: count('Code runs that were started.'),
   commands: count('Commands that were started, without terminals.'),
   egressBytes: count('Bytes that left the sandbox through its network link, with the headers of packets.'),

@@ -86,7 +86,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     await forkedContext();
   });
 
-  test('forks the kernels of contexts, which have the rights of their user and are met by root’s hand', async () => {
+  test('forks kernels that run as the user of the sandbox and connect to the agent', async () => {
     const context = await forkedContext();
     assert.equal(statSync(place).mode & 0o777, 0o711);
     const rights = 'import os; print(os.getresuid(), os.getsid(0) == os.getpid(), os.getcwd())';

@@ -72,7 +72,7 @@ describe('cloche run', () => {
     assert.deepEqual(service.requests[2]?.body, { code: '1', language: 'python', timeoutMs: 90_000 });
   });
 
-  it('gives a time that was chosen to the code alone: it starts when the sandbox is ready', async () => {
+  it('applies `--timeout` to the code, not to the wait for the sandbox', async () => {
     await using service = await startService(stream());
     await runInProcess(['run', '-c', '1', '--timeout', '1s'], service);
     assert.deepEqual(callsOf(service), [create, 'GET /v1/sandboxes/sbx_1?waitFor=ready&waitMs=60000', runStream, kill]);

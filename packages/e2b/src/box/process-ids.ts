@@ -6,7 +6,7 @@ import type { BoxSession } from './box-session.ts';
 
 /**
  * Returns the number by which E2B's clients name a command. It is derived from the id, so that every server finds the
- * command without a table of numbers. Of a sandbox's commands, two have the same number once in 2^30 or so.
+ * command without a table of numbers. Two commands of a sandbox collide with a probability of about 2^-30.
  */
 export function processIdOf(commandId: string): number {
   return (createHash('sha256').update(commandId).digest().readUInt32BE() >>> 1) + 1;

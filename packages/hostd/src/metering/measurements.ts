@@ -123,9 +123,7 @@ export class Measurements {
     return this.#observed.get(key)?.series.since(Math.max(fromMs, hourAgo)) ?? [];
   }
 
-  /**
-   * Waits until each instance can be averaged over `SHORTEST_SPAN_MS`, which an instance first seen just now cannot.
-   */
+  /** Waits until each instance has two readings at least `SHORTEST_SPAN_MS` apart. */
   async #untilSpansAreLongEnough(keys: readonly InstanceKey[]): Promise<void> {
     const { elapsedMs } = this.#deps;
     for (const [index, key] of keys.entries()) {

@@ -59,8 +59,8 @@ export interface Runtime {
   /** Starts the first process. */
   start(container: ContainerSpec): Promise<void>;
   /**
-   * Ends what runs in a container as far as its files need it: afterwards the host's kernel has all that was written.
-   * Kills no process of the host.
+   * Stops the container's processes so that all their file writes have reached the host kernel. Kills no process of the
+   * host.
    */
   writeBack(container: Pick<ContainerSpec, 'key' | 'bundleDir'>, init: ProcessIdentity): Promise<void>;
   /** Serves the socket of an instance that an earlier hostd launched. */

@@ -98,8 +98,8 @@ export class WarmPool {
   }
 
   /**
-   * Leaves the processors to a sandbox that is about to claim an instance and computes from its first moment: nothing
-   * is launched ahead for 250 ms, unless a requested kind is missing.
+   * Pauses refills for 250 ms because the claiming sandbox will use the processors at once. Kinds with a waiting request
+   * still refill.
    */
   noteBusyClaim(): void {
     this.#refill.noteBusyClaim();

@@ -37,7 +37,7 @@ export class Fence {
     return this.#elapsed();
   }
 
-  /** Notes a renewal that succeeded. Its duration counts from `sentAt`, not from the answer. */
+  /** Records a successful renewal. The lease runs from `sentAt`, when the request was sent. */
   renewed(sentAt: number): void {
     // After a stop of the process, this answer may arrive before the timer fires.
     this.look();

@@ -63,7 +63,7 @@ export class Transaction {
   }
 }
 
-/** Runs several changes as one: either all of them are stored or none. */
+/** Runs functions in database transactions. */
 export class Transactions {
   readonly #transact;
 

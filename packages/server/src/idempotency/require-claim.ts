@@ -5,8 +5,8 @@ import type { ClaimedRecord } from './idempotency-repository.ts';
 
 /**
  * Checks in a transaction that a request still has the claim of its idempotency record, and keeps others from claiming it
- * until the transaction ends. An operation that replaces what an interrupted attempt made needs this check: a server that
- * stood still may go on after another server has answered the request, and would replace what the client was given.
+ * until the transaction ends. An operation that replaces what an interrupted attempt made needs this check: a paused
+ * server may resume after another server has answered the request; without the check it would overwrite that answer.
  *
  * Does nothing without a record, and on SQLite, whose only server knows that its claims hold.
  *

@@ -27,8 +27,7 @@ async function readCreationRate(db: Database, limit: Limit, now: number): Promis
     .select(({ fn }) => [fn.countAll<number>().as('count'), sql<number | null>`min(${PLANNED_AT})`.as('oldest')])
     .executeTakeFirstOrThrow();
   const used = Number(count);
-  // If the limit was lowered below the use, one more creation is possible only after several have expired, not after
-  // the oldest.
+  // If the limit was lowered below current use, several creations must expire before the next one.
   const decisive =
     used > limit.limit && limit.limit > 0
       ? await created

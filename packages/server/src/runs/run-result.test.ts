@@ -21,7 +21,7 @@ const result = () => new RunResult(CONTEXT, 'run_1', 1000);
 const MISBEHAVED = { name: 'AgentError', kind: 'misbehaved' };
 
 describe('the result of a run', () => {
-  it('tells an error once, though the agent tells it live and at the end', () => {
+  it('reports once an error that the agent sends live and in `done`', () => {
     const run = result();
     const error = { name: 'ValueError', message: 'no', traceback: ['ValueError: no'] };
     assert.deepEqual(run.take({ type: 'error', runId: 'run_1', data: error }), { type: 'error', data: error });

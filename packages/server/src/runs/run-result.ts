@@ -59,7 +59,8 @@ export class RunResult {
     this.#requireOwn(event);
     switch (event.type) {
       case 'message':
-        if (!this.#takesMessages) throw new AgentError('misbehaved', 'a message in a run without messages');
+        if (!this.#takesMessages)
+          throw new AgentError('misbehaved', 'The agent sent a message in a run that takes none.');
         this.#admit({ value: event.data, mimeType: '' }, LIMITS.inlineOutputBytes, LIMITS.inlineOutputsBytes);
         return { type: 'message', data: event.data };
       case 'stdout':
@@ -132,7 +133,7 @@ export class RunResult {
 
   #requireOwn({ runId }: AgentRunEvent): void {
     if (runId === this.#runId) return;
-    throw new AgentError('misbehaved', "an event of another run came in this run's stream");
+    throw new AgentError('misbehaved', "The agent sent an event of another run in this run's stream.");
   }
 
   #admit(
@@ -143,7 +144,7 @@ export class RunResult {
     const bytes = jsonBytes(value);
     this.#outputBytes += bytes + jsonBytes(mimeType) + OUTPUT_OVERHEAD_BYTES;
     if (this.#outputBytes <= outputsBytes + STREAM_BYTES && bytes <= outputBytes) return;
-    throw new AgentError('misbehaved', 'outputs over the bounds they were given');
+    throw new AgentError('misbehaved', 'The agent sent outputs over the given bounds.');
   }
 
   #takeOutput(given: AgentOutput): CodeOutput {
@@ -184,7 +185,7 @@ class BoundedText {
     // Counting one byte for an empty chunk bounds a flood of them too.
     this.#bytes += jsonBytes(chunk) + (chunk === '' ? 1 : 0);
     if (this.#bytes > STREAM_BYTES)
-      throw new AgentError('misbehaved', `more ${this.#name} than the bound it was given`);
+      throw new AgentError('misbehaved', `The agent sent more ${this.#name} than the given bound.`);
     this.#chunks.push(chunk);
   }
 }

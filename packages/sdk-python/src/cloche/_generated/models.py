@@ -822,11 +822,11 @@ class SandboxUsage(Model):
     """
     memory_mb_ms: int
     """
-    Memory limit of the sandbox in MiB, times the milliseconds for which it had it.
+    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).
     """
     disk_mb_ms: int
     """
-    Disk limit of the sandbox in MiB, times the milliseconds for which it had it.
+    Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).
     """
     runs: int
     """
@@ -881,11 +881,11 @@ class UsageRow(Model):
     """
     memory_mb_ms: int
     """
-    Memory limit of the sandbox in MiB, times the milliseconds for which it had it.
+    Memory limit in MiB multiplied by its duration in milliseconds (MiB·ms).
     """
     disk_mb_ms: int
     """
-    Disk limit of the sandbox in MiB, times the milliseconds for which it had it.
+    Disk limit in MiB multiplied by its duration in milliseconds (MiB·ms).
     """
     runs: int
     """
@@ -2051,7 +2051,7 @@ class SandboxMetrics(Model):
     """
     samples: list[SandboxMeasurement]
     """
-    Measurements of the last hour, oldest first. They begin within 11 seconds of the sandbox, and anew when the host daemon of the service restarts.
+    Measurements of the last hour, oldest first. Sampling starts at most 11 seconds after the sandbox and restarts with the host daemon.
     """
 
 

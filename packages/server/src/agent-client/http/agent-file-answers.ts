@@ -44,7 +44,7 @@ export function contentOf(response: IncomingMessage, headOnly = false): FileCont
     (statusCode === 206) === /^bytes \d{1,15}-\d{1,15}\/\d{1,15}$/.test(contentRange ?? '');
   if (!isHonest) {
     response.destroy();
-    throw new AgentError('misbehaved', 'a file whose headers do not fit the protocol');
+    throw new AgentError('misbehaved', 'The agent sent a file whose headers do not match the protocol.');
   }
   const sizeBytes = statusCode === 304 ? undefined : Number(length);
   return {
@@ -94,7 +94,8 @@ export async function* readListing(
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
       characters += line.length;
       entries += 1;
-      if (entries > limit) throw new AgentError('misbehaved', 'an endless listing');
+      if (entries > limit)
+        throw new AgentError('misbehaved', 'The agent sent a listing with more entries than its limit.');
       if (characters > LIMITS.fileListBytes) throw tooLarge();
       yield parseFile(line);
     }

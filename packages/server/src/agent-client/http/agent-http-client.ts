@@ -237,10 +237,7 @@ export class AgentHttpClient implements AgentClient {
   }
 }
 
-/**
- * Returns the memory account for incomplete lines. It takes memory from the account of the run's result first, then
- * from the store for lines.
- */
+/** Charges incomplete lines to the budget of the run's result first, then to the server's budget for lines. */
 function lineMemoryOf(
   streamLines: StreamLineMemory,
   resultMemory: ResultMemory | undefined,
@@ -266,11 +263,13 @@ function parseEvent(line: string): AgentRunEvent {
   try {
     event = parsePlainJson(line, MAX_EVENT_VALUES);
   } catch (error) {
-    throw new AgentError('misbehaved', 'an event that is no JSON of its size', { cause: error });
+    throw new AgentError('misbehaved', 'The agent sent an event that is not valid JSON or has too many values.', {
+      cause: error,
+    });
   }
   if (!runEvent.Check(event)) {
     if (agentErrorBody.Check(event)) throw refusal(event.error, 'contexts');
-    throw new AgentError('misbehaved', 'an event that does not fit the protocol');
+    throw new AgentError('misbehaved', 'The agent sent an event that does not match the protocol.');
   }
   // Sound: the event was just checked, and the schema's static type is wider only in `format`.
   return event as AgentRunEvent;

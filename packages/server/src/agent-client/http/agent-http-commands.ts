@@ -68,7 +68,8 @@ export class AgentHttpCommands implements AgentCommands {
       const waiting = resultMemory?.hold(line.length, signal);
       if (waiting) await waiting;
       const event = parse(line);
-      if (!resultEvent.Check(event)) throw new AgentError('misbehaved', 'a result that does not fit the protocol');
+      if (!resultEvent.Check(event))
+        throw new AgentError('misbehaved', 'The agent sent a result that does not match the protocol.');
       if (event.type === 'done') {
         const truncated = cutBytes(event.truncated);
         return { command: withoutNul(event.command), stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
@@ -77,13 +78,14 @@ export class AgentHttpCommands implements AgentCommands {
       const restMs = this.#budget.spend(line.length);
       if (restMs > 0) await pause(restMs, signal);
     }
-    throw new AgentError('misbehaved', 'a result without its end');
+    throw new AgentError('misbehaved', 'The agent ended a result early.');
   }
 
   async readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
     const asked = { method: 'POST', path: pathOf(id, 'logs'), message: { afterSeq, limit } } as const;
     const page = await this.#transport.ask('commands', asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
-    if (page.entries.length > limit) throw new AgentError('misbehaved', 'a page with more entries than its limit');
+    if (page.entries.length > limit)
+      throw new AgentError('misbehaved', 'The agent sent a page with more entries than its limit.');
     page.entries.reduce(follow, afterSeq);
     return page;
   }
@@ -92,14 +94,15 @@ export class AgentHttpCommands implements AgentCommands {
     let last = afterSeq;
     for await (const line of this.#lines(pathOf(id, 'follow'), { afterSeq }, signal)) {
       const event = parse(line);
-      if (!commandEvent.Check(event)) throw new AgentError('misbehaved', 'an event that does not fit the protocol');
+      if (!commandEvent.Check(event))
+        throw new AgentError('misbehaved', 'The agent sent an event that does not match the protocol.');
       if (event.type === 'log') last = follow(last, event.entry);
       yield event.type === 'exit' ? { ...event, command: withoutNul(event.command) } : event;
       if (event.type === 'exit') return;
       const restMs = this.#budget.spend(line.length);
       if (restMs > 0) await pause(restMs, signal);
     }
-    throw new AgentError('misbehaved', 'the stream of a command ended without its exit');
+    throw new AgentError('misbehaved', 'The agent ended the stream of a command before its exit.');
   }
 
   async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
@@ -152,7 +155,8 @@ class ResultText {
 
   add(piece: string): void {
     this.#bytes += jsonBytes(piece) + 1;
-    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentError('misbehaved', 'more output than the limit in the request');
+    if (this.#bytes > MAX_RESULT_BYTES)
+      throw new AgentError('misbehaved', 'The agent sent more output than the request allows.');
     this.#pieces.push(piece);
   }
 }
@@ -160,7 +164,7 @@ class ResultText {
 /** Returns the number of an entry, which may leave out entries that the agent has dropped. */
 function follow(last: number, { seq }: AgentLogEntry): number {
   if (seq > last) return seq;
-  throw new AgentError('misbehaved', `entry ${seq} of a log after entry ${last}`);
+  throw new AgentError('misbehaved', `The agent sent entry ${seq} of a log after entry ${last}.`);
 }
 
 function pathOf(id: string, action?: string): string {
@@ -171,6 +175,8 @@ function parse(line: string): unknown {
   try {
     return parsePlainJson(line, MAX_EVENT_VALUES);
   } catch (error) {
-    throw new AgentError('misbehaved', 'a line that is no JSON of its size', { cause: error });
+    throw new AgentError('misbehaved', 'The agent sent a line that is not valid JSON or has too many values.', {
+      cause: error,
+    });
   }
 }

@@ -55,7 +55,7 @@ export class LineBuffer {
       const end = chunk.indexOf(LINE_FEED, this.#at);
       const rest = (end === -1 ? chunk.length : end) - this.#at;
       if (this.#pieceBytes + rest > this.#maxLineBytes) {
-        throw new AgentError('misbehaved', `a line of more than ${this.#maxLineBytes} bytes`);
+        throw new AgentError('misbehaved', `The agent sent a line of more than ${this.#maxLineBytes} bytes.`);
       }
       if (end !== -1) return this.#cut(chunk, end);
       this.#pieces.push(this.#at === 0 ? chunk : chunk.subarray(this.#at));

@@ -66,7 +66,7 @@ export class SandboxLineMemory {
     held.use(await this.#slot.acquire(signal));
     held.use(await slots.acquire(signal));
     const overdue = () =>
-      onOverdue(new AgentError('misbehaved', `a long line that did not end within ${timeLimitMs} ms`));
+      onOverdue(new AgentError('misbehaved', `The agent did not end a long line within ${timeLimitMs} ms.`));
     held.adopt(setTimeout(overdue, timeLimitMs), clearTimeout);
     return held.move();
   }

@@ -82,7 +82,8 @@ export class RunConnection {
   /** Ends the run and returns whether the connection can be used for another. */
   finish(): boolean {
     this.#isBusy = false;
-    if (this.#lines.bytes > 0) this.destroy(new AgentError('misbehaved', 'data after the end of a run'));
+    if (this.#lines.bytes > 0)
+      this.destroy(new AgentError('misbehaved', 'The agent sent data after the end of a run.'));
     return this.#failure === undefined;
   }
 
@@ -98,7 +99,7 @@ export class RunConnection {
     const rest = this.#response === undefined ? chunk : this.#takeResponse(this.#response, chunk);
     if (rest.length === 0) return;
     if (!this.#isBusy) {
-      this.destroy(new AgentError('misbehaved', 'data from the agent outside of a run'));
+      this.destroy(new AgentError('misbehaved', 'The agent sent data outside of a run.'));
       return;
     }
     this.#lines.push(rest);
@@ -128,7 +129,7 @@ export class RunConnection {
     }
     this.#response = given;
     if (!RESPONSES.some((response) => response.startsWith(given))) {
-      this.destroy(new AgentError('misbehaved', 'an agent that did not switch to the protocol of runs'));
+      this.destroy(new AgentError('misbehaved', 'The agent did not switch to the protocol of runs.'));
     }
     return chunk.subarray(chunk.length);
   }

@@ -81,7 +81,7 @@ export interface ResponseFields {
   readonly isPrivate: boolean;
 }
 
-/** Returns the fields that the browser gets: the app's own, with its cookies restricted to its host. */
+/** Returns the app's response headers, with each cookie's domain removed. */
 export function responseFields({ raw, tokenCookie, isPrivate }: ResponseFields): string[] {
   const hop = hopByHopNames(raw);
   const fields: string[] = [];

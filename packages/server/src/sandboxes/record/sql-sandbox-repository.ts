@@ -32,7 +32,7 @@ import {
   type Values,
 } from './sandbox-statements.ts';
 
-/** Transitions after which a sandbox uses nothing more. */
+/** Transitions that end usage metering. */
 const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
 type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
 

@@ -140,7 +140,7 @@ export class RunStep {
       );
       const { command: ended, stdout } = await commands.result(id, signal);
       if (jsonBytes(stdout) > stdoutBytes + NOTICE_BYTES) {
-        throw new AgentError('misbehaved', 'more output than the limit in the request');
+        throw new AgentError('misbehaved', 'The agent sent more output than the request allows.');
       }
       return { ...ended, stdout };
     });
