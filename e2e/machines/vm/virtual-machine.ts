@@ -8,7 +8,8 @@ import type { RootDisk } from './disks.ts';
 export type Accelerator = 'kvm' | 'tcg';
 const ACCELERATION: Readonly<Record<Accelerator, readonly string[]>> = {
   kvm: ['-accel', 'kvm', '-cpu', 'host'],
-  tcg: ['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', 'max'],
+  // Without protection keys: with qemu's, V8 ends processes that compile much (`it->second.Size() > offset`).
+  tcg: ['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', 'max,pku=off'],
 };
 /**
  * `tsc`: the counter of processors is as exact as the host's, and reading another clock takes a hundred times as long.
