@@ -144,7 +144,7 @@ describe('docs/threat-model.md', () => {
 
 describe('the decisions in docs/adr', () => {
   it('have a number each, in their name and their title', () => {
-    const files = globSync('docs/adr/*.md').sort();
+    const files = globSync('docs/adr/[0-9]*.md').sort();
     const numbers = files.map((file) => Number(basename(file).slice(0, 4)));
     assert.deepEqual(numbers, [...new Set(numbers)]);
     for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${numbers[index]}\\. `), file);
