@@ -5,7 +5,7 @@ const MOST_FILES = 5;
 
 /**
  * Runs failed test files once more. A test that is disturbed by other work on the machine then passes. It is not
- * hidden: `texts` has each failure of a file that passed at the second try. See ADR 54.
+ * hidden: `texts` has each failure of a file that passed at the second try (docs/design/clients-and-tests.md).
  */
 export class SecondTry {
   /** The failures of the first try only. */

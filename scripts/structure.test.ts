@@ -441,7 +441,7 @@ describe('a source file', () => {
   });
 
   it('leaves connections that leave HTTP to `GuardedServer`, apart from the agent', () => {
-    // The agent's only client is the server, and a failure ends one sandbox (ADR 89).
+    // The agent's only client is the server, and a failure ends one sandbox (docs/design/isolation.md).
     const agents = ['packages/agent/src/http/agent-server.ts', 'packages/agent/src/warm-up/warm-up.ts'];
     const others = sources.filter((file) => !file.startsWith('packages/node-support/'));
     const servers = others.filter((file) =>

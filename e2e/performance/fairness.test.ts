@@ -15,7 +15,8 @@ import { type TestInternet, testInternet } from '../support/test-internet.ts';
 const ATTACKERS = 50;
 /**
  * Largest ratio of the 95th percentiles of create, run and destroy together. The target is 3, which is not reached: 4
- * to 6, and once 11, on a quiet machine of two processors; 673 before sandboxes were ordered by use (ADR 18).
+ * to 6, and once 11, on a quiet machine of two processors; 673 before sandboxes were ordered by use
+ * (docs/design/isolation.md, Shares of the processor).
  */
 const RATIO = 30;
 /** Cycles on the quiet host, and again under attack. After each, a pause lets the pool replace the used instance. */

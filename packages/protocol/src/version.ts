@@ -1,6 +1,7 @@
 /**
  * Versions of the protocols between two processes. Each pair of processes has a version of its own, because a change
- * between server and hostd must not cut off the agents of running sandboxes. ADR 44 says how to increment one.
+ * between server and hostd must not cut off the agents of running sandboxes. docs/design/several-servers.md, Versions
+ * and upgrades, says how to increment one.
  *
  * The server speaks the version of hostd and of the agent that is written here, and the one before it (`accepts`). So an
  * upgraded server works with the hostd and with the agents that were started before it. hostd and egress, and an agent

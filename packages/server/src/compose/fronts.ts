@@ -2,7 +2,8 @@
  * The table of fronts: where requests arrive, and what one of them can take. The gate before the protocols beside `/v1`
  * enforces their rows; fronts.test.ts tries each limit, and compares the table with docs/threat-model.md.
  *
- * Not here is the agent of a sandbox: only the service connects to it, and what ends it ends one sandbox (ADR 89).
+ * Not here is the agent of a sandbox: only the service connects to it, and what ends it ends one sandbox
+ * (docs/design/isolation.md, Connections).
  */
 import { LIMITS } from '@cloche/contract';
 import { MAX_JSON_DEPTH } from '@cloche/node-support';

@@ -11,7 +11,7 @@ export interface CreationOrder {
 /**
  * Returns a time of creation that is later than those of all rows of the list, so that a list is in the order of
  * creation: also for rows of the same millisecond, and for servers whose clocks differ. Rows that are inserted at the
- * same time can still have equal ones (ADR 94).
+ * same time can still have equal ones (docs/design/records.md, Lists).
  */
 export function laterThanAll(
   { table, list, by = 'created_at' }: CreationOrder,

@@ -13,7 +13,7 @@ type ItemOf<O extends Operation> = ResponseOf<O> extends { data: readonly (infer
 
 /**
  * Returns the route of a list: one page of it with `limit`, and otherwise all of it, read in slices between which other
- * requests run (ADR 95).
+ * requests run (docs/design/records.md, Lists).
  */
 export function listRoute<const O extends ListOperation, Entry>(
   operation: O,

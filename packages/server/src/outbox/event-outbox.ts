@@ -47,7 +47,7 @@ export class EventOutbox {
 
   /**
    * Appends an event in `tx`. Call it last in the transaction: until the commit it holds the organization's counter,
-   * and so makes other transactions with events of the organization wait (ADR 20).
+   * and so makes other transactions with events of the organization wait (docs/design/records.md, Events).
    */
   async append(tx: Transaction, event: NewEvent): Promise<void> {
     const at = this.#clock.now();

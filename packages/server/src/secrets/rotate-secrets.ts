@@ -14,8 +14,8 @@ export interface RotateSecretsDeps {
 }
 
 /**
- * Encrypts all secrets anew. Rotations of all servers take turns step by step: each step is a transaction that holds the
- * lock of the keys. No value is lost (ADR 87), because
+ * Encrypts all secrets again. Rotations of all servers alternate step by step: each step is a transaction that holds
+ * the lock of the keys. No value is lost (docs/design/records.md, Keys of secrets), because
  *
  * - a value is encrypted under this lock, with the first key, and its row is committed before the lock is released;
  * - a key that is not the first never becomes the first again;
