@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { TESTS_ON_V2 } from '../e2e/machines/vm/tests.ts';
@@ -142,9 +142,62 @@ describe('docs/threat-model.md', () => {
   });
 });
 
+/** Returns the names of the headings of a document, as links name them. */
+function anchorsOf(text: string): Set<string> {
+  const names = new Set<string>();
+  for (const [, heading = ''] of text.replace(/^```.*?^```/gms, '').matchAll(/^#+ (.+)$/gm)) {
+    const shown = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const name = shown.replace(/[^\w\- ]/g, '').replaceAll(' ', '-');
+    let unique = name;
+    for (let count = 1; names.has(unique); count++) unique = `${name}-${count}`;
+    names.add(unique);
+  }
+  return names;
+}
+
+/** Returns the links of a document that lead to no file, or to no heading of a document. */
+function deadLinks(file: string, text: string): string[] {
+  return [...text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)].flatMap(([, target = '', anchor]) => {
+    const path = target === '' ? file : normalize(join(dirname(file), target));
+    if (!existsSync(path)) return [target];
+    const isDead = anchor !== undefined && path.endsWith('.md') && !anchorsOf(read(path)).has(anchor);
+    return isDead ? [`${target}#${anchor}`] : [];
+  });
+}
+
+/** Returns the decisions and documents that a text names and that are not there. */
+function missingDocuments(text: string): string[] {
+  const decisions = [...text.matchAll(/\bADR\s+(\d+)/g)].filter(([, number = '']) => {
+    return globSync(`docs/adr/${number.padStart(4, '0')}-*.md`).length === 0;
+  });
+  const documents = [...text.matchAll(/\bdocs\/[\w/.-]+\.md\b/g)].filter(([path]) => !existsSync(path));
+  return [...decisions, ...documents].map(([name]) => name);
+}
+
 describe('the decisions in docs/adr', () => {
+  const files = globSync('docs/adr/[0-9]*.md').sort();
+
+  it('stand in the table of docs/adr/README.md', () => {
+    const rows = [...read('docs/adr/README.md').matchAll(/^\| \[\d+\]\((\d{4}-[\w-]+\.md)\) \|/gm)];
+    assert.deepEqual(
+      rows.map(([, name]) => name),
+      files.map((file) => basename(file)),
+    );
+  });
+
+  it('and the pages in docs/design name only tests that exist', () => {
+    const tests = globSync('{packages,adapters,e2e,scripts}/**/{*.test.ts,test_*.py}', {
+      exclude: ['**/node_modules/**'],
+    });
+    const missing = [...files, ...globSync('docs/design/*.md')].flatMap((file) =>
+      [...read(file).matchAll(/`([\w./-]+\.test\.ts|test_\w+\.py)`/g)]
+        .filter(([, name]) => !tests.some((test) => `/${test}`.endsWith(`/${name}`)))
+        .map(([, name]) => `${file}: ${name}`),
+    );
+    assert.deepEqual(missing, []);
+  });
+
   it('have a number each, in their name and their title', () => {
-    const files = globSync('docs/adr/[0-9]*.md').sort();
     const numbers = files.map((file) => Number(basename(file).slice(0, 4)));
     assert.deepEqual(numbers, [...new Set(numbers)]);
     for (const [index, file] of files.entries()) assert.match(read(file), new RegExp(`^# ${numbers[index]}\\. `), file);
@@ -153,10 +206,29 @@ describe('the decisions in docs/adr', () => {
 
 describe('every document', () => {
   for (const file of globSync(['*.md', 'docs/**/*.md', 'adapters/*/README.md'])) {
-    it(`${file} links only to files that exist`, () => {
-      for (const [, target = ''] of read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
-        assert.ok(existsSync(join(dirname(file), target)), target);
-      }
+    it(`${file} links only to files and headings that exist`, () => {
+      assert.deepEqual(deadLinks(file, read(file)), []);
     });
   }
+
+  it('and every source file names only documents and decisions that exist', () => {
+    const files = globSync(
+      ['*.md', 'docs/**/*.md', '{packages,adapters,e2e,scripts,bench}/**/*.{ts,js,mjs,cjs,py,pl,c,go,sh,md}'],
+      { exclude: ['**/node_modules/**'] },
+    );
+    assert.ok(files.length > 1000);
+    const missing = files
+      .filter((file) => file !== 'scripts/docs.test.ts')
+      .flatMap((file) => missingDocuments(read(file)).map((name) => `${file}: ${name}`));
+    assert.deepEqual(missing, []);
+  });
+
+  it('and every decision is missed when it is not there', () => {
+    const text = 'See ADR\n9998, docs/adr/9999-none.md and docs/adr/README.md.';
+    assert.deepEqual(missingDocuments(text), ['ADR\n9998', 'docs/adr/9999-none.md']);
+    assert.deepEqual(deadLinks('docs/made.md', '[a](none.md) [b](adr/README.md#none) [c](adr/README.md#decisions)'), [
+      'none.md',
+      'adr/README.md#none',
+    ]);
+  });
 });
