@@ -15,6 +15,7 @@ describe('running code', () => {
       { kind: 'inline', format: 'text', mimeType: 'text/plain', value: '42', role: 'result', bundle: 0 },
     ]);
     assert.equal(run.executionCount, 1);
+    assert.ok(!('id' in run));
     assert.equal(typeof run.durationMs, 'number');
     assert.match(run.contextId, /^cctx_/);
     assert.equal((await world.run(id, 'print again')).contextId, run.contextId);
