@@ -12,7 +12,7 @@ export interface ActivitySink {
 
 /**
  * Returns memory to the system once requests have stopped; V8 by itself keeps what it may need again. A service gives
- * back 19 to 63 MiB, which takes 100 to 190 ms; an agent up to 33 MiB, in 12 ms (docs/performance/memory.md).
+ * back 19 to 63 MiB, which takes 100 to 190 ms; an agent up to 33 MiB, in 12 ms.
  */
 export class IdleTidying implements ActivitySink {
   readonly #timer: NodeJS.Timeout;

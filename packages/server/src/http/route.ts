@@ -43,7 +43,7 @@ export interface RequestContext<O extends Operation = Operation> {
 
 /**
  * Starts reading what the handler will need, while the database decides the claim of the request. So a hot run on
- * PostgreSQL waits for two answers in place of three (docs/performance/servers.md). It must have no effect and must not
+ * PostgreSQL waits for two answers in place of three. It must have no effect and must not
  * throw, because the handler may never be called.
  */
 export type LookAhead<O extends Operation> = (

@@ -23,10 +23,7 @@ const CONTEXT_COLUMNS = [
 ] as const satisfies (keyof CodeContextTable)[];
 type Column = (typeof CONTEXT_COLUMNS)[number];
 
-/**
- * Reads the sandbox and the context of a run in one statement, while the request is claimed
- * (`docs/performance/servers.md`).
- */
+/** Reads the sandbox and the context of a run in one statement, while the request is claimed. */
 export class LookUpRun {
   readonly #withNamed;
   readonly #withDefault;

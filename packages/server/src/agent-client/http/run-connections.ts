@@ -10,7 +10,7 @@ const SPARE_BEATS = 20;
 
 /**
  * The connections for the runs of one agent, kept for later runs. A call over such a connection takes 0.02 ms; a request
- * of HTTP takes 0.10 ms (docs/performance/hot-run.md).
+ * of HTTP takes 0.10 ms (docs/performance.md).
  */
 export class RunConnections {
   readonly #dial: () => Socket;

@@ -25,7 +25,7 @@ export async function openVerified(file: string, content: NewContent): Promise<R
 
 /**
  * Lends the bytes of a file in reused buffers, because allocating and collecting a buffer for each piece takes longer
- * than reading the piece: collecting buffers took 36 % of the server's time (docs/performance/files.md).
+ * than reading the piece: collecting buffers took 36 % of the server's time.
  */
 class VerifiedFile implements Lender {
   readonly #fd: number;
