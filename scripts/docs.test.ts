@@ -76,16 +76,16 @@ describe('docs/errors.md', () => {
   });
 });
 
-describe('docs/operations.md', () => {
+describe('docs/operating', () => {
   it('has the table of settings as the processes read them', () => {
     assert.ok(
-      read('docs/operations.md').includes(settingsTable()),
+      read('docs/operating/settings.md').includes(settingsTable()),
       'put in what `node_modules/.bin/node scripts/settings-table.ts` prints',
     );
   });
 
   it('has a row for each sysctl that `npm start` raises, with its value, and no others', () => {
-    const rows = [...read('docs/operations.md').matchAll(/^\| `([a-z0-9_.-]+\.[a-z0-9_.-]+)` \| (\d+) \|/gm)];
+    const rows = [...read('docs/operating/host.md').matchAll(/^\| `([a-z0-9_.-]+\.[a-z0-9_.-]+)` \| (\d+) \|/gm)];
     assert.deepEqual(
       Object.fromEntries(rows.map(([, name, atLeast]) => [name, Number(atLeast)])),
       Object.fromEntries(HOST_SYSCTLS.map(({ name, atLeast }) => [name, atLeast])),

@@ -24,12 +24,12 @@ describe('the dashboard and the alert rules', () => {
   });
 
   it('tell an operator what each alert means and what to do', () => {
-    const operations = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8');
+    const operations = readFileSync(new URL('../docs/operating/monitoring.md', import.meta.url), 'utf8');
     const alerts = readAlerts();
     assert.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length);
     for (const { alert, annotations } of alerts) {
       assert.match(annotations.summary, /\.$/, alert);
-      assert.equal(annotations.runbook, `docs/operations.md#${alert.toLowerCase()}`);
+      assert.equal(annotations.runbook, `docs/operating/monitoring.md#${alert.toLowerCase()}`);
       assert.match(operations, new RegExp(`^#### ${alert}\\n\\n\\S.{40}`, 'm'), alert);
     }
     const described = [...operations.matchAll(/^#### (Cloche\w+)$/gm)].map((match) => match[1]);

@@ -1,4 +1,4 @@
-/** Renders the table of settings in docs/operations.md. `node scripts/settings-table.ts` prints it. */
+/** Renders the table of settings in docs/operating/settings.md. `node scripts/settings-table.ts` prints it. */
 import { operatorSettings, type Setting, type SettingName } from '../packages/settings/src/index.ts';
 
 export function settingsTable(): string {

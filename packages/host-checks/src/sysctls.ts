@@ -12,7 +12,7 @@ export interface HostSysctl {
 
 /**
  * Kernel settings of the host that sandboxes need. The kernel's defaults assume one user for each machine. Rows of
- * `docs/operations.md` give the reason for each; `scripts/docs.test.ts` compares them.
+ * `docs/operating/host.md` give the reason for each; `scripts/docs.test.ts` compares them.
  */
 export const HOST_SYSCTLS: readonly HostSysctl[] = [
   { name: 'net.ipv4.ip_forward', atLeast: 1 },

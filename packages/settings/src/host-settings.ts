@@ -46,7 +46,7 @@ export const HOST_SETTINGS = {
     readBy: ['setup', 'cli', 'hostd'],
     summary:
       'how long old template versions and cached steps of template builds are kept after their last use; at least two days',
-    more: 'hostd records once a day what it uses. The newest version of each template always stays; guest files that no sandbox has mounted are kept for two days.',
+    more: 'See [folders](folders.md).',
   },
   CLOCHE_CONFIG_FILE: {
     value: text('.', 'a path'),
@@ -60,14 +60,14 @@ export const HOST_SETTINGS = {
     readBy: ['server'],
     secret: true,
     summary: '`sqlite:/path`, or `postgres://user:password@host:5432/database` for PostgreSQL 15 or newer',
-    more: 'See [PostgreSQL](#postgresql).',
+    more: 'See [PostgreSQL](databases.md#postgresql).',
   },
   CLOCHE_SERVERS: {
     value: integer(1, 16),
     default: 1,
     readBy: ['setup'],
     summary: 'number of servers on this host, behind a load balancer (HAProxy), which a start installs',
-    more: 'More than one requires PostgreSQL. See [several servers](#several-servers-on-one-host).',
+    more: 'More than one requires PostgreSQL. See [several servers](databases.md#several-servers-on-one-host).',
   },
   CLOCHE_RUNTIME: {
     value: oneOf('hostd'),
@@ -91,9 +91,8 @@ export const HOST_SETTINGS = {
     secret: true,
     summary: 'API key with every scope for the first organization: 20 or more printable ASCII characters',
     more:
-      '`openssl rand -hex 32` generates a suitable key; a value that begins with `clk_` must be a whole generated key. Cloche ' +
-      'stores the key as a salted scrypt hash, and deletes the hash once the key is replaced. A key that was revoked by ' +
-      '`cloche admin key revoke` or the API stays revoked: set another one.',
+      '`openssl rand -hex 32` generates a suitable key; a value that begins with `clk_` must be a whole generated key. A ' +
+      'revoked key stays revoked: set another one.',
   },
   CLOCHE_DNS_UPSTREAM: {
     value: text('.', 'the address of a DNS server: ip:port'),
@@ -115,8 +114,8 @@ export const HOST_SETTINGS = {
     readBy: ['server', 'hostd', 'egress'],
     summary: 'further ranges that no sandbox may reach in any mode, and no webhook, separated by commas',
     more:
-      'An address in both settings is closed. Close public addresses of your own networks and of Docker and Kubernetes here, ' +
-      'also of IPv6, and the public address of this host if a router maps it.',
+      'An address in both settings is closed. Close public addresses of your networks, of Docker and Kubernetes, and of ' +
+      'this host if a router maps it, IPv6 included.',
   },
   CLOCHE_EGRESS_EXTRA_CA: {
     value: text('.', 'a path'),
@@ -131,9 +130,8 @@ export const HOST_SETTINGS = {
     readBy: ['hostd'],
     summary: 'sandboxes launched ahead of demand, of all templates together; 0 for none',
     more:
-      'Each creation beyond the pool launches a sandbox of its own, four at a time. A waiting sandbox has 16 MB in its ' +
-      'control group, the mean of both templates; with gVisor and Python, it has 140 MB. One of a template of your own has ' +
-      '103 MB, and counts as several of the default number.',
+      'Creations beyond the pool launch sandboxes, four at a time. A waiting sandbox takes 16 MB, with gVisor and Python ' +
+      '140 MB; one of a template of your own takes 103 MB and counts as several of the default number.',
   },
   CLOCHE_SANDBOX_DEFAULT_CPU: {
     value: cores(),

@@ -126,7 +126,9 @@ export const SERVICE_SETTINGS = {
     readBy: ['server'],
     summary:
       'how long an ended sandbox with its commands, an ended API key, and a deleted project, secret, webhook, artifact or template can be looked up; at least a day',
-    more: 'A deleted project stays as long as its events, audit events, usage and artifacts. The record of a sandbox stays as long as its artifacts. Usage by project and hour is kept for good. Builds of templates, cached steps, and versions other than the default one are kept as long after their last use.',
+    more:
+      'Sandboxes stay as long as their artifacts; projects as long as their events, audit events, usage and artifacts. ' +
+      'Usage is kept for good. Builds, cached steps and versions other than the default one stay as long after their last use.',
   },
   CLOCHE_EVENT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
@@ -142,9 +144,9 @@ export const SERVICE_SETTINGS = {
     secret: true,
     summary: 'key that encrypts secrets: 64 hex digits',
     more:
-      'Several servers do not need it: they share the data folder, and so the file. If it is set, all servers of a ' +
-      'database need the same value. To replace a key, write the new one before it, separated by a comma, restart all ' +
-      'servers, run `cloche admin secrets rotate`, and remove the old one. See [the key of secrets](#the-key-of-secrets).',
+      'If it is set, all servers of a database need the same value. To replace a key, write the new one before it, ' +
+      'separated by a comma, restart all servers, run `cloche admin secrets rotate`, and remove the old one. See ' +
+      '[the key of secrets](databases.md#the-key-of-secrets).',
   },
   CLOCHE_TRUSTED_PROXIES: {
     value: text('', 'ranges of addresses, separated by commas'),
@@ -153,10 +155,9 @@ export const SERVICE_SETTINGS = {
     readBy: ['server'],
     summary: 'addresses of the reverse proxies in front of the service, as ranges separated by commas',
     more:
-      'The service takes the address of a client from the field `X-Forwarded-For`, to which each of these proxies must ' +
-      'append the address of its own client. Without this setting, the audit log shows the address of the proxy for every ' +
-      'client. A program that connects from one of these addresses can make the audit log show any address. The load ' +
-      'balancer of [several servers](#several-servers-on-one-host) is trusted without this setting.',
+      'Each must append the address of its client to `X-Forwarded-For`, which the audit log then shows; a program at one ' +
+      'of these addresses can make it show any. The load balancer of ' +
+      '[several servers](databases.md#several-servers-on-one-host) is trusted without this setting.',
   },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),
@@ -183,7 +184,7 @@ export const SERVICE_SETTINGS = {
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
     readBy: ['server'],
     summary: '`on` answers the clients of E2B at `/e2b` and `/e2b-box`',
-    more: 'See [E2B clients](guides/e2b.md).',
+    more: 'See [E2B clients](../guides/e2b.md).',
   },
   CLOCHE_E2B_PUBLIC_PORTS: {
     value: oneOf('on', 'off'),
@@ -192,28 +193,28 @@ export const SERVICE_SETTINGS = {
     summary: "`on` serves ports of sandboxes that E2B's clients make to all who know their hosts, as E2B does",
     more:
       'A client that creates a sandbox with `allowPublicTraffic: false` needs a token. With `off`, all do. See ' +
-      '[ports](guides/e2b.md#ports).',
+      '[ports](../guides/e2b.md#ports).',
   },
   CLOCHE_E2B_SUDO: {
     value: oneOf('on', 'off'),
     default: 'on',
     readBy: ['server'],
     summary: "`on` lets code in sandboxes that E2B's clients make run commands as root of the sandbox, by `sudo`",
-    more: 'It gets no right on the host: see [sudo](threat-model.md#the-container).',
+    more: 'It gets no right on the host: see [sudo](../threat-model.md#the-container).',
   },
   CLOCHE_MCP: {
     value: oneOf('on', 'off'),
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
     readBy: ['server'],
     summary: '`on` answers clients of the Model Context Protocol at `/mcp`',
-    more: 'See [MCP](guides/mcp.md).',
+    more: 'See [MCP](../guides/mcp.md).',
   },
   CLOCHE_JUPYTER: {
     value: oneOf('on', 'off'),
     defaultText: '`on` if `CLOCHE_HOST` is a loopback address',
     readBy: ['server'],
     summary: '`on` answers Jupyter, as a kernel gateway at `/jupyter`',
-    more: 'See [Jupyter](guides/jupyter.md).',
+    more: 'See [Jupyter](../guides/jupyter.md).',
   },
   CLOCHE_RUN_APIS: {
     value: text(
@@ -224,7 +225,7 @@ export const SERVICE_SETTINGS = {
     defaultText: 'none',
     readBy: ['server'],
     summary: 'APIs of one route that are answered, separated by commas: `dify`, `piston`, `sandbox-fusion`',
-    more: 'See [run APIs](guides/run-apis.md).',
+    more: 'See [run APIs](../guides/run-apis.md).',
   },
   CLOCHE_AUDIT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),

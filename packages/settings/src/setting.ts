@@ -23,9 +23,9 @@ export interface Setting {
   readonly isInternal?: true;
   /** Shown redacted. */
   readonly secret?: true;
-  /** One line for `cloche config` and docs/operations.md. */
+  /** One line for `cloche config` and docs/operating/settings.md. */
   readonly summary: string;
-  /** Further sentences for docs/operations.md. */
+  /** Further sentences for docs/operating/settings.md. */
   readonly more?: string;
 }
 

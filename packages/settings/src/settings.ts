@@ -1,6 +1,6 @@
 /**
  * Every setting of Cloche, in the order of `cloche config`. That command, the configurations of server, hostd and
- * egress, and the table in docs/operations.md derive from it.
+ * egress, and the table in docs/operating/settings.md derive from it.
  */
 import type { Static, TSchema } from 'typebox';
 import { HOST_SETTINGS } from './host-settings.ts';

@@ -11,7 +11,7 @@ const TRACKED_ENTRIES = 128 * MAX_TRACKED_ENTRIES;
 
 /** Sets what the network of sandboxes needs of the kernel. Idempotent. */
 export function prepareKernel(): void {
-  // Documented in docs/operations: other forwarded traffic is up to the host's own firewall.
+  // Documented in docs/operating/firewalls.md: other forwarded traffic is up to the host's own firewall.
   if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
   // Every sandbox is a neighbour: by default a host knows 1024, and beyond that its own connections fail as well.
   raise(MAX_NEIGHBOURS, SLOT_COUNT);
