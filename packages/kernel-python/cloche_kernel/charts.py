@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes a matplotlib figure as data: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, x, y, series: [...] }] }`.
+"""Describes a matplotlib figure as data.
 
-`x` and `y` are `{ scale, ticks, labels }`.
+It is `{ type, title?, axes: [{ title?, xLabel?, yLabel?, x, y, series: [...], others? }] }`. `x` and `y` are
+`{ scale, ticks, labels }`. `others` are the names of the classes of what is drawn and is no series.
 """
+
+from datetime import date
 
 import numpy
 from matplotlib.collections import PathCollection
 from matplotlib.container import BarContainer
 from matplotlib.dates import num2date
 from matplotlib.patches import PathPatch, Wedge
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from cloche_kernel.forms import json_safe
 
@@ -17,23 +21,24 @@ MAX_AXES = 32
 MAX_SERIES = 64
 MAX_POINTS = 5000
 MAX_TICKS = 200
+MAX_OTHERS = 16
 # Limit for all series of a figure together. A series that does not fit is left out.
 MAX_TOTAL_POINTS = 20_000
 
 
 def describe(figure):
-    """Returns the figure's lines, bars, scatters, pies and boxes as data, or None if it has none of them."""
+    """Returns the figure's lines, bars, scatters, pies and boxes as data, or None if nothing is drawn in it."""
     try:
+        if not any(one.has_data() for one in figure.axes):
+            return None
         axes = [_axes(one) for one in figure.axes[:MAX_AXES]]
     except Exception:
         # A library may subclass any artist and break these readings. The cell then shows the picture without data.
         return None
     _keep_within(axes, MAX_TOTAL_POINTS)
-    axes = [one for one in axes if one["series"]]
-    if not axes:
-        return None
     kinds = {series["type"] for one in axes for series in one["series"]}
-    chart = {"type": kinds.pop() if len(kinds) == 1 else "composite", "axes": axes}
+    kind = kinds.pop() if len(kinds) == 1 else "composite" if kinds else "unknown"
+    chart = {"type": kind, "axes": axes}
     if figure.get_suptitle():
         chart["title"] = figure.get_suptitle()
     return chart
@@ -55,7 +60,22 @@ def _axes(axes):
     series = [*lines, *boxes, *_bars(axes), *_scatters(axes), *_pies(axes)][:MAX_SERIES]
     described = {"series": series, "x": _axis(axes.xaxis), "y": _axis(axes.yaxis)}
     texts = {"title": axes.get_title(), "xLabel": axes.get_xlabel(), "yLabel": axes.get_ylabel()}
+    others = _others(axes)
+    if others:
+        described["others"] = others
     return described | {key: text for key, text in texts.items() if text}
+
+
+def _others(axes):
+    bars = {patch for bars in axes.containers if isinstance(bars, BarContainer) for patch in bars.patches}
+    drawn = [
+        *(patch for patch in axes.patches if patch not in bars and not isinstance(patch, (PathPatch, Wedge))),
+        *(collection for collection in axes.collections if not isinstance(collection, PathCollection)),
+        *axes.images,
+        *axes.tables,
+        *axes.artists,
+    ]
+    return sorted({type(artist).__name__ for artist in drawn})[:MAX_OTHERS]
 
 
 def _axis(axis):
@@ -86,7 +106,7 @@ def _error_lines(container):
 
 
 def _bars(axes):
-    ticks = dict(zip(axes.get_xticks(), (tick.get_text() for tick in axes.get_xticklabels()), strict=False))
+    names_x, names_y = _names(axes.xaxis), _names(axes.yaxis)
     for bars in axes.containers:
         if not isinstance(bars, BarContainer) or not bars.patches:
             continue
@@ -95,11 +115,20 @@ def _bars(axes):
         if horizontal:
             positions = [patch.get_y() + patch.get_height() / 2 for patch in patches]
             lengths = [patch.get_width() for patch in patches]
+            positions = [names_y.get(position) or position for position in positions]
         else:
             positions = [patch.get_x() + patch.get_width() / 2 for patch in patches]
             lengths = [patch.get_height() for patch in patches]
-            positions = [ticks.get(position) or position for position in positions]
+            positions = [names_x.get(position) or position for position in positions]
         yield _series("bar", bars.get_label(), positions, lengths) | ({"horizontal": True} if horizontal else {})
+
+
+def _names(axis):
+    """Returns the names of positions on an axis. One that shows numbers has none."""
+    if isinstance(axis.get_major_formatter(), (ScalarFormatter, LogFormatter)):
+        return {}
+    labels = (label.get_text() for label in axis.get_ticklabels())
+    return dict(zip(axis.get_ticklocs(), labels, strict=False))
 
 
 def _scatters(axes):
@@ -161,4 +190,4 @@ def _series(kind, label, x, y):
 
 
 def _values(values):
-    return list(values[:MAX_POINTS])
+    return [value.isoformat() if isinstance(value, date) else value for value in values[:MAX_POINTS]]

@@ -2,11 +2,12 @@
 """Tests of figures as data."""
 
 import unittest
-from datetime import date
+from datetime import date, datetime
 from unittest import mock
 
 import numpy
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
 
 from cloche_kernel import charts
 from cloche_kernel.charts import MAX_POINTS, describe
@@ -25,8 +26,47 @@ class Charts(unittest.TestCase):
         assert chart is not None
         return chart
 
-    def test_are_none_for_an_empty_figure(self):
+    def test_are_none_for_a_figure_in_which_nothing_is_drawn(self):
         self.assertIsNone(describe(self.figure))
+        self.axes.text(0.5, 0.5, "text alone")
+        self.assertIsNone(describe(self.figure))
+        self.assertIsNone(describe(Figure()))
+
+    def test_name_what_is_drawn_and_is_no_series(self):
+        draws = {
+            "Circle": lambda: self.axes.add_artist(Circle((0, 0), 1)),
+            "AxesImage": lambda: self.axes.imshow([[1, 2]]),
+            "QuadMesh": lambda: self.axes.pcolormesh([[1, 2], [3, 4]]),
+            "Rectangle": lambda: self.axes.add_patch(Rectangle((0, 0), 1, 1)),
+            "Quiver": lambda: self.axes.quiver([1], [1], [1], [1]),
+            "PolyCollection": lambda: self.axes.hexbin([1, 2], [1, 2]),
+        }
+        for name, draw in draws.items():
+            with self.subTest(name):
+                self.setUp()
+                draw()
+                (axes,) = self.described()["axes"]
+                self.assertEqual((self.described()["type"], axes["series"], axes["others"]), ("unknown", [], [name]))
+
+    def test_name_nothing_else_where_all_is_series(self):
+        self.axes.bar(["a", "b"], [1, 2])
+        self.axes.scatter([1], [2])
+        self.axes.plot([1, 2], [1, 2])
+        self.axes.pie([1, 2])
+        self.assertNotIn("others", self.described()["axes"][0])
+
+    def test_keep_axes_that_show_nothing_beside_others(self):
+        self.figure = Figure()
+        self.figure.subplots(1, 2)[0].plot([1], [2])
+        self.assertEqual([len(axes["series"]) for axes in self.described()["axes"]], [1, 0])
+
+    def test_have_times_in_the_form_of_iso_8601(self):
+        self.axes.plot(
+            [datetime(2026, 1, 1, 5), datetime(2026, 1, 2, 6, 7, 8, 9)], [date(2026, 1, 1), date(2026, 1, 2)]
+        )
+        (series,) = self.described()["axes"][0]["series"]
+        self.assertEqual(series["x"], ["2026-01-01T05:00:00", "2026-01-02T06:07:08.000009"])
+        self.assertEqual(series["y"], ["2026-01-01", "2026-01-02"])
 
     def test_have_lines_with_labels_and_titles(self):
         self.axes.plot([1, 2], [3, 4], label="a")
@@ -82,6 +122,20 @@ class Charts(unittest.TestCase):
         self.axes.barh([1, 2], [3, 4])
         (series,) = self.described()["axes"][0]["series"]
         self.assertEqual((series["horizontal"], series["x"], series["y"]), (True, [1, 2], [3, 4]))
+
+    def test_name_bars_by_labels_and_not_by_numbers(self):
+        draws = [
+            (lambda: self.axes.barh(["a", "b"], [3, 4]), ["a", "b"]),
+            (lambda: self.axes.bar([1, 2], [3, 4]), [1, 2]),
+            (lambda: self.axes.barh([1, 10], [3, 4], log=True), [1, 10]),
+            (lambda: (self.axes.bar([1, 2], [3, 4]), self.axes.set_xticks([1, 2], ["a", "b"])), ["a", "b"]),
+            (lambda: (self.axes.barh([1, 2], [3, 4]), self.axes.set_yticks([2, 1], ["b", "a"])), ["a", "b"]),
+        ]
+        for draw, expected in draws:
+            with self.subTest(expected):
+                self.setUp()
+                draw()
+                self.assertEqual(self.described()["axes"][0]["series"][0]["x"], expected)
 
     def test_have_scatters_and_pies(self):
         self.axes.scatter([1, 2], [3, 4])

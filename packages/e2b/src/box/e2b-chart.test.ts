@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { chartOf, dataOf } from './e2b-chart.ts';
 
-const chart = (axes: object[], more = {}) =>
-  chartOf(JSON.stringify({ type: 'x', axes, ...more })) as Record<string, unknown>;
+const textOf = (axes: object[], more = {}) => JSON.stringify(chartOf(JSON.stringify({ type: 'x', axes, ...more })));
+const chart = (axes: object[], more = {}) => JSON.parse(textOf(axes, more)) as Record<string, unknown>;
 const NO_UNITS = { x_unit: null, y_unit: null };
 
 describe('a chart of E2B', () => {
@@ -49,6 +49,61 @@ describe('a chart of E2B', () => {
     assert.deepEqual(chart([{ series: [box] }]).elements, [
       { label: 'a', min: 1, first_quartile: 2, median: 3, third_quartile: 4, max: 5, outliers: [9] },
     ]);
+  });
+
+  it('has numbers that Python does not take for integers', () => {
+    const axis = { ticks: [0, 0.5, -2, 1e21, null], labels: ['t'] };
+    const cases: Readonly<Record<string, readonly [series: object, numbers: string[]]>> = {
+      line: [{ x: ['a', 7], y: [8, null] }, ['0.0', '0.5', '-2.0', '1e+21', '8.0', '7.0']],
+      scatter: [{ x: [0.25], y: [-1] }, ['0.0', '0.5', '-2.0', '1e+21', '0.25', '-1.0']],
+      bar: [{ x: ['a'], y: [11] }, ['11.0']],
+      pie: [{ x: ['a'], y: [0.25], radii: [12] }, ['90.0', '12.0']],
+      box: [{ y: [1, 2, 3, 4, 5], outliers: [9] }, ['1.0', '2.0', '3.0', '4.0', '5.0', '9.0']],
+    };
+    const numbersOf = (text: string) => [...text.matchAll(/(?<=[:[,])-?\d[\d.e+]*/g)].map(([number]) => number);
+    for (const [type, [series, numbers]] of Object.entries(cases)) {
+      const axes = { x: axis, series: [{ type, ...series }] };
+      assert.deepEqual(numbersOf(textOf([axes])), numbers, type);
+      assert.deepEqual(numbersOf(textOf([axes, axes])), [...numbers, ...numbers], type);
+    }
+  });
+
+  it('is unknown where something is drawn that is no series, also in one of several axes', () => {
+    assert.deepEqual(chart([{ title: 'Circles', series: [], others: ['Circle'] }]), {
+      ...{ type: 'unknown', title: 'Circles', elements: [] },
+    });
+    const line = { type: 'line', x: [1, 2], y: [3, 4] };
+    assert.equal(chart([{ series: [line], others: ['PolyCollection'] }]).type, 'unknown');
+    const { title, elements } = chart([{ series: [line] }, { series: [] }, { others: ['AxesImage'] }]);
+    const types = (elements as { type: string }[]).map(({ type }) => type);
+    assert.deepEqual([title, types], ['', ['line', 'line', 'unknown']]);
+  });
+
+  it('leaves out lines that E2B takes for a grid', () => {
+    const level = { type: 'line', x: [0, 1], y: [2, 2] };
+    const labelsOf = (...series: object[]) =>
+      (chart([{ series }]).elements as { label: string }[]).map((each) => each.label);
+    const line = { type: 'line', x: [1, 2], y: [3, 4] };
+    const unlike = { type: 'line', x: [1, 2], y: [null, null] };
+    assert.deepEqual(labelsOf(level, line, { ...level, x: [3, 3], y: [0, 1] }, unlike), ['Line 1', 'Line 3']);
+    assert.deepEqual(labelsOf(level, { type: 'bar', x: ['a'], y: [1] }), ['a']);
+    assert.deepEqual(labelsOf(level, { type: 'scatter', x: [1], y: [1] }), ['_child0']);
+  });
+
+  it('names bars of groups by the ticks that they stand beside, and others by where they stand', () => {
+    const series = [{ type: 'bar', x: [-0.2, 0.8], y: [1, 2] }];
+    const namesOf = (labels: string[]) =>
+      (chart([{ x: { labels }, series }]).elements as { label: string }[]).map(({ label }) => label);
+    assert.deepEqual(namesOf(['a', 'b']), ['a', 'b']);
+    assert.deepEqual(namesOf(['\u22120.5', '1']), ['-0.2', '0.8']);
+    assert.deepEqual(namesOf(['a', 'b', 'c']), ['-0.2', '0.8']);
+  });
+
+  it('has times of numpy without their nanoseconds', () => {
+    const x = ['2026-01-03T00:00:00.000000000', '2026-01-03T00:00:00.5', 'a.000000000'];
+    const [element] = chart([{ series: [{ type: 'line', x, y: [1, 2, 3] }] }]).elements as { points: string[][] }[];
+    const found = element?.points.map(([time]) => time);
+    assert.deepEqual(found, ['2026-01-03T00:00:00', '2026-01-03T00:00:00.5', 'a.000000000']);
   });
 
   it('is a superchart for several axes, and unknown for a mixture', () => {

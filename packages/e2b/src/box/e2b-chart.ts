@@ -1,5 +1,12 @@
 import { parsePlainJson } from '@cloche/node-support';
 
+declare global {
+  /** Its newest part, which TypeScript does not know yet. */
+  interface JSON {
+    rawJSON(text: string): object;
+  }
+}
+
 /** Most values of one chart or table. */
 const MOST_VALUES = 1_000_000;
 
@@ -25,6 +32,7 @@ interface Axes {
   readonly x?: Axis;
   readonly y?: Axis;
   readonly series?: unknown;
+  readonly others?: unknown;
 }
 
 /** E2B's name of each kind of a series. */
@@ -35,6 +43,8 @@ const TYPES: Readonly<Record<string, string>> = {
   pie: 'pie',
   box: 'box_and_whisker',
 };
+/** A time of numpy with its nanoseconds, which E2B leaves out. */
+const NANOSECONDS = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{9}$/;
 /** A unit in parentheses or brackets. */
 const UNIT = /\s\((.*?)\)|\[(.*?)\]/;
 
@@ -45,7 +55,7 @@ export function chartOf(text: string): object | undefined {
   const [only] = axes;
   if (!only) return undefined;
   if (axes.length === 1) return chartOfAxes(only);
-  return { type: 'superchart', title: figure?.title ?? null, elements: axes.map(chartOfAxes) };
+  return { type: 'superchart', title: figure?.title ?? '', elements: axes.map(chartOfAxes) };
 }
 
 /** Returns the table as E2B's clients read it: for each column its name and the list of its values. */
@@ -57,26 +67,49 @@ export function dataOf(text: string): object | undefined {
 }
 
 function chartOfAxes(axes: Axes): object {
-  const series = objectsOf<Series>(axes.series);
-  const kinds = new Set(series.map(({ type }) => String(type)));
-  const [kind = ''] = kinds.size === 1 ? kinds : [];
+  const all = objectsOf<Series>(axes.series);
+  const series = all.filter((each) => !isGridLine(each));
+  const kind = kindOf(series, listOf(axes.others));
   const title = { type: TYPES[kind] ?? 'unknown', title: axes.title ?? null };
   if (!(kind in TYPES)) return { ...title, elements: [] };
   if (kind === 'pie') return { ...title, elements: series.flatMap(slicesOf) };
   const isSideways = series.some(({ horizontal }) => horizontal === true);
   const labels = isSideways ? labelsOf(axes.yLabel, axes.xLabel) : labelsOf(axes.xLabel, axes.yLabel);
-  if (kind === 'bar') return { ...title, ...labels, elements: series.flatMap(barsOf) };
+  if (kind === 'bar') {
+    const names = namesOf(isSideways ? axes.y : axes.x);
+    return { ...title, ...labels, elements: series.flatMap((each, at) => barsOf(each, at, names)) };
+  }
   if (kind === 'box') return { ...title, ...labels, elements: series.map(boxOf) };
   const axis = (name: 'x' | 'y') => ({
-    [`${name}_ticks`]: axes[name]?.ticks ?? [],
+    [`${name}_ticks`]: listOf(axes[name]?.ticks).map(float),
     [`${name}_tick_labels`]: axes[name]?.labels ?? [],
     [`${name}_scale`]: axes[name]?.scale ?? 'linear',
   });
-  const elements = series.map(({ label, x, y }, at) => ({
-    label: label ?? (kind === 'line' ? `Line ${at}` : ''),
-    points: pairsOf(x, y),
+  const elements = series.map((each) => ({
+    label: each.label ?? (kind === 'line' ? `Line ${all.indexOf(each)}` : `_child${series.indexOf(each)}`),
+    points: pairsOf(each.x, each.y).map((pair) => pair.map(pointOf)),
   }));
   return { ...title, ...labels, ...axis('x'), ...axis('y'), elements };
+}
+
+/** Returns the one kind of what axes show. Axes that show nothing are those of lines, as with E2B. */
+function kindOf(series: readonly Series[], others: readonly unknown[]): string {
+  if (others.length > 0) return '';
+  const [kind = 'line', ...more] = new Set(series.map(({ type }) => String(type)));
+  return more.length > 0 ? '' : kind;
+}
+
+/** Tells whether E2B takes a line for one of a grid. */
+function isGridLine({ type, x, y }: Series): boolean {
+  const isConstant = ([first, last]: unknown[]) => first === last && first !== null;
+  const ends = [listOf(x), listOf(y)];
+  return type === 'line' && ends.every(({ length }) => length === 2) && ends.some(isConstant);
+}
+
+/** Returns the labels of an axis that are names. Those of a scale of numbers are none. */
+function namesOf(axis: Axis | undefined): unknown[] {
+  const labels = listOf(axis?.labels);
+  return labels.every((label) => Number.isFinite(Number(String(label).replace('\u2212', '-')))) ? [] : labels;
 }
 
 function labelsOf(x: unknown, y: unknown): object {
@@ -93,19 +126,41 @@ function pairsOf(x: unknown, y: unknown): [unknown, unknown][] {
   return listOf(x).map((value, at) => [value, others[at] ?? null]);
 }
 
-function barsOf({ label, x, y }: Series, at: number): object[] {
-  return pairsOf(x, y).map(([name, value]) => ({ label: String(name), group: label ?? `Group ${at}`, value }));
+/** Returns bars, whose names are those of the ticks where bars of several groups stand beside them. */
+function barsOf({ label, x, y }: Series, at: number, names: readonly unknown[]): object[] {
+  const pairs = pairsOf(x, y);
+  const nameOf = (name: unknown, index: number) =>
+    String(typeof name === 'number' && names.length === pairs.length ? names[index] : name);
+  const group = label ?? `Group ${at}`;
+  return pairs.map(([name, value], index) => ({ label: nameOf(name, index), group, value: float(value) }));
 }
 
 function slicesOf({ x, y, radii }: Series): object[] {
   const sizes = listOf(radii);
-  const angle = (share: unknown) => Math.round(Number(share) * 360 * 1e6) / 1e6;
-  return pairsOf(x, y).map(([label, share], at) => ({ label, angle: angle(share), radius: sizes[at] ?? 1 }));
+  const angle = (share: unknown) => float(Math.round(Number(share) * 360 * 1e6) / 1e6);
+  return pairsOf(x, y).map(([label, share], at) => ({ label, angle: angle(share), radius: float(sizes[at] ?? 1) }));
 }
 
 function boxOf({ label, y, outliers }: Series): object {
-  const [min, first_quartile, median, third_quartile, max] = listOf(y);
-  return { label: label ?? '', min, first_quartile, median, third_quartile, max, outliers: listOf(outliers) };
+  const [min, first_quartile, median, third_quartile, max] = listOf(y).map(float);
+  return {
+    label: label ?? '',
+    min,
+    first_quartile,
+    median,
+    third_quartile,
+    max,
+    outliers: listOf(outliers).map(float),
+  };
+}
+
+function pointOf(value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(NANOSECONDS, '$1') : float(value);
+}
+
+/** Returns a number as JSON of Python writes it: its clients take one without a fraction for an integer. */
+function float(value: unknown): unknown {
+  return Number.isInteger(value) && !String(value).includes('e') ? JSON.rawJSON(`${value}.0`) : value;
 }
 
 /** Returns the objects of a list. */
