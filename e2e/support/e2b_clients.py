@@ -60,6 +60,17 @@ class SyncClient(unittest.TestCase):
         self.assertTrue(command.kill())
         self.assertFalse(self.box.commands.kill(command.pid))
 
+    def test_says_that_the_sandbox_was_killed_during_a_command(self) -> None:
+        box = Sandbox.create(timeout=120)
+        command = box.commands.run("echo begun; sleep 600", background=True)
+        self.assertEqual(next(iter(command)), ("begun\n", None, None))
+        box.kill()
+        # The older client passes on what its library for HTTP raises.
+        with self.assertRaises((TimeoutException, httpcore.ReadError)) as raised:
+            command.wait()
+        if isinstance(raised.exception, TimeoutException):
+            self.assertIn("sandbox was killed or reached its end of life", str(raised.exception))
+
     def test_opens_a_terminal(self) -> None:
         terminal = self.box.pty.create(PtySize(rows=31, cols=101), envs={"SHAPE": "round"}, cwd="/tmp")
         self.box.pty.resize(terminal.pid, PtySize(rows=22, cols=77))

@@ -66,10 +66,23 @@ export function streaming<Request, Context extends Pick<HandlerContext, 'values'
         yield message;
       }
     } catch (error) {
-      if (hasBegun && isGone(error)) context.values.get(CONNECTION)?.destroy();
+      if (hasBegun && isGone(error)) breakOff(context.values.get(CONNECTION));
       throw connectError(error);
     }
   };
+}
+
+/**
+ * Resets a connection. E2B's clients for Python take a connection that is closed in the middle of a response for a
+ * response that they cannot read, and then do not look whether the sandbox was killed.
+ */
+function breakOff(connection: Socket | undefined): void {
+  try {
+    connection?.resetAndDestroy();
+  } catch {
+    // Only TCP has resets: the connection is one of TLS, or a Unix socket.
+    connection?.destroy();
+  }
 }
 
 /** Returns the name of the code of a refusal that has an HTTP status. */
