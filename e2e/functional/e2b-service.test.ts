@@ -79,6 +79,31 @@ describe('files are worked on as root, and what is made belongs to the user:', (
   });
 });
 
+describe('a picture is a result where code saves it to a path', () => {
+  const image = 'from PIL import Image; Image.new("RGB", (2, 2))';
+  const figure = 'import matplotlib.pyplot as plt; plt.plot([1]); plt.';
+  const cases: Readonly<Record<string, readonly [code: string, shown: number]>> = {
+    'by Pillow': [`${image}.save("/tmp/a.png")`, 1],
+    'by Pillow, in a format that is named': [`${image}.save("/tmp/a", "PNG")`, 1],
+    'by Pillow, twice': [`${image}.save("/tmp/a.jpg"); ${image}.save("/tmp/a.gif")`, 2],
+    'by Matplotlib': [`${figure}savefig("/tmp/b.png"); plt.close()`, 1],
+    'by Matplotlib, which also shows it': [`${figure}savefig("/tmp/b.png"); plt.show()`, 2],
+    'but not in memory': [`import io; ${image}.save(io.BytesIO(), "PNG")`, 0],
+    'but not by an object of a path': [`import pathlib; ${image}.save(pathlib.Path("/tmp/a.png"))`, 0],
+    'but not as SVG': [`${figure}savefig("/tmp/b.svg"); plt.close()`, 0],
+  };
+  const pictures = (code: string, more = {}) =>
+    sandbox.runCode(code, more).then(({ results }) => results.filter(({ png }) => png).length);
+  for (const [name, [code, shown]] of Object.entries(cases)) {
+    it(name, async () => assert.equal(await pictures(code), shown));
+  }
+
+  it('in a context of its own', async () => {
+    const context = await sandbox.createCodeContext({ language: 'python' });
+    assert.equal(await pictures(`${image}.save("/tmp/c.png")`, { context }), 1);
+  });
+});
+
 describe('removing what is not there is no error:', () => {
   for (const path of ['gone', '/tmp/gone', '/no/such/folder/gone', '~/gone', '/closed/none', '/tmp/gone/']) {
     it(path, () => sandbox.files.remove(path));

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a module when user code imports it: matplotlib, whose backend is set.
+"""Changes a module when user code imports it: matplotlib, whose backend is set, and Pillow for E2B's clients.
 
 The variable `MPLBACKEND` would reach programs that a cell starts, which cannot load this backend.
 """
 
+import functools
 import importlib.util
 import sys
 
+_PILLOW = "PIL.Image"
 BACKEND = "module://matplotlib_inline.backend_inline"
 
 
@@ -49,3 +51,40 @@ def install():
 def _set_backend(matplotlib):
     for parameters in (matplotlib.rcParams, matplotlib.rcParamsDefault, matplotlib.rcParamsOrig):
         parameters["backend"] = BACKEND
+
+
+class SavedImages:
+    """Shows each image that code saves with Pillow to a path, as E2B does. Matplotlib saves pictures with Pillow."""
+
+    are_shown = False
+
+    @classmethod
+    def show(cls):
+        """Shows them from now on. The protocol of E2B calls it in the contexts of its clients."""
+        cls.are_shown = True
+        module = sys.modules.get(_PILLOW)
+        if module is None:
+            after_import(_PILLOW, _show_when_saved)
+        else:
+            _show_when_saved(module)
+
+    @classmethod
+    def see(cls, modules):
+        """Looks for Pillow among modules that a zygote has loaded, which no finder sees."""
+        if cls.are_shown and _PILLOW in modules:
+            _show_when_saved(modules[_PILLOW])
+
+
+def _show_when_saved(module):
+    # Not at the top: each kernel imports this module, and few save images.
+    from IPython.display import display
+
+    save = module.Image.save
+
+    @functools.wraps(save)
+    def show_and_save(image, fp, *arguments, **options):
+        if isinstance(fp, str):
+            display(image)
+        return save(image, fp, *arguments, **options)
+
+    module.Image.save = show_and_save

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 
+from cloche_kernel.import_hook import SavedImages
 from cloche_kernel.kernel import Kernel
 from cloche_zygote import blas_threads, process_state
 from cloche_zygote.allocator_pools import fill_partial_pools
@@ -86,6 +87,7 @@ def _on_import(modules):
     if "numpy.random" in modules:
         process_state.reseed_numpy()
         blas_threads.apply_thread_limit()
+    SavedImages.see(modules)
 
 
 def _warm_up(kernel, modules):

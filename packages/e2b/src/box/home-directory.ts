@@ -55,9 +55,13 @@ export async function moveOnce(
   if (run.error) throw new E2bError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
 }
 
-/** Returns an expression without a value, so that it is not shown and changes no variable of the context. */
+/**
+ * Returns an expression without a value, so that it is not shown and changes no variable of the context. The kernel of a
+ * template that an earlier release has captured does not show images that are saved.
+ */
 function inPython(path: string): string {
-  const move = `(os.chdir(${path}), setattr(sys, "${MARK}", True))`;
+  const show = 'getattr(getattr(sys.modules.get("cloche_kernel.import_hook"), "SavedImages", None), "show", lambda: None)()';
+  const move = `(os.chdir(${path}), setattr(sys, "${MARK}", True), ${show})`;
   const moved = `(hasattr(sys, "${MARK}") or ${move}, ${UNCOUNTED_IN_PYTHON})`;
   return `(lambda os, sys: ${moved} and None)(__import__("os"), __import__("sys"))`;
 }
