@@ -33,12 +33,19 @@ export function equipping(deps: EquipmentDeps): E2bDeps['equip'] {
   return async (request, apiKey, sandboxId, wanted) => {
     const credential = await authenticator.authenticate(apiKey);
     const sandbox = await access.getLive(credential, sandboxId as SandboxId);
-    if (e2b.sudo) await sandboxUse.with(sandbox, { signal: AbortSignal.timeout(readyMs), actMs }, permitSudo);
+    const sudo = () => sandboxUse.with(sandbox, { signal: AbortSignal.timeout(readyMs), actMs }, permitSudo);
+    const publish = () => {
+      const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+      const origin = { credential, requestId, ip: callers.addressOf(request) };
+      const audit = new RequestAudit(auditLog, origin, PORTS_PUBLISHED);
+      return publicPorts.publish(sandbox, credential.apiKeyId, audit);
+    };
     const { scope } = operations.openPreview;
-    if (!(e2b.publicPorts && wanted.publicPorts) || (scope !== null && !credential.scopes.has(scope))) return;
-    const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
-    const origin = { credential, requestId, ip: callers.addressOf(request) };
-    await publicPorts.publish(sandbox, credential.apiKeyId, new RequestAudit(auditLog, origin, PORTS_PUBLISHED));
+    const mayPublish = e2b.publicPorts && wanted.publicPorts && (scope === null || credential.scopes.has(scope));
+    // The caller ends the sandbox after a failure, and neither must go on after that.
+    const results = await Promise.allSettled([e2b.sudo && sudo(), mayPublish && publish()]);
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
   };
 }
 
