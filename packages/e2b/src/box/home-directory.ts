@@ -60,7 +60,8 @@ export async function moveOnce(
  * template that an earlier release has captured does not show images that are saved.
  */
 function inPython(path: string): string {
-  const show = 'getattr(getattr(sys.modules.get("cloche_kernel.import_hook"), "SavedImages", None), "show", lambda: None)()';
+  const show =
+    'getattr(getattr(sys.modules.get("cloche_kernel.import_hook"), "SavedImages", None), "show", lambda: None)()';
   const move = `(os.chdir(${path}), setattr(sys, "${MARK}", True), ${show})`;
   const moved = `(hasattr(sys, "${MARK}") or ${move}, ${UNCOUNTED_IN_PYTHON})`;
   return `(lambda os, sys: ${moved} and None)(__import__("os"), __import__("sys"))`;
