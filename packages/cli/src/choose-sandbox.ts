@@ -41,6 +41,8 @@ function styleOf(cell: string, { status }: { status: string }, colors: Parameter
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const canceled = new AbortController();
+  // The mode of a terminal whose window is closed cannot be set back.
+  lines.on('error', () => undefined);
   lines.once('SIGINT', () => canceled.abort(new InterruptedError('SIGINT')));
   lines.once('close', () => canceled.abort(new InterruptedError('SIGINT')));
   try {

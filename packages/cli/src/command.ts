@@ -1,6 +1,7 @@
 /** Builds the commands, so that all of them have the same options and show examples. */
 import { type Command, type CommandOptions, Option } from 'commander';
 import { COMMON_OPTIONS, inWordsOf } from './error-words.ts';
+import { untilInterruption } from './interruption.ts';
 import { Session } from './session.ts';
 import type { UsageCommand } from './usage-command.ts';
 import { isIdKind, singular, wholeId } from './whole-id.ts';
@@ -54,8 +55,10 @@ export function perform<Options, Arguments extends unknown[] = []>(
     // Every command of the program is of this class.
     const session = new Session(command as UsageCommand);
     try {
-      const [options, args] = await withWholeIds(session, command);
-      return await work(session, options as Options, ...(args as Arguments));
+      await untilInterruption(async () => {
+        const [options, args] = await withWholeIds(session, command);
+        await work(session, options as Options, ...(args as Arguments));
+      });
     } catch (error) {
       throw inWordsOf(command, error);
     }

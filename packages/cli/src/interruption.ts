@@ -1,9 +1,15 @@
+import { once } from 'node:events';
 import { constants } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { CliError } from './cli-error.ts';
 
 /** Signals within this time count as one key press: a launcher and the terminal may both forward it. */
 const ONE_PRESS_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Time for the answer to a request whose result has to be taken back after an interruption. */
+const ANSWER_MS = 3_000;
+/** Options of requests that take back what was made, after an interruption. */
+export const TAKING_BACK = { timeoutMs: 5_000 };
 
 /** The user canceled the command, or the reader of its output closed the pipe. */
 export class InterruptedError extends CliError {
@@ -46,4 +52,50 @@ export function watchForInterruption({ follows = false } = {}): Disposable & { r
       process.stdout.off('error', onOutputError);
     },
   };
+}
+
+/**
+ * Resolves with what `work` does. Rejects with `InterruptedError` at an interruption that `work` does not watch for
+ * itself.
+ */
+export async function untilInterruption<T>(work: () => Promise<T>): Promise<T> {
+  const { promise: interrupted, reject } = Promise.withResolvers<never>();
+  const onSignal = (name: NodeJS.Signals) => {
+    if (process.listenerCount(name) === 1) reject(new InterruptedError(name));
+  };
+  for (const name of SIGNALS) process.on(name, onSignal);
+  try {
+    return await Promise.race([work(), interrupted]);
+  } finally {
+    for (const name of SIGNALS) process.off(name, onSignal);
+  }
+}
+
+/**
+ * Resolves with what a request has made, also if the command is interrupted meanwhile: its id is needed to take it back.
+ * Rejects if the answer takes too long after the interruption.
+ */
+export async function madeDespite<T>(signal: AbortSignal, making: Promise<T>): Promise<T> {
+  const made = new AbortController();
+  const waiting = { signal: made.signal };
+  const tooLate = async (): Promise<never> => {
+    if (!signal.aborted) await once(signal, 'abort', waiting);
+    await delay(ANSWER_MS, undefined, waiting);
+    throw signal.reason;
+  };
+  try {
+    return await Promise.race([making, tooLate()]);
+  } finally {
+    made.abort();
+  }
+}
+
+/** Ends this process by the signal that interrupted its command, so that a script that runs it ends, too. */
+export function endBy(signal: NodeJS.Signals): void {
+  // The terminal is as it was only if this process ends by itself.
+  if (process.stdin.isTTY && process.stdin.isRaw) process.stdin.on('error', () => undefined).setRawMode(false);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // Node.js ignores what a closed pipe sends.
+  process.exit();
 }

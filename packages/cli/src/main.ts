@@ -1,14 +1,16 @@
 import packageJson from '../package.json' with { type: 'json' };
+import { endBy, InterruptedError } from './interruption.ts';
 import { buildProgram } from './program.ts';
 import { reportError } from './report-error.ts';
 import { processTerminal } from './terminal/terminal.ts';
 
 const args = process.argv.slice(2);
 const terminal = processTerminal();
-// A closed pipe (`| head`) is not an error to report; a running command handles it itself.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+// A closed pipe (`| head`) or window is not an error to report; a running command handles it itself.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+  });
 
 // What a program of a sandbox left coloured would colour the next prompt.
 process.once('exit', () => {
@@ -26,5 +28,9 @@ if (args[0] === 'completion' && args[1] === '--words') {
     await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
   } catch (error) {
     process.exitCode = await reportError(error, args.includes('--json'), terminal);
+    if (error instanceof InterruptedError) {
+      await Promise.all([terminal.out.endProgram(), terminal.err.endProgram()]);
+      endBy(error.signal);
+    }
   }
 }

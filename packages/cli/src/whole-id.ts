@@ -29,6 +29,11 @@ export function singular(name: string): string {
   return name.replace(/(?<=[^s])s$|(?<=x)es$/, '');
 }
 
+/** Returns the characters of an id that stand for it where a person reads it. */
+export function shortId(id: string): string {
+  return /_([0-9a-z]{1,4})/.exec(id)?.[1] ?? '';
+}
+
 /** Returns whether ids of this kind may be short. */
 export function isIdKind(name: string): name is IdKind {
   return Object.hasOwn(PREFIXES, name);

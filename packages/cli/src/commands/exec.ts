@@ -3,7 +3,7 @@ import { LIMITS } from '@cloche/contract/client';
 import { type Command as CommandHandle, Commands, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
-import { watchForInterruption } from '../interruption.ts';
+import { madeDespite, TAKING_BACK, watchForInterruption } from '../interruption.ts';
 import { durationUpTo, keyValue, userOption, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { followToEnd } from './command.ts';
@@ -46,24 +46,25 @@ async function execCommand(session: Session, flags: ExecFlags, sandboxId: string
   const commands = new Commands(cloche, sandboxId as SandboxInfo['id']);
   using interruption = watchForInterruption();
   const [line = '', ...others] = words;
-  const command = await commands.start(others.length === 0 ? line : words, {
+  const starting = commands.start(others.length === 0 ? line : words, {
     cwd: flags.cwd,
     env: flags.env,
     user: flags.user,
     timeoutMs: flags.timeout,
     stdinOpen: flags.interactive ?? false,
   });
+  const { signal } = interruption;
+  const command = await madeDespite(signal, starting);
   if (flags.detach) {
     await session.show(command.info, () => command.id);
     return;
   }
-  const { signal } = interruption;
   const feeding = flags.interactive ? feed(command, signal) : undefined;
   try {
     await followToEnd(session, command, signal);
   } catch (error) {
     // After an interruption or an error, nothing reads the output any more.
-    await command.kill().catch(() => undefined);
+    await command.kill(undefined, TAKING_BACK).catch(() => undefined);
     throw error;
   }
   // The command has ended, so pending input is discarded.

@@ -1,15 +1,17 @@
+import { once } from 'node:events';
 import type { Language, SandboxInfo } from '@cloche/sdk';
 import { type Cloche, streamCode } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
+import { madeDespite, watchForInterruption } from '../interruption.ts';
 import { language } from '../option-values.ts';
 import { imagesOption, type PictureChoice } from '../pictures/output-drawer.ts';
 import { isComplete } from '../repl/is-complete.ts';
 import { DISCARDED, LineInput } from '../repl/line-input.ts';
 import { RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
-import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody, takeBack } from './sandbox-options.ts';
 
 interface ReplFlags extends SandboxOptions {
   language: Language;
@@ -42,18 +44,21 @@ async function runRepl(session: Session, flags: ReplFlags, given?: string): Prom
   if (!process.stdin.isTTY || session.json)
     throw new UsageError('A session needs a terminal; `cloche run -` runs code from standard input.');
   const cloche = await session.connect();
-  const own = given === undefined ? await createWithTtl(cloche, sandboxBody(flags)) : undefined;
+  using interruption = watchForInterruption();
+  const { signal } = interruption;
+  const making = given === undefined ? createWithTtl(cloche, sandboxBody(flags)) : undefined;
+  const own = making && (await madeDespite(signal, making));
   const sandboxId = own?.id ?? (given as SandboxInfo['id']);
   await session.note(`${flags.language} in ${sandboxId}; Ctrl-D ends`);
-  // A window that closes sends this signal, which would end the process before the sandbox.
   let run = new AbortController();
   using input = new LineInput(flags.language, () => run.abort());
-  const onHangup = () => {
+  const onInterruption = () => {
     run.abort();
     input[Symbol.dispose]();
   };
-  process.once('SIGHUP', onHangup).once('SIGTERM', onHangup);
   try {
+    signal.throwIfAborted();
+    once(signal, 'abort').then(onInterruption, () => undefined);
     for (
       let code = await readCode(input, flags.language);
       code !== undefined;
@@ -62,10 +67,10 @@ async function runRepl(session: Session, flags: ReplFlags, given?: string): Prom
       run = new AbortController();
       if (code.trim() !== '') await runCode(session, cloche, sandboxId, code, flags, run.signal);
     }
-    await session.terminal.out.line('');
+    await session.terminal.out.write('\n');
+    signal.throwIfAborted();
   } finally {
-    process.off('SIGHUP', onHangup).off('SIGTERM', onHangup);
-    await own?.kill();
+    if (own) await takeBack(session, own, signal);
   }
 }
 

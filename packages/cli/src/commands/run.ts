@@ -10,14 +10,14 @@ import {
 } from '@cloche/sdk';
 import { type Command, Option } from 'commander';
 import { leaf, perform } from '../command.ts';
-import { watchForInterruption } from '../interruption.ts';
+import { madeDespite, watchForInterruption } from '../interruption.ts';
 import { duration, language, withRaw } from '../option-values.ts';
 import { imagesOption, type PictureChoice } from '../pictures/output-drawer.ts';
 import { exitCodeOf, RunPresenter } from '../run-presenter.ts';
 import type { Session } from '../session.ts';
 import { readSource } from '../source.ts';
 import { formatEnd } from '../terminal/duration.ts';
-import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody, takeBack } from './sandbox-options.ts';
 
 /** Added to the run's timeout: the sandbox must outlive its run, but should expire soon if this process dies. */
 const SPARE_TTL_MS = 120_000;
@@ -65,7 +65,7 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
   const { signal } = interruption;
 
   // Does not take the signal: an aborted creation could leave a sandbox whose id is unknown.
-  const own = flags.sandbox === undefined ? await createOwn(cloche, flags) : undefined;
+  const own = flags.sandbox === undefined ? await madeDespite(signal, createOwn(cloche, flags)) : undefined;
   try {
     signal.throwIfAborted();
     // The wait for the sandbox would count against the timeout, but an explicit timeout is meant for the code.
@@ -80,8 +80,9 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
     const run = await present(session, events, flags);
     if (run?.error) process.exitCode = exitCodeOf(run.error) ?? 1;
   } finally {
-    if (own) await endOwn(session, own, flags.keep ?? false);
+    if (own) await endOwn(session, own, flags.keep ?? false, signal);
   }
+  signal.throwIfAborted();
 }
 
 function createOwn(cloche: Cloche, flags: RunFlags): Promise<Sandbox> {
@@ -90,11 +91,8 @@ function createOwn(cloche: Cloche, flags: RunFlags): Promise<Sandbox> {
   return createWithTtl(cloche, flags.keep ? body : { ttlMs, ...body });
 }
 
-async function endOwn(session: Session, sandbox: Sandbox, keep: boolean): Promise<void> {
-  if (!keep) {
-    await sandbox.kill();
-    return;
-  }
+async function endOwn(session: Session, sandbox: Sandbox, keep: boolean, signal: AbortSignal): Promise<void> {
+  if (!keep) return takeBack(session, sandbox, signal);
   const left = formatEnd(sandbox.info.expiresAt);
   await session.note(`Kept ${sandbox.id}, which ends in ${left}: cloche run --sandbox ${sandbox.id}`);
 }

@@ -1,8 +1,10 @@
 import { LIMITS } from '@cloche/contract/client';
 import type { Cloche, CreateSandboxBody, NetworkPolicy, Sandbox } from '@cloche/sdk';
 import type { Command } from 'commander';
+import { TAKING_BACK } from '../interruption.ts';
 import { duration, durationUpTo, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
-import { formatDuration } from '../terminal/duration.ts';
+import type { Session } from '../session.ts';
+import { formatDuration, formatEnd } from '../terminal/duration.ts';
 
 /** Options of every command that creates a sandbox. */
 export interface SandboxOptions extends EnvironmentOptions {
@@ -66,6 +68,19 @@ export async function createWithTtl(cloche: Cloche, body: CreateSandboxBody): Pr
   } catch (error) {
     await sandbox.kill();
     throw error;
+  }
+}
+
+/** Destroys a sandbox that the command made for itself. After an interruption, says what stays instead of failing. */
+export async function takeBack(session: Session, sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+  try {
+    await sandbox.kill({ signal }).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      return sandbox.kill(TAKING_BACK);
+    });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    await session.note(`${sandbox.id} could not be destroyed; it ends in ${formatEnd(sandbox.info.expiresAt)}.`);
   }
 }
 

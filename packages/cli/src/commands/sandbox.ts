@@ -1,6 +1,7 @@
 import type { SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
+import { madeDespite, watchForInterruption } from '../interruption.ts';
 import { type SelectionFlags, selected, showPage } from '../list-page.ts';
 import { duration, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
@@ -11,7 +12,7 @@ import { reasonText } from '../terminal/reason-text.ts';
 import { statusColor } from '../terminal/status-color.ts';
 import { fields, type TableOutput, table } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
-import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+import { addSandboxOptions, createWithTtl, type SandboxOptions, sandboxBody, takeBack } from './sandbox-options.ts';
 
 export function addSandboxCommands(program: Command): void {
   const sandbox = group(program, 'sandbox', 'Create, list and destroy sandboxes');
@@ -50,8 +51,17 @@ export function addSandboxCommands(program: Command): void {
 
 async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
   const cloche = await session.connect();
-  const sandbox = await createWithTtl(cloche, sandboxBody(options));
-  if (options.wait) await sandbox.waitUntilReady();
+  using interruption = watchForInterruption();
+  const { signal } = interruption;
+  const sandbox = await madeDespite(signal, createWithTtl(cloche, sandboxBody(options)));
+  try {
+    if (options.wait) await sandbox.waitUntilReady({ signal });
+    signal.throwIfAborted();
+  } catch (error) {
+    // Nobody knows its id.
+    if (signal.aborted) await takeBack(session, sandbox, signal);
+    throw error;
+  }
   await session.show(sandbox.info, () => sandbox.id);
   const { status, templateSlug, expiresAt } = sandbox.info;
   await session.note(`${status}, ${templateSlug}, ends in ${formatEnd(expiresAt)}`);

@@ -3,11 +3,11 @@ import type { Secret } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
+import { askHidden } from '../hidden-line.ts';
 import { type PageFlags, paged, showPage } from '../list-page.ts';
 import { list } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
-import { askHidden } from '../terminal/hidden-line.ts';
 import { fields, table } from '../terminal/table.ts';
 
 interface Flags {

@@ -1,11 +1,15 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import type { CommandUser } from '@cloche/contract';
 import { type Cloche, type Pty, Ptys, type SandboxInfo, type WebSocketClass } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { chooseSandbox } from '../choose-sandbox.ts';
 import { leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
 import { userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
+import { titled } from '../terminal/title.ts';
+import { shortId } from '../whole-id.ts';
 
 const END_OF_INPUT = '\x04';
 /** Pause before the end of the input is sent again. */
@@ -42,13 +46,18 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, given?
     rows: stdout.rows,
     onData: (data) => stdout.write(data),
   });
+  using interruption = watchForInterruption();
+  const { signal } = interruption;
+  const interrupted = signal.aborted ? Promise.resolve() : once(signal, 'abort');
+  using _title = titled(`cloche ${shortId(sandboxId)}`);
   const resize = () => pty.resize(stdout.columns, stdout.rows);
   stdout.on('resize', resize);
   const isTerminal = stdin.isTTY === true;
   if (isTerminal) forwardInput(stdin);
   type(stdin, pty);
   try {
-    const exitCode = await pty.exited;
+    const exitCode = await Promise.race([pty.exited, interrupted.then(() => undefined)]);
+    signal.throwIfAborted();
     process.exitCode = exitCode ?? 1;
     if (exitCode === undefined) {
       if (isTerminal) restore(stdin);
@@ -87,6 +96,8 @@ function restore(stdin: NodeJS.ReadStream): void {
 
 /** Makes the terminal pass bytes unchanged in both directions; `setRawMode(false)` undoes it. */
 function forwardInput(stdin: NodeJS.ReadStream): void {
+  // A closed window ends the program by its signal.
+  stdin.on('error', () => undefined);
   stdin.setRawMode(true);
   // Node.js's raw mode still adds a carriage return to each line feed in the output, which breaks full-screen programs.
   spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });

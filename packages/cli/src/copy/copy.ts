@@ -34,8 +34,9 @@ export async function copy(
   to: Endpoint,
   calls: Calls,
 ): Promise<Copied> {
+  const { signal } = calls;
   const bar = new TransferBar(session.terminal.err, String(nameOf(from.kind === 'standard' ? to : from)));
-  const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId)).files;
+  const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId, { signal })).files;
   if (to.kind === 'sandbox') {
     const target = await filesOf(to);
     if (from.kind === 'sandbox') return between(await filesOf(from), from, target, to, bar, calls);

@@ -31,6 +31,8 @@ export class LineInput implements Disposable {
     this.#lines.on('history', (history: string[]) => {
       this.#history = history;
     });
+    // The mode of a terminal whose window is closed cannot be set back.
+    this.#lines.on('error', () => undefined);
     this.#lines.on('line', (line) => this.#settle(line));
     this.#lines.on('close', () => {
       this.#isClosed = true;

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Cloche, Sandbox } from '@cloche/sdk';
+import { madeDespite, TAKING_BACK } from '../interruption.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
 
@@ -48,9 +49,10 @@ export class BuildUpload implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const calls = this.#signal.aborted ? TAKING_BACK : {};
     const ended = await Promise.allSettled([
-      this.#shared?.kill(),
-      ...this.#artifactIds.map((id) => this.#cloche.artifacts.delete(id)),
+      this.#shared?.kill(calls),
+      ...this.#artifactIds.map((id) => this.#cloche.artifacts.delete(id, calls)),
     ]);
     const failed = ended.find((end) => end.status === 'rejected');
     if (failed) throw failed.reason;
@@ -64,7 +66,7 @@ export class BuildUpload implements AsyncDisposable {
       metadata: { purpose: 'template-build' },
       ...(diskMb !== undefined && { resources: { diskMb } }),
     };
-    return this.#cloche.sandboxes.create(body);
+    return madeDespite(this.#signal, this.#cloche.sandboxes.create(body));
   }
 
   async #storeIn(sandbox: Sandbox, bytes: AsyncIterable<Uint8Array>, title: string, size?: number): Promise<string> {
@@ -72,7 +74,7 @@ export class BuildUpload implements AsyncDisposable {
     const path = `/tmp/upload-${++this.#stored}`;
     await sandbox.files.write(path, new TransferBar(this.#terminal.err, title).count(bytes, size), { signal });
     // Without the signal, so that the id of what is stored is known.
-    const artifact = await sandbox.artifacts.export(path);
+    const artifact = await madeDespite(signal, sandbox.artifacts.export(path));
     this.#artifactIds.push(artifact.id);
     signal.throwIfAborted();
     return artifact.id;

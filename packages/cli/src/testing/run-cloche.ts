@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { constants } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '@cloche/testkit/compile-cache';
@@ -38,8 +39,8 @@ export async function runCloche(args: readonly string[], invocation: Invocation 
   return { exitCode, stdout, stderr };
 }
 
-/** Resolves with the exit code; null after a signal. */
+/** Resolves with the exit code, as a shell gives it: 128 and the number of the signal that ended the process. */
 export async function exitOf(child: ChildProcess): Promise<number | null> {
-  const [code] = (await once(child, 'close')) as [number | null];
-  return code;
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  return signal === null ? code : 128 + (constants.signals[signal] ?? 0);
 }
