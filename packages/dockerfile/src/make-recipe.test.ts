@@ -29,7 +29,7 @@ async function make(...lines: string[]) {
 
 describe('makeRecipe', () => {
   it('gives each RUN the variables, directory and user that it has in the file', async () => {
-    const { recipe, titles } = await make(
+    const { recipe, titles, lines } = await make(
       'FROM base',
       'ARG V=1',
       'ENV A=one',
@@ -57,6 +57,7 @@ describe('makeRecipe', () => {
       ],
     });
     assert.deepEqual(titles, ['RUN first', 'WORKDIR /a/b', "RUN echo 'it'\\''s'", 'WORKDIR /end']);
+    assert.deepEqual(lines, [4, 6, 9, 10]);
   });
 
   it('puts small files into the recipe, and uploads what is too large for it', async () => {

@@ -24,6 +24,8 @@ export interface DockerfileRecipe {
   readonly recipe: Pick<TemplateRecipe, 'from' | 'env'> & { setup: TemplateSetupStep[] };
   /** The instruction of each step of `setup`, such as `COPY src /app`. */
   readonly titles: readonly string[];
+  /** The line of that instruction in the Dockerfile. */
+  readonly lines: readonly number[];
 }
 
 /** Turns the plan of a Dockerfile into a recipe, with the files that it copies. @throws {DockerfileError} */
@@ -45,9 +47,12 @@ class Making {
   readonly #options: MakeRecipeOptions;
   readonly #setup: TemplateSetupStep[] = [];
   readonly #titles: string[] = [];
+  readonly #lines: number[] = [];
   #env: Record<string, string> = {};
   /** Directories of `WORKDIR` that no step has created yet. */
   #directories: string[] = [];
+  /** Line of the last of them. */
+  #directoriesLine = 1;
   #inlineBytes = 0;
 
   constructor(options: MakeRecipeOptions) {
@@ -61,11 +66,13 @@ class Making {
         return;
       case 'workdir':
         this.#directories.push(step.path);
+        this.#directoriesLine = step.line;
         return;
       case 'run': {
         this.#makeDirectories();
         const { as, run } = runLine(step);
-        this.#push({ as, run, cwd: step.cwd, env: { ...this.#env, ...step.args } }, `RUN ${step.argv.at(-1)}`);
+        const made = { as, run, cwd: step.cwd, env: { ...this.#env, ...step.args } };
+        this.#push(made, `RUN ${step.argv.at(-1)}`, step.line);
         return;
       }
       case 'copy':
@@ -77,19 +84,21 @@ class Making {
     this.#makeDirectories();
     if (this.#setup.length > LIMITS.templateSetupSteps)
       throw new DockerfileError(1, `the file has more than ${LIMITS.templateSetupSteps} steps; join RUN lines by &&.`);
-    return { recipe: { from, setup: this.#setup, env: this.#env }, titles: this.#titles };
+    return { recipe: { from, setup: this.#setup, env: this.#env }, titles: this.#titles, lines: this.#lines };
   }
 
-  #push(step: TemplateSetupStep, title: string): void {
+  #push(step: TemplateSetupStep, title: string, line: number): void {
     this.#setup.push(step);
     this.#titles.push(title);
+    this.#lines.push(line);
   }
 
   /** Adds one step for all directories that are due, because each step is captured. */
   #makeDirectories(): void {
     if (this.#directories.length === 0) return;
     const [last] = this.#directories.slice(-1);
-    this.#push({ as: 'root', run: this.#directories.map(directoryLine).join(' && '), cwd: '/' }, `WORKDIR ${last}`);
+    const run = this.#directories.map(directoryLine).join(' && ');
+    this.#push({ as: 'root', run, cwd: '/' }, `WORKDIR ${last}`, this.#directoriesLine);
     this.#directories = [];
   }
 
@@ -98,9 +107,11 @@ class Making {
     const entries = [...this.#options.context.entries(step)];
     const title = `${step.keyword} ${[...step.sources, ...step.inline.map(({ name }) => `<<${name}`)].join(' ')} ${step.to}`;
     const archive = `/tmp/.cloche-copy-${this.#setup.length + 1}.tar.gz`;
-    this.#push({ files: [{ path: archive, mode: '0600', ...(await this.#contentOf(entries, title)) }] }, title);
+    const content = await this.#contentOf(entries, title);
+    this.#push({ files: [{ path: archive, mode: '0600', ...content }] }, title, step.line);
     const paths = entries.map(({ path }) => path);
-    this.#push({ as: 'root', run: unpackLine(step, archive, paths), cwd: '/' }, `${title} (unpack)`);
+    const run = unpackLine(step, archive, paths);
+    this.#push({ as: 'root', run, cwd: '/' }, `${title} (unpack)`, step.line);
   }
 
   async #contentOf(entries: readonly CopiedEntry[], title: string) {

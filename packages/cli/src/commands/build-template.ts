@@ -1,6 +1,7 @@
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import { CliError } from '../cli-error.ts';
+import { madeDespite, TAKING_BACK } from '../interruption.ts';
 import type { Session } from '../session.ts';
 import { BuildProgress } from '../templates/build-progress.ts';
 
@@ -14,6 +15,8 @@ export interface NamedTemplate {
 export interface TitledRecipe {
   readonly recipe: TemplateRecipe;
   readonly titles: readonly string[];
+  /** Where each step is written, such as `Dockerfile:2`. */
+  readonly places?: readonly string[];
 }
 
 /**
@@ -23,18 +26,18 @@ export async function buildTemplate(
   session: Session,
   cloche: Cloche,
   template: NamedTemplate,
-  { recipe, titles }: TitledRecipe,
+  { recipe, titles, places = [] }: TitledRecipe,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  const begun = await begin(cloche, template, recipe);
+  const begun = await madeDespite(signal, begin(cloche, template, recipe));
   const ended = await follow(session, cloche, begun, titles, signal);
   if (ended.status === 'succeeded') {
     await session.show(ended, () => `${ended.templateSlug} ${ended.templateVersionId ?? ''}`);
     return;
   }
   if (session.json) await session.show(ended, () => '');
-  throw new CliError(failureOf(ended, titles));
+  throw new CliError(failureOf(ended, titles, places));
 }
 
 /**
@@ -63,7 +66,7 @@ async function follow(
   titles: readonly string[],
   signal: AbortSignal,
 ): Promise<TemplateBuild> {
-  const progress = new BuildProgress(session.terminal.err, titles);
+  using progress = new BuildProgress(session.terminal.err, titles);
   try {
     for await (const event of cloche.templates.followBuild(templateId, id, { signal })) {
       if (event.type === 'complete') {
@@ -73,18 +76,32 @@ async function follow(
       if (!session.json) await progress.add(event.data, () => cloche.templates.getBuild(templateId, id, { signal }));
     }
   } catch (error) {
-    if (signal.aborted) await cloche.templates.cancelBuild(templateId, id);
+    if (signal.aborted) await cloche.templates.cancelBuild(templateId, id, TAKING_BACK).catch(() => undefined);
     throw error;
   }
   return cloche.templates.waitForBuild({ templateId, id }, { signal });
 }
 
-function failureOf({ status, error, templateSlug, id }: TemplateBuild, titles: readonly string[]): string {
+function failureOf(
+  { status, error, templateSlug, id }: TemplateBuild,
+  titles: readonly string[],
+  places: readonly string[],
+): string {
   if (status === 'canceled') return `The build ${id} was canceled; start it again with the same command.`;
   const message = error?.message ?? 'The build failed.';
-  const [, step, how] = /^Step (\d+) \(.*\) failed\. (.*)$/s.exec(message) ?? [];
+  const [, how] = /^Step \d+ \(.*\) failed\. (.*)$/s.exec(message) ?? [];
+  const index = (error?.step ?? 0) - 1;
   // The caller's own words are a line of the Dockerfile.
-  const title = titles[Number(step) - 1]?.split('\n')[0];
-  const why = title === undefined ? message : `\`${title}\` failed (step ${step}). ${how}`;
-  return `${why} See its log with \`cloche template logs ${templateSlug} ${id}\`.`;
+  const title = titles[index]?.split('\n')[0];
+  const why = how === undefined || title === undefined ? message : `${title}: ${inShort(how)}.`;
+  const place = places[index];
+  return `${place === undefined ? '' : `${place}: `}${why} \`cloche template logs ${templateSlug} ${id}\` prints its log.`;
+}
+
+/** Returns how a command ended, as a compiler says it. */
+function inShort(how: string): string {
+  return how
+    .replace(/^It ended with (exit code \d+)\.$/, '$1')
+    .replace(/^It was ended by/, 'ended by')
+    .replace(/\.$/, '');
 }

@@ -115,15 +115,19 @@ async function prepareDockerfile(
       await session.note(`${file}: line ${plan.from.line}: ${UNKNOWN_SETTINGS}`);
     }
     for (const warning of plan.warnings) await session.note(`${file}: ${warning}`);
-    const { recipe, titles } = await makeRecipe(plan, {
+    const { recipe, titles, lines } = await makeRecipe(plan, {
       context: new BuildContext(folder, file),
       upload: (...args) => upload.store(...args),
       ...(registry && { from: async () => ({ image: plan.from.name, ...registry }) }),
       ...(image !== undefined && { from: async () => ({ artifactId: await upload.storeFile(image) }) }),
     });
+    // An image is the first step of the build; a template is none.
+    const isImage = image !== undefined || registry !== undefined || isImageName(plan.from.name);
+    const first = isImage ? [`FROM ${image ?? plan.from.name}`] : [];
     return {
       recipe: { ...recipe, ...(disk !== undefined && { resources: { diskMb: disk } }) },
-      titles: image === undefined ? titles : [`FROM ${image}`, ...titles],
+      titles: [...first, ...titles],
+      places: [...first.map(() => plan.from.line), ...lines].map((line) => `${file}:${line}`),
     };
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'bad_dockerfile')

@@ -37,3 +37,36 @@ it('says of several cached steps how many they are, and at the end how long the 
   await progress.finish(build);
   assert.equal(text(), '[1-3/4] 3 steps cached\n[4/4] RUN a\nbuilt in 12 s\n');
 });
+
+it('prints the cached steps in one line although the service notes each', async () => {
+  const { output, text } = recordedOutput(false);
+  const steps = ['cached', 'cached', 'running'].map((status) => ({ status, description: 'RUN a' }));
+  const build = async () => ({ steps }) as TemplateBuild;
+  const progress = new BuildProgress(output, []);
+  for (const step of [1, 2])
+    await progress.add({ step, stream: 'system', data: `Step ${step}: cached\n` } as TemplateBuildLogEntry, build);
+  await progress.add({ step: 3, stream: 'stdout', data: 'a\n' } as TemplateBuildLogEntry, build);
+  assert.equal(text(), '[1-2/3] 2 steps cached\n[3/3] RUN a\na\n');
+});
+
+it('shows on a terminal which step runs and for how long, in a last line that gives way to output', async () => {
+  let now = 0;
+  const { output, text } = recordedOutput(true);
+  const build = { steps: [{ status: 'running', description: `RUN ${'long '.repeat(30)}` }] } as TemplateBuild;
+  using progress = new BuildProgress(output, [], () => now);
+  const add = (data: string) =>
+    progress.add({ step: 1, stream: 'stdout', data } as TemplateBuildLogEntry, async () => build);
+  await progress.draw();
+  await add('a\n');
+  now = 5_000;
+  await progress.draw();
+  const [, last = ''] = text().split('a\n');
+  assert.ok(last.startsWith('\r\u001b[2K[1/1] RUN long '));
+  assert.match(last, /… {2}5 s$/);
+  assert.ok(last.replace('\r\u001b[2K', '').length < 80);
+  await add('half a line');
+  assert.ok(text().endsWith('  5 s\r\u001b[2Khalf a line'));
+  // The line that a program has begun stays.
+  await progress.draw();
+  assert.ok(text().endsWith('half a line'));
+});

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { eventStream, json, startScriptedServer } from '@cloche/sdk/testing';
+import { runInProcess } from '../testing/run-in-process.ts';
+
+let folder: string;
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-build-'));
+});
+after(() => rmSync(folder, { recursive: true }));
+
+/** Builds a Dockerfile, one of whose steps fails as the service says it. */
+async function built(lines: readonly string[], step: number, how: string): Promise<string> {
+  const file = join(folder, 'Dockerfile');
+  writeFileSync(file, lines.join('\n'));
+  const build = { id: 'bld_1', templateId: 'tpl_1', templateSlug: 'own', steps: [], status: 'running' };
+  const error = { code: 'step_failed', message: `Step ${step} (exec /bin/sh -c …) failed. ${how}`, step };
+  const ended = { type: 'complete', data: { ...build, status: 'failed', error } };
+  await using server = await startScriptedServer(({ method }) =>
+    method === 'POST' ? json(201, { build }) : eventStream([`data: ${JSON.stringify(ended)}\n\n`]),
+  );
+  const { stderr } = await runInProcess(['template', 'build', '--slug', 'own', folder], { url: server.url });
+  return stderr.replaceAll(`${file}:`, 'Dockerfile:');
+}
+
+describe('cloche template build', () => {
+  it('names the line of the Dockerfile that failed, and how', async () => {
+    const log = '`cloche template logs own bld_1` prints its log.';
+    const own = ['FROM python-node', '', 'RUN true', 'WORKDIR /srv', 'RUN ls \\', '  /nope'];
+    const image = ['FROM debian:12', 'RUN true', 'RUN false'];
+    for (const [lines, step, how, is] of [
+      [own, 1, 'It ended with exit code 2.', 'Dockerfile:3: RUN true: exit code 2.'],
+      [own, 2, 'It ended with exit code 1.', 'Dockerfile:4: WORKDIR /srv: exit code 1.'],
+      [own, 3, 'It was ended by SIGKILL.', 'Dockerfile:5: RUN ls   /nope: ended by SIGKILL.'],
+      [own, 3, 'The program does not exist.', 'Dockerfile:5: RUN ls   /nope: The program does not exist.'],
+      // The image is a step, too.
+      [image, 1, 'It ended with exit code 1.', 'Dockerfile:1: FROM debian:12: exit code 1.'],
+      [image, 3, 'It ended with exit code 1.', 'Dockerfile:3: RUN false: exit code 1.'],
+    ] as const) {
+      const stderr = await built(lines, step, how);
+      assert.equal(stderr.split('\n').at(-2), `error: ${is} ${log}`, `${lines} ${step}`);
+    }
+  });
+});
