@@ -3,7 +3,6 @@ import type { Session } from '../session.ts';
 import { counted } from '../terminal/counted.ts';
 import { formatDuration } from '../terminal/duration.ts';
 import { jsonLine } from '../terminal/printable.ts';
-import { formatBytes } from '../terminal/transfer-bar.ts';
 
 /** Prints the events of a job up to its end, and leaves the last state in `run`. */
 export async function followJob(session: Session, run: WorkspaceRun, signal: AbortSignal): Promise<void> {
@@ -22,27 +21,19 @@ export async function printEvent(session: Session, event: WorkspaceRunEvent): Pr
   }
 }
 
-/** Notes on a terminal what becomes of a job before its command runs. */
-export async function notePhase(session: Session, { info }: WorkspaceRun, event: WorkspaceRunEvent): Promise<void> {
-  if (!session.terminal.err.isTerminal || event.type !== 'state') return;
-  const { archive } = info;
-  if (event.data.status === 'queued' && archive)
-    await session.note(`packed ${counted(archive.entries, 'entry', 'entries')}, ${formatBytes(archive.sizeBytes)}`);
-  if (event.data.status === 'running') await session.note('running');
-}
-
 /** Prints how a job ended, and sets the exit code of this process to that of the job's command. */
 export async function reportEnd(session: Session, { id, info }: WorkspaceRun): Promise<void> {
   const { status, exitCode, error, timeoutMs, artifactIds, startedAt, finishedAt } = info;
-  if (status === 'succeeded' && startedAt && finishedAt && session.terminal.err.isTerminal)
-    await session.note(`succeeded in ${formatDuration(Date.parse(finishedAt) - Date.parse(startedAt))}`);
+  const artifacts = artifactIds.length === 0 ? '' : counted(artifactIds.length, 'artifact');
+  const isShown = status === 'succeeded' && startedAt && finishedAt && session.terminal.err.isTerminal;
+  if (isShown) {
+    const took = formatDuration(Date.parse(finishedAt) - Date.parse(startedAt));
+    await session.note(`✔ succeeded in ${took}${artifacts && `, ${artifacts}`}`);
+  }
   process.exitCode = exitCode ?? (status === 'succeeded' ? 0 : 1);
   if (status === 'canceled') await session.note(`${id} was canceled.`);
   if (status === 'timed_out') await session.note(`${id} reached its timeout of ${formatDuration(timeoutMs)}.`);
   if (error) await session.note(`${id} failed: ${error.message}`);
-  if (artifactIds.length > 0) {
-    await session.note(
-      `${counted(artifactIds.length, 'artifact')}; to download: cloche job artifacts ${id} --download DIR`,
-    );
-  }
+  if (artifacts !== '')
+    await session.note(`${isShown ? '' : `${artifacts}; `}to download: cloche job artifacts ${id} --download DIR`);
 }

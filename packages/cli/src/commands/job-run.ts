@@ -6,7 +6,8 @@ import { leaf, perform } from '../command.ts';
 import { InterruptedError, watchForInterruption } from '../interruption.ts';
 import { durationUpTo, list, withRaw } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { notePhase, printEvent, reportEnd } from './job-output.ts';
+import { printEvent, reportEnd } from './job-output.ts';
+import { JobPhases } from './job-phases.ts';
 import { PackingProgress } from './packing-progress.ts';
 import { addEnvironmentOptions, type EnvironmentOptions, environmentBody, present } from './sandbox-options.ts';
 
@@ -43,6 +44,7 @@ async function runJob(session: Session, flags: RunFlags, given: string[]): Promi
   using interruption = watchForInterruption();
   const { signal } = interruption;
   const progress = new PackingProgress(session);
+  using phases = new JobPhases(session, cloche);
   let job: WorkspaceRun | undefined;
   const options: StartWorkspaceOptions = {
     ...bodyOf(flags, given),
@@ -65,7 +67,7 @@ async function runJob(session: Session, flags: RunFlags, given: string[]): Promi
       ...options,
       onEvent: async (event) => {
         await progress.end();
-        if (job) await notePhase(session, job, event);
+        if (job) await phases.note(job, event);
         await printEvent(session, event);
       },
     });

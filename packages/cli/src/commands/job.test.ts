@@ -79,13 +79,44 @@ describe('cloche job run', () => {
     const state = (seq: number, status: 'queued' | 'running') =>
       ({ seq, at, type: 'state', data: { status } }) as const satisfies WorkspaceRunEvent;
     const events = [state(1, 'queued'), state(2, 'running'), out(3, 'a\n'), ended(4, 'succeeded')];
-    const info = { ...succeeded, archive, startedAt: at, finishedAt: '2026-01-01T00:00:12.000Z' };
+    const info = {
+      ...{ ...succeeded, archive, startedAt: at, finishedAt: '2026-01-01T00:00:12.000Z' },
+      ...{ sandboxId: 'sbx_7', artifactIds: ['art_1', 'art_2'] },
+    } as const satisfies Partial<WorkspaceRunInfo>;
     const replies = { 'POST start': answerWith({ status: 'queued', archive }) };
     await using service = await startService(info, events, replies);
     const args = ['job', 'run', '--dir', directory, 'true'];
     const { stderr } = await runInProcess(args, { url: service.url, isTerminal: true });
     const lines = stderr.split('\u001b[2K').at(-1);
-    assert.equal(lines, 'wrun_1 created\npacked 7 entries, 2.0 KiB\nrunning\nsucceeded in 12 s\n');
+    assert.equal(
+      lines,
+      'wrun_1 created\n↑ packed 7 entries, 2.0 KiB\nrunning in sbx_7\n✔ succeeded in 12 s, 2 artifacts\n' +
+        'to download: cloche job artifacts wrun_1 --download DIR\n',
+    );
+  });
+
+  it('says on a terminal how many jobs are before it, and what it waits for', async () => {
+    const queued = { status: 'queued', queuedAt: '2026-01-01T00:00:02.000Z', waitsFor: 'capacity' } as const;
+    const later = { ...queued, id: 'wrun_3', queuedAt: '2026-01-01T00:00:03.000Z' } as const;
+    const earlier = { ...queued, id: 'wrun_2', queuedAt: '2026-01-01T00:00:01.000Z' } as const;
+    const data = [later, queued, earlier].map(sampleWorkspaceRun);
+    const listed = Promise.withResolvers<void>();
+    const stream: Reply = async (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+      response.write(framed({ seq: 1, at, type: 'state', data: { status: 'queued' } }));
+      await listed.promise;
+      const exit = { type: 'exit', data: sampleWorkspaceRun(succeeded) };
+      // After the answer to the list, which another connection carries.
+      setTimeout(() => response.end(`data: ${JSON.stringify(exit)}\n\n`), 300);
+    };
+    const list: Reply = (response, request) => {
+      listed.resolve();
+      return json(200, { data, hasMore: false })(response, request);
+    };
+    await using service = await startService(succeeded, [], { 'GET stream': stream, 'GET workspace-runs': list });
+    const args = ['job', 'run', '--dir', directory, 'true'];
+    const { stderr } = await runInProcess(args, { url: service.url, isTerminal: true });
+    assert.match(stderr, /\nqueued \(2nd, no host has room yet\)\n/);
   });
 
   it('passes on what its options say', async () => {
