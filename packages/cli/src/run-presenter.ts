@@ -10,6 +10,7 @@ import {
 } from '@cloche/sdk';
 import { saveFile } from './copy/save-file.ts';
 import { OutputDrawer, type PictureChoice } from './pictures/output-drawer.ts';
+import { drawTable } from './terminal/data-table.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { formatBytes } from './terminal/transfer-bar.ts';
@@ -77,13 +78,21 @@ export class RunPresenter {
     const pictures = bundle.filter((output) => isPicture(output.format));
     // The text beside a picture only says that there is a picture.
     if (readable?.value !== undefined && pictures.length === 0 && !this.#asJson)
-      await this.#terminal.out.programLine(readable.value);
+      await this.#presentReadable(readable.value, bundle);
     const isDrawn = !this.#asJson && (await this.#drawer.draw(bundle));
     // The picture first, whose name is printed in full.
     const files = [...pictures, ...bundle.filter((output) => output.format !== 'text' && !pictures.includes(output))];
     if (this.#saveDir !== undefined && files.length > 0) await this.#save(files, this.#saveDir);
     else if (!isDrawn)
       for (const picture of pictures) await this.#note(`${describeOutput(picture)}; use --save-outputs DIR to save it`);
+  }
+
+  /** Prints text; on a terminal, a table from its data, because its text has the width of another terminal. */
+  async #presentReadable(text: string, bundle: readonly CodeOutput[]): Promise<void> {
+    const { out } = this.#terminal;
+    const data = out.isTerminal ? bundle.find(({ format }) => format === 'data')?.value : undefined;
+    const drawn = data === undefined ? undefined : drawTable(data, text, out);
+    await (drawn === undefined ? out.programLine(text) : out.line(drawn));
   }
 
   async #save(outputs: readonly CodeOutput[], folder: string): Promise<void> {
