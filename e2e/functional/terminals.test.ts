@@ -50,6 +50,8 @@ describe('a terminal', () => {
     screen.type('tty; stty size; id -un; shopt -q login_shell && echo "login in $PWD"; echo $TERM');
     await screen.shows('xterm-256color\r\n');
     assert.match(screen.text, /\/dev\/pts\/\d+\r\n45 123\r\nuser\r\nlogin in \/workspace\r\n/);
+    // The prompt tells sandboxes apart.
+    await screen.shows(`user@${sandboxId.slice(4, 8)}:/workspace$ `);
     screen.type('exit 7');
     assert.equal(await screen.pty.exited, 7);
   });

@@ -11,6 +11,8 @@ import { Terminal } from './terminal.ts';
 
 /** Terminal type that common terminal emulators support. */
 const TERM = 'xterm-256color';
+/** Name of a place that a shell may have as part of a command. */
+const PLACE = /^[0-9a-z]{1,20}$/;
 
 /** The terminals of this sandbox. */
 export class TerminalRegistry {
@@ -54,7 +56,8 @@ export class TerminalRegistry {
     const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
     const { shell, workspace } = this.#config;
     ensureWorkspace(this.#config);
-    const request = { argv: [shell, '-l'], cwd: workspace, env: { TERM }, user, stdinOpen: true } as const;
+    const env = { TERM, ...promptOf(query.get('place') ?? '', this.#clientEnv()) };
+    const request = { argv: [shell, '-l'], cwd: workspace, env, user, stdinOpen: true } as const;
     const spec = {
       ...supervisorOptions(this.#config, this.#clientEnv(), { ...request, argv: [...request.argv] }),
       terminal: size,
@@ -64,6 +67,15 @@ export class TerminalRegistry {
     this.#terminals.set(id, terminal);
     return terminal;
   }
+}
+
+/**
+ * Returns the variable that makes bash name this place in prompts that name the host. All sandboxes have the same host
+ * name: one of the pool has its name before it is anybody's, and gVisor's host name cannot be changed later.
+ */
+function promptOf(place: string, { PROMPT_COMMAND }: Readonly<Record<string, string>>): Record<string, string> {
+  if (PROMPT_COMMAND !== undefined || !PLACE.test(place)) return {};
+  return { PROMPT_COMMAND: `PS1=\${PS1//\\\\h/${place}}` };
 }
 
 function wholeNumber(query: URLSearchParams, name: string, maximum: number): number {

@@ -1,7 +1,8 @@
 /**
  * Server ↔ agent: terminals. `GET /terminals/:id?…` with `Upgrade: cloche-terminal` → 101, then frames of bytes
- * (`byte-frames.ts`). A query with all of `columns`, `rows`, `user` and `idleMs` starts a new terminal. Without a query,
- * the request joins an existing one, which first sends the content of its screen.
+ * (`byte-frames.ts`). A query with all of `columns`, `rows`, `user` and `idleMs` starts a new terminal; with
+ * `place`, bash's prompt has that name in place of the host's. Without a query, the request joins an existing one, which
+ * first sends the content of its screen.
  *
  * | to the agent | | from the agent | |
  * |---|---|---|---|

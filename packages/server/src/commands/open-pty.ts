@@ -50,7 +50,9 @@ export class OpenPty {
   async open({ credential, params, query, signal, audit }: PtyRequest): Promise<SocketSession> {
     const { sandboxUse, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), user = 'user' } = query;
-    const fresh = query.ptyId === undefined ? { ...terminalSize(query), user, idleMs: terminalIdleMs } : undefined;
+    const size = terminalSize(query);
+    const place = placeName(params.sandboxId);
+    const fresh = query.ptyId === undefined ? { ...size, user, idleMs: terminalIdleMs, place } : undefined;
     const target = { credential, sandboxId: params.sandboxId };
     const announce = (sandbox: SandboxRecord) => audit?.announce(sandbox);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs, announce };
@@ -81,6 +83,11 @@ export class OpenPty {
       if (terminal.writableLength > MAX_TYPED_BYTES) client.close();
     });
   }
+}
+
+/** Returns what the prompt calls the sandbox: the beginning of its id, which people type in place of the id. */
+function placeName(sandboxId: SandboxId): string {
+  return sandboxId.slice('sbx_'.length, 'sbx_'.length + 4);
 }
 
 function show(terminal: Duplex, client: ClientSocket): void {

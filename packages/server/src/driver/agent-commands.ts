@@ -9,6 +9,8 @@ export interface NewTerminal {
   readonly user: 'user' | 'root';
   /** Milliseconds that the shell lives without a client at its terminal. */
   readonly idleMs: number;
+  /** Name of the sandbox in the prompt of its shell. */
+  readonly place: string;
 }
 
 /** An ended command with the beginning of its output. */
