@@ -228,7 +228,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
   cli: [
     ['terminal'],
-    ['pictures', 'repl'],
+    ['pictures', 'repl', 'top'],
     [OTHER_FILES],
     ['copy', 'host-commands.ts', 'templates'],
     ['command.ts', 'report-error.ts', 'run-presenter.ts'],

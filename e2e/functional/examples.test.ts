@@ -63,6 +63,7 @@ const IN_A_TERMINAL: Readonly<Record<string, readonly Step[]>> = {
   'cloche repl': [['>>> ', '\x04']],
   'cloche repl sbx_… --language typescript': [['> ', '\x04']],
   'cloche top': [['q quits', 'q']],
+  'cloche top sbx_…': [['q quits', 'q']],
 };
 
 let service: OwnService;

@@ -4,7 +4,8 @@ import type { CurrentSandboxMetrics, SandboxId } from '@cloche/contract';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
 import picocolors from 'picocolors';
 import { runInProcess } from '../testing/run-in-process.ts';
-import { frame } from './top.ts';
+import { frameOf } from '../top/top-frames.ts';
+import type { TopState } from '../top/top-state.ts';
 
 const COLORS = picocolors.createColors(false);
 
@@ -70,16 +71,32 @@ describe('cloche top', () => {
 
   it('fits into every width', () => {
     const metrics = { data: [metricsOf('a'.repeat(26), 1), metricsOf('b', 0)], hasMore: true };
+    const state: TopState = { view: 'list', order: 'cpu', filter: '', isOnlyOne: false };
     for (const width of [200, 100, 80, 40, 10]) {
       for (const problem of [undefined, 'The service does not answer.\u001b[2J'.repeat(5)]) {
-        const lines = frame(metrics, width, COLORS, problem);
-        for (const line of lines) assert.ok([...line].length <= width, `${width}: ${line}`);
-        assert.equal(
-          lines.some((line) => line.includes('FILES')),
-          width === 200,
-        );
-        assert.ok(!lines.join('').includes('\u001b[2J'));
+        for (const view of ['list', 'one', 'help', 'filter', 'confirm'] as const) {
+          const options = { columns: width, rows: 24, colors: COLORS, url: 'http://127.0.0.1:4680', problem };
+          const samples = Array.from({ length: 360 }, (_, index) => ({ ...metricsOf('b', index % 2).now }));
+          const [one] = metrics.data.map((each) => ({
+            metrics: { ...each, intervalMs: 10_000, samples },
+            commands: [],
+          }));
+          const lines = frameOf({ ...state, view, selectedId: 'sbx_b' }, metrics, one, options);
+          for (const line of lines) assert.ok([...line].length <= width, `${width}: ${line}`);
+          const hasFiles = lines.some((line) => line.includes('FILES'));
+          assert.equal(hasFiles, width === 200 && view !== 'one' && view !== 'help');
+          assert.ok(!lines.join('').includes('\u001b[2J'));
+        }
       }
     }
+  });
+
+  it('prints one sandbox that is named', async () => {
+    const metrics = { ...metricsOf('one', 1), intervalMs: 10_000, samples: [] };
+    await using server = await startScriptedServer(({ path }) =>
+      json(200, path.endsWith('/commands') ? { data: [], hasMore: false } : { metrics }),
+    );
+    const { stdout } = await runInProcess(['top', 'sbx_one'], { url: server.url });
+    assert.match(stdout, /^SANDBOX .*\nsbx_one +1\.00\/2 .*\n$/);
   });
 });

@@ -1,20 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import type { SandboxId } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract/client';
-import { type Cloche, type CurrentSandboxMetrics, isClocheError } from '@cloche/sdk';
+import { Commands } from '@cloche/sdk';
 import { type Command, InvalidArgumentError } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { counted } from '../terminal/counted.ts';
-import { LiveScreen } from '../terminal/live-screen.ts';
-import { printable } from '../terminal/printable.ts';
-import { type Column, table } from '../terminal/table.ts';
-import type { Colors } from '../terminal/terminal.ts';
-import { formatBytes } from '../terminal/transfer-bar.ts';
-import { cutTo } from '../terminal/width.ts';
-
-const REFRESH_MS = 2_000;
+import { table } from '../terminal/table.ts';
+import { LiveTop, type TopSource } from '../top/live-top.ts';
+import { COLUMNS, type Metrics } from '../top/top-frames.ts';
+import { shownRows } from '../top/top-state.ts';
 
 interface TopFlags {
   once?: boolean;
@@ -22,110 +17,62 @@ interface TopFlags {
   limit: number;
 }
 
-type Metrics = Awaited<ReturnType<Cloche['sandboxes']['metrics']>>;
-
 export function addTopCommand(program: Command): void {
-  const command = leaf(program, 'top', 'Show what live sandboxes use, refreshed until q is pressed', [
+  const command = leaf(program, 'top [sandbox]', 'Show what live sandboxes use, refreshed until q is pressed', [
     'cloche top',
+    'cloche top sbx_…',
     'cloche top --once --project prj_…',
   ])
     .option('--once', 'print one table and exit; the default where the output is no terminal')
     .option('--project <id>', 'only sandboxes of this project')
-    .option('--limit <number>', 'only this many sandboxes, the newest', sandboxCount, 100);
+    .option('--limit <number>', 'only this many sandboxes, the newest', sandboxCount, 100)
+    .addHelpText(
+      'after',
+      '\nArrows select a sandbox, Enter shows it alone, k destroys it, s sorts, / filters, ? helps.',
+    );
   perform(command, showTop);
 }
 
-async function showTop(session: Session, { once, project: projectId, limit }: TopFlags): Promise<void> {
+async function showTop(session: Session, flags: TopFlags, sandboxId?: string): Promise<void> {
+  const { once, project: projectId, limit } = flags;
   using interruption = watchForInterruption({ follows: true });
-  const { sandboxes } = await session.connect();
-  const measure = (signal: AbortSignal) => sandboxes.metrics({ projectId, limit, signal });
-  const first = await measure(interruption.signal);
-  if (!once && !session.json && session.terminal.out.isTerminal) {
-    await refresh(session, first, measure, interruption.signal);
-    return;
+  const { signal } = interruption;
+  const cloche = await session.connect();
+  const { url } = await session.settings();
+  const source: TopSource = {
+    url,
+    list: (calls) => cloche.sandboxes.metrics({ projectId, limit, ...calls }),
+    one: async (id, calls) => {
+      const params = { sandboxId: id as SandboxId };
+      const [{ metrics }, commands] = await Promise.all([
+        cloche.call('getSandboxMetrics', { ...calls, params, query: {} }),
+        new Commands(cloche, params.sandboxId).list(calls),
+      ]);
+      return { metrics, commands: commands.map(({ info }) => info).filter(({ status }) => status === 'running') };
+    },
+    destroy: async (id, calls) => {
+      await cloche.call('killSandbox', { ...calls, params: { sandboxId: id as SandboxId } });
+    },
+  };
+  const isLive = !once && !session.json && session.terminal.out.isTerminal;
+  if (isLive) return new LiveTop(source, session.terminal.out.colors, sandboxId).run(signal);
+  if (sandboxId !== undefined) {
+    const { metrics } = await source.one(sandboxId, { signal });
+    return session.show(metrics, () => table([metrics], COLUMNS, session.terminal.out));
   }
+  await showOnce(session, await source.list({ signal }), limit);
+}
+
+async function showOnce(session: Session, first: Metrics, limit: number): Promise<void> {
   if (first.data.length === 0) await session.note('No sandboxes are ready. `cloche sandbox create` creates one.');
   if (first.data.length === 0 && !session.json) return;
-  await session.show(first, () => table(sorted(first), COLUMNS, session.terminal.out));
+  const rows = shownRows(first.data, { order: 'cpu', filter: '' });
+  await session.show(first, () => table(rows, COLUMNS, session.terminal.out));
   if (first.hasMore) await session.note(moreNote(limit));
-}
-
-/** Redraws until a key quits. While the service does not answer, shows that and keeps trying. */
-async function refresh(
-  session: Session,
-  first: Metrics,
-  measure: (signal: AbortSignal) => Promise<Metrics>,
-  interrupted: AbortSignal,
-): Promise<void> {
-  using screen = new LiveScreen();
-  const { colors } = session.terminal.out;
-  const signal = AbortSignal.any([screen.quit, interrupted]);
-  let metrics = first;
-  let problem: string | undefined;
-  while (!signal.aborted) {
-    screen.draw(frame(metrics, screen.size.columns, colors, problem));
-    await delay(REFRESH_MS, undefined, { signal }).catch(() => undefined);
-    if (signal.aborted) break;
-    try {
-      metrics = await measure(signal);
-      problem = undefined;
-    } catch (error) {
-      if (signal.aborted) break;
-      if (!isTemporary(error)) throw error;
-      problem = error instanceof Error ? error.message : String(error);
-    }
-  }
-  interrupted.throwIfAborted();
-}
-
-/** Returns the lines of a frame, none of them wider than the terminal. */
-export function frame(metrics: Metrics, width: number, colors: Colors, problem?: string): string[] {
-  const { data, hasMore } = metrics;
-  const cores = data.reduce((sum, { now }) => sum + now.cpu, 0);
-  const count = `${hasMore ? 'the newest ' : ''}${counted(data.length, 'sandbox', 'sandboxes')}`;
-  const title = problem ? printable(problem) : `${count}, ${cores.toFixed(2)} cores in use; q quits`;
-  const shownTitle = cutTo(title, width);
-  return [
-    problem ? colors.red(shownTitle) : shownTitle,
-    '',
-    ...table(sorted(metrics), COLUMNS, { colors, isTerminal: true, columns: width }).split('\n'),
-  ];
-}
-
-function sorted({ data }: Metrics): CurrentSandboxMetrics[] {
-  return data.toSorted((one, other) => other.now.cpu - one.now.cpu || other.now.memoryBytes - one.now.memoryBytes);
-}
-
-/** From the most to the least important: a narrow terminal shows the first ones. */
-const COLUMNS: readonly Column<CurrentSandboxMetrics>[] = [
-  { title: 'SANDBOX', value: ({ sandboxId }) => sandboxId },
-  { title: 'CPU', value: ({ now, limits }) => `${now.cpu.toFixed(2)}/${limits.cpu}` },
-  { title: 'MEMORY', value: ({ now, limits }) => ofLimit(now.memoryBytes, limits.memoryBytes, formatBytes) },
-  { title: 'DISK', value: ({ now, limits }) => ofLimit(now.diskBytes, limits.diskBytes, formatBytes) },
-  { title: 'PROCESSES', value: ({ now, limits }) => ofLimit(now.processes, limits.processes) },
-  { title: 'SENT', value: ({ now }) => formatBytes(now.networkBytes.egress) },
-  { title: 'RECEIVED', value: ({ now }) => formatBytes(now.networkBytes.ingress) },
-  { title: 'FILES', value: ({ now, limits }) => ofLimit(now.inodes, limits.inodes) },
-];
-
-/** Returns a value with its limit; `-` for what the runtime does not know. */
-function ofLimit(
-  used: number | undefined,
-  limit: number | undefined,
-  format: (value: number) => string = String,
-): string {
-  if (used === undefined) return '-';
-  return limit === undefined ? format(used) : `${format(used)}/${format(limit)}`;
 }
 
 function moreNote(limit: number): string {
   return `There are more sandboxes. --limit shows more than ${limit}, up to ${LIMITS.measuredSandboxes}.`;
-}
-
-function isTemporary(error: unknown): boolean {
-  return ['unreachable', 'unavailable', 'rate_limited', 'internal', 'deadline_exceeded'].some(
-    (code) => isClocheError(error) && error.code === code,
-  );
 }
 
 function sandboxCount(text: string): number {

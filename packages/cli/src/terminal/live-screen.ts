@@ -3,31 +3,45 @@ const LEAVE = '\u001b[?25h\u001b[?1049l';
 const HOME = '\u001b[H';
 const CLEAR_REST_OF_LINE = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
-/** Ctrl-C, Escape and Q. In raw mode the terminal makes no signal of Ctrl-C. */
-const QUIT_KEYS = new Set(['\u0003', '\u001b', 'q', 'Q']);
+
+/** Sequences of keys, and single characters. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: what a keyboard sends
+const KEYS = /\u001b\[[\d;]*[A-Za-z~]|\u001bO[A-Z]|[\s\S]/gu;
+const NAMES: Readonly<Record<string, string>> = {
+  '\u001b[A': 'up',
+  '\u001bOA': 'up',
+  '\u001b[B': 'down',
+  '\u001bOB': 'down',
+  '\r': 'enter',
+  '\n': 'enter',
+  '\u001b': 'escape',
+  '\u007f': 'backspace',
+  '\b': 'backspace',
+  // In raw mode the terminal makes no signal of Ctrl-C.
+  '\u0003': 'interrupt',
+};
 
 /**
- * Shows frames in a screen of their own, each in place of the one before, until a key quits. Disposing restores the
- * terminal as it was.
+ * Shows frames in a screen of their own, each in place of the one before, and passes keys on: characters as they are,
+ * others by their names. Disposing restores the terminal as it was, and so does the end of the process.
  */
 export class LiveScreen implements Disposable {
-  readonly #quit = new AbortController();
-  readonly #onKey = (key: Buffer) => {
-    if (QUIT_KEYS.has(key.toString())) this.#quit.abort();
-  };
+  readonly #onInput: (input: Buffer) => void;
+  readonly #restore = () => this[Symbol.dispose]();
   readonly #isKeyboard = process.stdin.isTTY === true;
+  #isOpen = true;
 
-  constructor() {
+  constructor(onKey: (key: string) => void) {
+    this.#onInput = (input) => {
+      for (const key of keysIn(input.toString())) onKey(key);
+    };
+    process.once('exit', this.#restore);
     if (this.#isKeyboard) {
       process.stdin.setRawMode(true);
-      process.stdin.on('data', this.#onKey);
+      // A closed window ends the program by its signal.
+      process.stdin.on('data', this.#onInput).on('error', () => undefined);
     }
     process.stdout.write(ENTER);
-  }
-
-  /** Aborts when a key quits. */
-  get quit(): AbortSignal {
-    return this.#quit.signal;
   }
 
   /** Columns and rows of the terminal now. */
@@ -42,11 +56,21 @@ export class LiveScreen implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    process.off('exit', this.#restore);
     process.stdout.write(LEAVE);
     if (!this.#isKeyboard) return;
-    process.stdin.off('data', this.#onKey);
+    process.stdin.off('data', this.#onInput);
     process.stdin.setRawMode(false);
     // An open standard input would keep the process alive.
     process.stdin.destroy();
   }
+}
+
+/** Returns the keys of an input; leaves out those without a name. */
+export function keysIn(input: string): string[] {
+  return [...input.matchAll(KEYS)]
+    .map(([key]) => NAMES[key] ?? key)
+    .filter((key) => Object.values(NAMES).includes(key) || /^[^\p{Cc}]$/u.test(key));
 }
