@@ -9,6 +9,7 @@ import { CallsUnderWay } from './calls-under-way.ts';
 import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
 import { readMessage, UnreadableMessage } from './read-message.ts';
+import { openingSessions, SESSION_HEADER } from './sessions/opening-sessions.ts';
 import type { McpSession, McpSessions } from './sessions/session.ts';
 
 export type { McpSession, McpSessions } from './sessions/session.ts';
@@ -26,7 +27,6 @@ type NodeHandler = ReturnType<typeof toNodeHandler>;
 const PATH = '/mcp';
 const UNAUTHORIZED = -32_001;
 const INVALID = -32_600;
-const SESSION_HEADER = 'mcp-session-id';
 /** Ids that can be one of a session. */
 const SESSION_ID = /^[\x21-\x7e]{1,128}$/;
 
@@ -63,7 +63,7 @@ export class McpRouter {
       },
       { onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed') },
     );
-    this.#handle = toNodeHandler(this.#handler);
+    this.#handle = toNodeHandler(openingSessions(this.#handler, (apiKey) => sessions.open(apiKey)));
     this.#apiUrl = apiUrl;
     this.#publicUrl = publicUrl;
     this.#sessions = sessions;
@@ -120,9 +120,6 @@ export class McpRouter {
       if (request.method === 'DELETE') return await this.#endSession(request, response, token);
       const session = await this.#sessionOf(request, token);
       const message = await readMessage(request);
-      if (fieldsOf(message).method === 'initialize') {
-        response.setHeader(SESSION_HEADER, await this.#sessions.open(token));
-      }
       using _underWay = this.#enter(request, message, token, gone);
       const extra: RequestExtra = { session, gone: gone.signal, fields: request.headers };
       const auth = { token, clientId: 'cloche', scopes: [], extra };

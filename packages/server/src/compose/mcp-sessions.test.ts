@@ -68,6 +68,38 @@ async function send(method: string, sessionId: string | undefined, key = tenants
 }
 
 describe('a client with sessions', () => {
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+  const REFUSED: Readonly<Record<string, [message: object, fields?: Record<string, string>]>> = {
+    'without parameters': [{ params: undefined }],
+    'without the name of the client': [{ params: { ...params, clientInfo: {} } }],
+    'with a version that is no text': [{ params: { ...params, protocolVersion: 1 } }],
+    'that takes no events': [{}, { accept: 'application/json' }],
+    'of another type': [{}, { 'content-type': 'text/plain' }],
+    'that is a notification': [{ id: undefined }],
+    'that is no JSON-RPC': [{ jsonrpc: '1.0' }],
+  };
+  for (const [what, [message, fields]] of Object.entries(REFUSED))
+    it(`has no session after an initialize ${what}, and one after a good one`, async () => {
+      const initialize = async (changes: object, more = {}) => {
+        const response = await fetch(`${tenants.server.url}/mcp`, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${tenants.keys.whole}`,
+            accept: 'application/json, text/event-stream',
+            'content-type': 'application/json',
+            ...more,
+          },
+          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params, ...changes }),
+        });
+        return { text: await response.text(), sessionId: response.headers.get('mcp-session-id') };
+      };
+      const refused = await initialize(message, fields);
+      assert.deepEqual([/"result"/.test(refused.text), refused.sessionId], [false, null], refused.text);
+      const { sessionId } = await initialize({});
+      assert.ok(sessionId);
+      assert.equal(await send('DELETE', sessionId), 204);
+    });
+
   it('has one sandbox for all calls that name none, which ends with the session', async () => {
     await using connection = await connect();
     const first = await call(connection, 'run_code', { code: 'value 1' });
