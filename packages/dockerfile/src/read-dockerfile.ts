@@ -15,7 +15,16 @@ export interface ReadOptions {
   readonly baseWorkdir?: string;
   /** User that runs the first instruction: a name or a number, with a group if one is given. Default: root. */
   readonly baseUser?: string;
+  /** Program and arguments in front of the lines of `RUN`. Default: `/bin/sh -c`. */
+  readonly baseShell?: readonly string[] | undefined;
+  /** Instructions that follow `FROM`, from the `ONBUILD` of the image. */
+  readonly baseTriggers?: readonly string[];
 }
+
+/** Most characters of one instruction of `ONBUILD`. */
+const TRIGGER_LENGTH = 64 * 1024;
+/** Instructions that Docker refuses in `ONBUILD`. */
+const NO_TRIGGERS = ['FROM', 'ONBUILD', 'MAINTAINER'];
 
 /** Instructions about starting a container of the image. A sandbox starts by the API instead. */
 const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
@@ -35,20 +44,41 @@ export function readDockerfile(source: string, options: ReadOptions = {}): Docke
   return new Reading(escapeCharacter, options).read(instructions);
 }
 
+/** Returns what `FROM` names, without reading the lines after it. @throws {DockerfileError} as `readDockerfile` */
+export function readFrom(
+  source: string,
+  { buildArgs = {} }: Pick<ReadOptions, 'buildArgs'> = {},
+): DockerfilePlan['from'] {
+  const { escapeCharacter, instructions } = parseInstructions(source);
+  const from = instructions.findIndex(({ keyword }) => keyword === 'FROM');
+  const first = from === -1 ? instructions : instructions.slice(0, from + 1);
+  return new Reading(escapeCharacter, { buildArgs }).read(first).from;
+}
+
 class Reading {
   readonly #variables: Variables;
   readonly #steps: PlanStep[] = [];
   readonly #warnings: string[] = [];
   #from: DockerfilePlan['from'] | undefined;
-  #shell: readonly string[] = DEFAULT_SHELL;
+  #shell: readonly string[];
+  readonly #triggers: readonly string[];
   #user: string;
   #workdir: string;
 
   constructor(
     escapeCharacter: string,
-    { buildArgs = {}, baseEnv = {}, baseWorkdir = '/', baseUser = 'root' }: ReadOptions,
+    {
+      buildArgs = {},
+      baseEnv = {},
+      baseWorkdir = '/',
+      baseUser = 'root',
+      baseShell = DEFAULT_SHELL,
+      baseTriggers = [],
+    }: ReadOptions,
   ) {
     this.#variables = new Variables(escapeCharacter, { buildArgs, baseEnv });
+    this.#shell = baseShell;
+    this.#triggers = baseTriggers;
     this.#user = baseUser;
     this.#workdir = baseWorkdir;
   }
@@ -118,6 +148,15 @@ class Reading {
     if (rest !== '' && !/^as\s+\S+$/i.test(rest))
       throw new DockerfileError(line, `FROM ${name} is followed by ${rest}.`);
     this.#from = { line, name };
+    for (const trigger of this.#triggers) this.#takeTrigger(trigger, line);
+  }
+
+  /** Takes an instruction of `ONBUILD`, at the line of `FROM`. */
+  #takeTrigger(trigger: string, line: number): void {
+    const [instruction, ...others] = trigger.length > TRIGGER_LENGTH ? [] : parseInstructions(trigger).instructions;
+    if (!instruction || others.length > 0 || NO_TRIGGERS.includes(instruction.keyword))
+      throw new DockerfileError(line, `the image has an invalid ONBUILD ${JSON.stringify(trigger.slice(0, 200))}.`);
+    this.#take({ ...instruction, line });
   }
 
   #takeRun(instruction: Instruction): void {

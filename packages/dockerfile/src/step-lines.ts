@@ -20,7 +20,9 @@ export function runLine({ argv, user }: Pick<RunStep, 'argv' | 'user'>): StepLin
   const isNumber = /^\d+$/.test(name);
   if (group === undefined && !isNumber)
     return { as: 'root', run: `exec su -s /bin/sh -c ${quoted(`exec ${command}`)} ${quoted(name)}` };
-  const ids = `--reuid=${quoted(name)} --regid=${quoted(group ?? name)} --clear-groups`;
+  // As in Docker, a number without an account has the group of root.
+  const ofNumber = `$(id -g ${quoted(name)} 2>/dev/null || echo 0)`;
+  const ids = `--reuid=${quoted(name)} --regid=${group === undefined ? ofNumber : quoted(group)} --clear-groups`;
   return { as: 'root', run: `exec setpriv ${ids} ${command}` };
 }
 

@@ -26,9 +26,11 @@ export class Variables {
     for (const [name, value] of Object.entries(buildArgs)) if (PREDEFINED.test(name)) this.#args[name] = value;
   }
 
-  /** Build arguments that no `ENV` of the same name hides, for the environment of a `RUN`. */
+  /** Build arguments that no `ENV` of the same name hides, of the file or the image, for the environment of a `RUN`. */
   get args(): Record<string, string> {
-    return Object.fromEntries(Object.entries(this.#args).filter(([name]) => !(name in this.#env)));
+    return Object.fromEntries(
+      Object.entries(this.#args).filter(([name]) => !(name in this.#env || name in this.#base)),
+    );
   }
 
   /** Names of build arguments that no `ARG` declares. */
@@ -56,7 +58,7 @@ export class Variables {
   /** Expands a word of an instruction. @throws {DockerfileError} */
   expand(word: string, { line }: Instruction, isGlobal = false, form: ExpandOptions['form'] = 'word'): string {
     const lookup = (name: string) =>
-      isGlobal ? this.#globals[name] : (this.#env[name] ?? this.#args[name] ?? this.#base[name]);
+      isGlobal ? this.#globals[name] : (this.#env[name] ?? this.#base[name] ?? this.#args[name]);
     try {
       return expand(word, lookup, { escapeCharacter: this.#escape, form });
     } catch (error) {

@@ -25,6 +25,7 @@ export * from './image-pull.ts';
 export * from './json-bytes.ts';
 export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';
+export * from './login-profile.ts';
 export * from './operator-protocol.ts';
 export * from './port-tunnel.ts';
 export * from './run-connection.ts';

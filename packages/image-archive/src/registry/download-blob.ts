@@ -2,6 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ImageError } from '../read/image-error.ts';
+import type { DownloadWatch } from './pull-progress.ts';
 import type { RegistryClient } from './registry-client.ts';
 import type { RegistryReply } from './registry-reply.ts';
 
@@ -19,10 +20,15 @@ export interface BlobDescriptor {
  *
  * @throws {ImageError} if the bytes are not those that the manifest names, or after too many attempts in vain
  */
-export async function downloadBlob(client: RegistryClient, blob: BlobDescriptor, path: string): Promise<void> {
+export async function downloadBlob(
+  client: RegistryClient,
+  blob: BlobDescriptor,
+  path: string,
+  watch?: DownloadWatch,
+): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {
-    const download = new Download(file, blob);
+    const download = new Download(file, blob, watch);
     let inVain = 0;
     for (let connections = 1; !download.isComplete; connections += 1) {
       const before = download.bytes;
@@ -30,6 +36,7 @@ export async function downloadBlob(client: RegistryClient, blob: BlobDescriptor,
       inVain = download.bytes > before ? 0 : inVain + 1;
       if (download.isComplete) break;
       if (inVain >= client.times.attempts || connections >= MAX_CONNECTIONS) throw download.cutOff(client.name);
+      watch?.cutOff(download.bytes);
       await pause(Math.min(client.times.pauseMs * 2 ** inVain, client.times.longestPauseMs));
     }
     download.requireDigest();
@@ -43,11 +50,13 @@ class Download {
   readonly #file: FileHandle;
   readonly #blob: BlobDescriptor;
   readonly #algorithm: string;
+  readonly #watch: DownloadWatch | undefined;
   #hash: Hash;
 
-  constructor(file: FileHandle, blob: BlobDescriptor) {
+  constructor(file: FileHandle, blob: BlobDescriptor, watch: DownloadWatch | undefined) {
     this.#file = file;
     this.#blob = blob;
+    this.#watch = watch;
     this.#algorithm = blob.digest.slice(0, blob.digest.indexOf(':'));
     this.#hash = createHash(this.#algorithm);
   }
@@ -106,5 +115,6 @@ class Download {
     for (let written = 0; written < chunk.length; )
       written += (await this.#file.write(chunk, written, chunk.length - written, this.bytes + written)).bytesWritten;
     this.bytes += chunk.length;
+    this.#watch?.grew(this.bytes);
   }
 }

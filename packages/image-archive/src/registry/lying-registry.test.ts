@@ -1,7 +1,7 @@
 /** Registries that lie about digests, sizes and redirections, that ask for tokens, and whose connections break. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,8 @@ import { type TestAuthority, testAuthority } from '../../../../e2e/support/test-
 import { blobName } from '../read/read-json.ts';
 import { type Lie, LyingRegistry } from '../testing/lying-registry.ts';
 import { digestOf, json, tarOf } from '../testing/make-image.ts';
-import { pullImage, resolveImage } from './pull-image.ts';
+import { inspectImage, listLayers, pullImage, resolveImage } from './pull-image.ts';
+import { PullProgress } from './pull-progress.ts';
 import { RegistryClient, type RegistryTimes } from './registry-client.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-lies-'));
@@ -35,8 +36,18 @@ function clientOf({ host }: LyingRegistry, username?: string): RegistryClient {
   return new RegistryClient(image, 'placeholder', TIMES);
 }
 
-const pull = (registry: LyingRegistry, { reference = '1', username }: { reference?: string; username?: string } = {}) =>
-  pullImage(clientOf(registry, username), reference, join(folder, String(++count)));
+interface Pull {
+  readonly reference?: string;
+  readonly username?: string;
+  readonly lines?: string[];
+  readonly into?: string;
+}
+
+const pull = (
+  registry: LyingRegistry,
+  { reference = '1', username, lines = [], into = join(folder, String(++count)) }: Pull = {},
+) =>
+  pullImage(clientOf(registry, username), reference, into, { progress: new PullProgress((line) => lines.push(line)) });
 
 const isBlob = ({ url = '' }: { url?: string | undefined }) => url.includes('/blobs/');
 /** A lie about the answers to requests of the layer alone. */
@@ -237,12 +248,41 @@ describe('a download', () => {
       response.write(honest.subarray(from, from + 50_000), () => setTimeout(() => response.destroy(), 50));
       return true;
     });
-    const files = await pull(registry);
+    const lines: string[] = [];
+    const files = await pull(registry, { lines });
     const { digest, size } = registry.manifest.layers[0] ?? assert.fail();
     assert.equal(files.sizeOf(blobName(digest)), size);
+    const title = `Layer 1 of 1 (${digest.slice(0, 19)})`;
+    assert.equal(
+      lines.filter((line) => /the connection broke after \d\.\d of 0\.3 MiB; the download goes on$/.test(line)).length,
+      4,
+    );
+    assert.match(lines.at(-1) ?? '', /: 0\.3 MiB downloaded in \d+\.\d s$/);
+    assert.ok(
+      lines.every((line) => line.startsWith(`${title}: `)),
+      lines.join('\n'),
+    );
     const ranges = registry.requests.flatMap(({ path, range }) => (path.endsWith(digest) && range ? [range] : []));
     assert.ok(ranges.length >= 4 && ranges.at(-1) !== ranges[0], String(ranges));
     assert.ok(ranges.every((range) => range !== 'bytes=0-'));
+  });
+
+  it('takes the layers that are in its folder, unless their size is another', async () => {
+    await using registry = await LyingRegistry.start(IMAGE, authority);
+    const [layer = assert.fail()] = await listLayers(clientOf(registry), '1');
+    const into = join(folder, String(++count));
+    const { pathOf } = await pull(registry, { into }).then((files) => ({
+      pathOf: files.pathOf(blobName(layer.digest)),
+    }));
+    const bytes = readFileSync(pathOf);
+    const requested = () => registry.requests.filter(({ path }) => path.endsWith(layer.digest)).length;
+    assert.equal(requested(), 1);
+    const lines: string[] = [];
+    await pull(registry, { into, lines });
+    assert.deepEqual([requested(), lines], [1, []]);
+    writeFileSync(pathOf, bytes.subarray(1));
+    await pull(registry, { into });
+    assert.deepEqual([requested(), readFileSync(pathOf).equals(bytes)], [2, true]);
   });
 
   it('goes on with a registry that always sends the whole', async () => {
@@ -264,6 +304,23 @@ describe('a download', () => {
     registry.lie = (_, response) =>
       ++refused % 2 === 1 && end(response, [429, 503][refused % 2] ?? 500, { 'retry-after': '0' });
     await pull(registry);
+  });
+
+  it('of the settings alone reads no layer', async () => {
+    const config = { Env: ['A=1'], WorkingDir: '/srv', User: 'me:us', Shell: ['/bin/bash', '-c'], OnBuild: ['RUN a'] };
+    await using registry = await LyingRegistry.start({ ...IMAGE, config }, authority);
+    const { digest, config: found } = await inspectImage(clientOf(registry), '1');
+    assert.equal(digest, await resolveImage(clientOf(registry), '1'));
+    const { env, workdir, user, shell, onBuild } = found;
+    assert.deepEqual(
+      { env, workdir, user, shell, onBuild },
+      { env: { A: '1' }, workdir: '/srv', user: 'me:us', shell: ['/bin/bash', '-c'], onBuild: ['RUN a'] },
+    );
+    const layer = registry.manifest.layers[0]?.digest ?? assert.fail();
+    assert.ok(!registry.requests.some(({ path }) => path.endsWith(layer)));
+    registry.lie = ({ url = '' }, response, honest) =>
+      isBlob({ url }) && end(response, 200, {}, `${honest}`.replace('A=1', 'A=2'));
+    await assert.rejects(inspectImage(clientOf(registry), '1'), { message: /has another digest/ });
   });
 
   it('follows a redirection to another host, which gets no credentials', async () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ownPlatform } from '../read/image-config.ts';
+import { type ImageConfig, ownPlatform, readImageConfig } from '../read/image-config.ts';
 import { ImageError } from '../read/image-error.ts';
 import { INDEX_TYPE, MAX_INDEX_DEPTH } from '../read/read-image.ts';
 import {
@@ -16,6 +16,7 @@ import {
 } from '../read/read-json.ts';
 import { chooseManifest } from './choose-manifest.ts';
 import { type BlobDescriptor, downloadBlob } from './download-blob.ts';
+import type { PullProgress } from './pull-progress.ts';
 import { PulledFiles } from './pulled-files.ts';
 import type { RegistryClient } from './registry-client.ts';
 
@@ -42,9 +43,17 @@ export async function resolveImage(client: RegistryClient, reference: string): P
   return named === null ? (await fetchManifest(client, reference)).digest : asDigest(named);
 }
 
+export interface PullOptions {
+  readonly platform?: string;
+  readonly progress?: PullProgress;
+  /** Digests of the layers to download. Default: all that are not there. */
+  readonly only?: ReadonlySet<string> | undefined;
+}
+
 /**
- * Downloads the image for `platform` to an empty folder, as an OCI image layout. Every byte has been checked against
- * the digests and sizes of the manifests.
+ * Downloads the image for `platform` to a folder, as an OCI image layout. Layers that are in the folder already are not
+ * downloaded; unpacking checks them again. Every other byte has been checked against the digests and sizes of the
+ * manifests.
  *
  * @param reference a tag or a digest
  * @throws {ImageError}
@@ -53,28 +62,26 @@ export async function pullImage(
   client: RegistryClient,
   reference: string,
   folder: string,
-  platform = ownPlatform(),
+  { platform = ownPlatform(), progress, only }: PullOptions = {},
 ): Promise<PulledFiles> {
   for (const name of ['blobs/sha256', 'blobs/sha512']) mkdirSync(join(folder, name), { recursive: true });
   const files = new PulledFiles(folder);
-  let found = await fetchManifest(client, reference);
-  for (let depth = 0; isIndex(found); depth += 1) {
-    if (depth === MAX_INDEX_DEPTH) throw new ImageError(`${client.name} has too many nested indexes.`);
-    const { digest, size } = chooseManifest(found.json, platform, client.name);
-    found = await fetchManifest(client, digest);
-    if (found.bytes.length !== size)
-      throw new ImageError(
-        `The manifest ${digest} has ${found.bytes.length} bytes, and the index names ${shortened(size)}.`,
-      );
-  }
+  const found = await findManifest(client, reference, platform);
   const { digest, bytes, json } = found;
   writeFileSync(files.pathOf(blobName(digest)), bytes, { mode: 0o600 });
-  const blobs = blobsOf(json, client.name);
-  requireRoom(blobs, folder);
-  const left = [...blobs];
+  const { config, layers } = blobsOf(json, client.name);
+  progress?.begin(layers);
+  const wanted = only ? layers.filter(({ digest }) => only.has(digest)) : layers;
+  const left = [config, ...wanted].filter(({ digest, size }) => files.sizeOf(blobName(digest)) !== size);
+  requireRoom(left, folder);
   const work = async () => {
-    for (let blob = left.shift(); blob; blob = left.shift())
-      await downloadBlob(client, blob, files.pathOf(blobName(blob.digest)));
+    for (let blob = left.shift(); blob; blob = left.shift()) {
+      const path = files.pathOf(blobName(blob.digest));
+      rmSync(path, { force: true });
+      const startedAt = performance.now();
+      await downloadBlob(client, blob, path, progress?.watch(blob));
+      progress?.ended(blob, performance.now() - startedAt);
+    }
   };
   const downloads = Array.from({ length: AT_ONCE }, work);
   try {
@@ -86,6 +93,25 @@ export async function pullImage(
   }
   writeFileSync(join(folder, 'index.json'), JSON.stringify({ manifests: [{ mediaType: found.mediaType, digest }] }));
   return files;
+}
+
+/** Returns the layers of the image for this platform, from the lowest on, each once. @throws {ImageError} */
+export async function listLayers(client: RegistryClient, reference: string): Promise<readonly BlobDescriptor[]> {
+  const { json } = await findManifest(client, reference, ownPlatform());
+  return blobsOf(json, client.name).layers;
+}
+
+/** Returns the digest that the image has, and the settings of the one for this platform. @throws {ImageError} */
+export async function inspectImage(
+  client: RegistryClient,
+  reference: string,
+): Promise<{ readonly digest: string; readonly config: ImageConfig }> {
+  const digest = await resolveImage(client, reference);
+  const { json } = await findManifest(client, digest, ownPlatform());
+  const { config } = blobsOf(json, client.name);
+  const bytes = await (await client.request(`blobs/${config.digest}`)).bytes(MAX_JSON_BYTES);
+  requireDigest(bytes, config.digest);
+  return { digest, config: readImageConfig(parse(bytes, client.name)) };
 }
 
 interface Manifest {
@@ -112,19 +138,34 @@ async function fetchManifest(client: RegistryClient, reference: string): Promise
   return { digest, bytes, json, mediaType };
 }
 
+/** Follows indexes to the manifest of one image. */
+async function findManifest(client: RegistryClient, reference: string, platform: string): Promise<Manifest> {
+  let found = await fetchManifest(client, reference);
+  for (let depth = 0; isIndex(found); depth += 1) {
+    if (depth === MAX_INDEX_DEPTH) throw new ImageError(`${client.name} has too many nested indexes.`);
+    const { digest, size } = chooseManifest(found.json, platform, client.name);
+    found = await fetchManifest(client, digest);
+    if (found.bytes.length !== size)
+      throw new ImageError(
+        `The manifest ${digest} has ${found.bytes.length} bytes, and the index names ${shortened(size)}.`,
+      );
+  }
+  return found;
+}
+
 /** Returns the configuration and the layers, each once. */
-function blobsOf(json: Json, image: string): BlobDescriptor[] {
+function blobsOf(json: Json, image: string): { config: BlobDescriptor; layers: BlobDescriptor[] } {
   const config = asObject(json.config, 'config');
   if (!CONFIG.test(String(config.mediaType)))
     throw new ImageError(`${image} is no image, but has the type ${shortened(config.mediaType)}.`);
   const layers = asList(json.layers, 'layers').map((layer) => asObject(layer, 'layer'));
   if (layers.length > MAX_LAYERS) throw new ImageError(`The image has more than ${MAX_LAYERS} layers.`);
-  const blobs = new Map<string, BlobDescriptor>();
-  for (const { digest, size } of [config, ...layers])
-    blobs.set(asDigest(digest), { digest: asDigest(digest), size: asSize(size) });
-  const { size } = blobs.get(asDigest(config.digest)) as BlobDescriptor;
-  if (size > MAX_JSON_BYTES) throw new ImageError(`The configuration of ${image} has ${size} bytes.`);
-  return [...blobs.values()];
+  const descriptorOf = ({ digest, size }: Json) => ({ digest: asDigest(digest), size: asSize(size) });
+  const own = descriptorOf(config);
+  if (own.size > MAX_JSON_BYTES) throw new ImageError(`The configuration of ${image} has ${own.size} bytes.`);
+  const blobs = new Map(layers.map(descriptorOf).map((layer) => [layer.digest, layer]));
+  blobs.delete(own.digest);
+  return { config: own, layers: [...blobs.values()] };
 }
 
 function asSize(value: unknown): number {

@@ -1,4 +1,5 @@
 import { chmodSync, chownSync, lchownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { LOGIN_PROFILE } from '@cloche/protocol';
 import { ImageError } from '../read/image-error.ts';
 import { RootFolder } from './root-folder.ts';
 
@@ -29,7 +30,7 @@ const OWN_FILES = ['etc/hostname', 'etc/hosts', 'etc/resolv.conf'];
 /**
  * Gives an unpacked image what every sandbox needs: mount points, the folders of the user, and the account with the
  * user id 1000 (docs/adr/0033-a-sandbox-has-one-user.md). Creates the working directory of the image if it is missing,
- * as Docker does when it starts a container.
+ * as Docker does when it starts a container. Login shells keep the PATH of the image.
  *
  * @throws {ImageError} if the image has no usable `/etc`, or a file in place of its working directory.
  */
@@ -49,6 +50,7 @@ export function prepareRoot(folder: string, workdir: string): void {
     }
   }
   makeWorkdir(root, workdir);
+  if (root.stat(root.resolve('etc/profile'))) replaceFile(root, 'etc/profile', LOGIN_PROFILE);
   for (const path of OWN_FILES) replaceFile(root, path, '');
   const shell = root.stat(root.resolve('bin/bash')) ? '/bin/bash' : '/bin/sh';
   const user = `${USER_NAME}:x:${USER_ID}:${USER_ID}::${USER_HOME}:${shell}`;

@@ -1,18 +1,24 @@
 /**
  * A program that root runs inside a sandbox. Prints one line of JSON: the result, or `{ error: { message } }` and exit
- * code 1.
+ * code 1. Prints to standard error how it goes on, in lines for people.
  *
  * - `node unpack-image.cjs ARCHIVE FOLDER` unpacks an untrusted image into a folder that does not exist yet.
  * - `node unpack-image.cjs pull REQUEST FOLDER` downloads it first. The file REQUEST has an `ImagePull`.
+ * - `node unpack-image.cjs layers REQUEST` prints which layers that needs. Those that are in the folder `blobs` of
+ *   `REQUEST.pulled`, by algorithm and digest, are not downloaded.
+ * - `node unpack-image.cjs download REQUEST` downloads the layers to that folder, and unpacks nothing.
  * - `node unpack-image.cjs resolve REQUEST` prints the digest that the image has in its registry.
+ * - `node unpack-image.cjs inspect REQUEST` prints the digest and the settings of the image.
  */
 import { mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { type ImagePull, REGISTRY_PASSWORD } from '@cloche/protocol';
 import { ArchiveFile } from '../read/archive-file.ts';
+import type { ImageConfig } from '../read/image-config.ts';
 import { ImageError } from '../read/image-error.ts';
 import type { ImageFiles } from '../read/image-files.ts';
-import { pullImage, resolveImage } from '../registry/pull-image.ts';
+import { inspectImage, listLayers, pullImage, resolveImage } from '../registry/pull-image.ts';
+import { PullProgress } from '../registry/pull-progress.ts';
 import { RegistryClient } from '../registry/registry-client.ts';
 import { prepareRoot } from './prepare-root.ts';
 import { unpackImage } from './unpack-image.ts';
@@ -20,6 +26,8 @@ import { unpackImage } from './unpack-image.ts';
 const MAX_ENTRIES = 1_000_000;
 /** Layers may replace each other's files, so all together can be larger than the disk. */
 const DISKS = 4;
+/** Most characters of a line about the settings of an image. */
+const NOTE_LENGTH = 1000;
 
 process.umask(0o022);
 
@@ -34,24 +42,58 @@ main(process.argv.slice(2)).then(
 );
 
 async function main([first = '', second = '', folder = '']: readonly string[]): Promise<object> {
-  if (first === 'resolve') {
-    const { client, reference } = registryOf(second);
-    return { digest: await resolveImage(client, reference) };
+  switch (first) {
+    case 'resolve': {
+      const { client, reference } = registryOf(second);
+      return { digest: await resolveImage(client, reference) };
+    }
+    case 'inspect': {
+      const { client, reference } = registryOf(second);
+      const { digest, config } = await inspectImage(client, reference);
+      return { digest, platform: config.platform, config: settingsOf(config) };
+    }
+    case 'layers': {
+      const { client, reference } = registryOf(second);
+      return { blobs: await listLayers(client, reference) };
+    }
+    case 'download': {
+      const { client, reference, only } = registryOf(second);
+      await pullImage(client, reference, `${second}.pulled`, { progress: new PullProgress(console.error), only });
+      return { downloaded: true };
+    }
+    case 'pull':
+      return pull(second, folder);
+    default:
+      return unpackArchive(first, second);
   }
-  if (first !== 'pull') return unpackArchive(first, second);
-  const pulled = `${second}.pulled`;
-  const { client, reference } = registryOf(second);
+}
+
+async function pull(request: string, folder: string): Promise<object> {
+  const pulled = `${request}.pulled`;
+  const { client, reference } = registryOf(request);
   try {
-    return await unpack(await pullImage(client, reference, pulled), folder);
+    const files = await pullImage(client, reference, pulled, { progress: new PullProgress(console.error) });
+    return await unpack(files, folder);
   } finally {
     rmSync(pulled, { recursive: true, force: true });
   }
 }
 
-function registryOf(request: string): { client: RegistryClient; reference: string } {
+interface Registry {
+  readonly client: RegistryClient;
+  readonly reference: string;
+  readonly only: ReadonlySet<string> | undefined;
+}
+
+function registryOf(request: string): Registry {
   const image = JSON.parse(readFileSync(request, 'utf8')) as ImagePull;
   if (image.caCertificates !== undefined) trust(image.caCertificates);
-  return { client: new RegistryClient(image, process.env[REGISTRY_PASSWORD]), reference: image.reference };
+  const { reference, layers } = image;
+  return {
+    client: new RegistryClient(image, process.env[REGISTRY_PASSWORD]),
+    reference,
+    only: layers && new Set(layers),
+  };
 }
 
 function trust(certificates: string): void {
@@ -78,8 +120,30 @@ async function unpack(files: ImageFiles, folder: string): Promise<object> {
   const limits = { maxEntries: MAX_ENTRIES, maxBytes: maxBytesOf(folder) };
   const { config, ...counts } = await unpackImage(files, folder, limits);
   prepareRoot(folder, config.workdir);
-  const { platform, env, user, workdir } = config;
-  return { ...counts, platform, config: { env, user, workdir } };
+  noteSettings(config);
+  return { ...counts, platform: config.platform, config: settingsOf(config) };
+}
+
+function settingsOf({ env, user, workdir, shell, onBuild }: ImageConfig) {
+  return { env, user, workdir, ...(shell && { shell }), onBuild };
+}
+
+/** Says which settings of the image have no effect on sandboxes. */
+function noteSettings({ ofContainers, user, workdir }: ImageConfig): void {
+  if (ofContainers.length > 0)
+    console.error(
+      `Without effect, because no sandbox starts a program of its image: ${printable(ofContainers.join('; '))}`,
+    );
+  const own = [user === '' ? '' : `USER ${user}`, workdir === '/' ? '' : `WORKDIR ${workdir}`].filter(Boolean);
+  if (own.length > 0)
+    console.error(`Sandboxes run as user in /workspace. The image has ${printable(own.join(' and '))}.`);
+}
+
+function printable(text: string): string {
+  return text
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .slice(0, NOTE_LENGTH)
+    .toWellFormed();
 }
 
 function maxBytesOf(folder: string): number {
