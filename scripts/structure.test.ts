@@ -96,6 +96,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['files'],
     ['artifacts/store'],
     ['artifacts'],
+    ['templates/layers'],
     ['templates/builds'],
     ['templates/api'],
     ['commands'],

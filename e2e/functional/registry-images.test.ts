@@ -99,6 +99,9 @@ describe('an image of a registry', () => {
       JSON.stringify(second),
     );
     assert.match(second.log, new RegExp(`The image is ${REGISTRY}/team/app:1@${digest}\n`));
+    assert.match(first.log, /^Layer 1 of 2 .*: \d+\.\d MiB downloaded in \d+\.\d s$/m);
+    assert.match(second.log, /^Layer 1 of 2 .*: \d+\.\d MiB, cached$/m, 'both images have the same base');
+    assert.match(second.log, /^Layer 2 of 2 .*: 0\.0 MiB downloaded in \d+\.\d s$/m);
     assert.equal(await outputIn('app', 'cat /greeting'), 'hi second\n');
 
     const pinned = await built('pinned', { ...recipe, from: { ...from, image: `${REGISTRY}/team/app@${digest}` } });
@@ -164,13 +167,24 @@ describe('a private image', () => {
   });
 
   it('is what FROM of a Dockerfile starts from', async () => {
-    await locked.push('team/file', '1', imageOf({ name: 'file', content: 'private' }));
+    const config = {
+      Env: ['PATH=/opt/app/bin:/bin', 'APP=/srv/app'],
+      WorkingDir: '/srv',
+      User: '1000',
+      Shell: ['/bin/sh', '-xc'],
+      OnBuild: ['RUN echo triggered > /tmp/trigger'],
+      Entrypoint: ['/bin/serve'],
+      ExposedPorts: { '80/tcp': {} },
+    };
+    const profile = { name: 'etc/profile', content: 'PATH=/nowhere; export PATH\n' };
+    const program = { name: 'opt/app/bin/greet', content: '#!/bin/sh\necho hello', mode: 0o755 };
+    const image = imageOf({ name: 'file', content: 'private' }, program, profile);
+    await locked.push('team/file', '1', { ...image, config });
     const folder = mkdtempSync(join(tmpdir(), 'cloche-from-'));
     const lines = [
       `FROM ${PRIVATE}/team/file:1`,
-      'ENV NAME=me',
-      'WORKDIR opt/app',
-      'RUN echo "$NAME $(pwd) $(id -u) $(cat /file)" > made',
+      'ENV NAME=me HOME_OF=$APP/home',
+      'RUN echo "$NAME $HOME_OF $(pwd) $(id -u) $(cat /file) $(cat /tmp/trigger) $(greet) $-" > /tmp/made',
     ];
     writeFileSync(join(folder, 'Dockerfile'), lines.join('\n'));
     const account = ['--registry-user', 'me', '--registry-secret', await createSecret(['cloche.test'])];
@@ -178,11 +192,15 @@ describe('a private image', () => {
     try {
       const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
       const { stderr } = await execa(resolve('packages/cli/bin/cloche.mjs'), [...args, folder], { env });
-      assert.match(stderr, /Dockerfile: line 1: the lines start as root in/);
+      assert.match(stderr, /^\[1\/3\] FROM cloche\.test:5001\/team\/file:1$/m);
+      assert.match(stderr, /^Layer 2 of 2 \(sha256:[0-9a-f]{12}\): 0\.0 MiB downloaded in \d+\.\d s$/m);
+      assert.match(stderr, /^Without effect, .*: ENTRYPOINT \/bin\/serve; EXPOSE 80\/tcp$/m);
+      assert.match(stderr, /^Sandboxes run as user in \/workspace\. The image has USER 1000 and WORKDIR \/srv\.$/m);
     } finally {
       rmSync(folder, { recursive: true });
     }
-    assert.equal(await outputIn('from-file', 'cat /opt/app/made'), 'me /opt/app 0 private\n');
+    const made = await outputIn('from-file', 'cat /tmp/made; greet');
+    assert.match(made ?? '', /^me \/srv\/app\/home \/srv 1000 private triggered hello .*x.*\nhello\n$/);
   });
 
   it('is downloaded for E2B’s clients, which give the account with the image', async () => {

@@ -183,6 +183,7 @@ updateTemplate PATCH templates/{template} none
 cancelTemplateBuild POST templates/{template}/builds/{buildId}/cancel none
 createTemplateBuild POST templates/{template}/builds optional
 getTemplateBuild GET templates/{template}/builds/{buildId} none
+inspectImage POST images/inspect none
 listTemplateBuilds GET templates/{template}/builds none
 listTemplateBuildLogs GET templates/{template}/builds/{buildId}/logs none
 streamTemplateBuildLogs GET templates/{template}/builds/{buildId}/logs/stream none events

@@ -101,7 +101,7 @@ const RunStep = Type.Object(
 );
 const FilesStep = Type.Object({ files: Files }, { additionalProperties: false, description: 'Writes files.' });
 
-const RegistryImage = Type.Object(
+export const RegistryImage = Type.Object(
   {
     image: Text({
       minLength: 1,
@@ -139,8 +139,45 @@ const RegistryImage = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, description: 'An image of a registry, whose files become the root file system.' },
+  {
+    $id: 'RegistryImage',
+    additionalProperties: false,
+    description: 'An image of a registry.',
+    examples: [{ image: 'debian:bookworm' }],
+  },
 );
+
+export type RegistryImage = Static<typeof RegistryImage>;
+
+/** What the instructions of a Dockerfile after its `FROM` begin with. */
+export const ImageSettings = Type.Object(
+  {
+    name: Type.String({ description: 'Whole name of the image, with the digest that it has now.' }),
+    digest: Type.String({ description: 'Digest of the manifest or of the index.' }),
+    env: Type.Record(Type.String(), Type.String(), { description: 'Environment variables that a sandbox can have.' }),
+    user: Type.String({ description: 'User as the image names it; empty for root.' }),
+    workdir: Type.String({ description: 'Absolute path of the working directory.' }),
+    shell: Type.Optional(
+      Type.Array(Type.String(), { description: 'Program and arguments of shell lines. Absent for `/bin/sh -c`.' }),
+    ),
+    onBuild: Type.Array(Type.String(), { description: 'Instructions of `ONBUILD`.' }),
+  },
+  {
+    $id: 'ImageSettings',
+    description: 'The settings of an image that count for the steps of a build.',
+    examples: [
+      {
+        name: `docker.io/library/golang:1.25@sha256:${'0'.repeat(64)}`,
+        digest: `sha256:${'0'.repeat(64)}`,
+        env: { PATH: '/usr/local/go/bin:/usr/bin:/bin' },
+        user: '',
+        workdir: '/go',
+        onBuild: [],
+      },
+    ],
+  },
+);
+export type ImageSettings = Static<typeof ImageSettings>;
 
 export const TemplateRecipe = Type.Object(
   {

@@ -1,5 +1,7 @@
 import type {
   CreateTemplateBody,
+  ImageSettings,
+  RegistryImage,
   Template,
   TemplateBuild,
   TemplateBuildEvent,
@@ -69,6 +71,11 @@ export class Templates {
   /** Builds a version of a template from a recipe. */
   async build(template: string, body: TemplateRecipe, options: CallOptions = {}): Promise<TemplateBuild> {
     return (await this.#client.call('createTemplateBuild', { ...options, params: { template }, body })).build;
+  }
+
+  /** Reads the settings of an image from its registry, which takes a sandbox for a few seconds. */
+  async inspectImage(body: RegistryImage, options: CallOptions = {}): Promise<ImageSettings> {
+    return (await this.#client.call('inspectImage', { ...options, body })).image;
   }
 
   /** Lists the builds of a template, newest first. */

@@ -48,6 +48,7 @@ import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.t
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
 import { SandboxUsages } from '../src/usage/sandbox-usages.ts';
 import { StartedWork } from '../src/usage/started-work.ts';
+import { NO_SHARED_LAYERS } from './shared-layers.ts';
 import { openBeside, openTestDatabase } from './test-database.ts';
 
 export const ORG = 'org_1' as OrgId;
@@ -363,6 +364,7 @@ export class SandboxesWorld implements AsyncDisposable {
       settings: this.settings,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),
       defaultRegistry: 'docker.io',
+      imageLayers: NO_SHARED_LAYERS,
       log: SILENT,
     });
     return server;

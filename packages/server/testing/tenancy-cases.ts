@@ -219,6 +219,7 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
     ...byPath({ body: { from: 'node' } }),
     naming(({ template }) => ({ body: { from: template } }), { title: 'by its body' }),
   ],
+  inspectImage: general(403, () => ({ body: { image: 'registry.test/a' } })),
   listTemplateBuilds: byPath({}, { outside: 'permitted' }),
   getTemplateBuild: byPath({}, { outside: 'permitted' }),
   listTemplateBuildLogs: byPath({}, { outside: 'permitted' }),

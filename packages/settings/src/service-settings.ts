@@ -41,6 +41,13 @@ export const SERVICE_SETTINGS = {
     summary:
       'maximum size of all archives of workspace runs of one organization, stored or announced; beyond it, uploads get `quota_exceeded`',
   },
+  CLOCHE_IMAGE_LAYERS_MAX_MB: {
+    value: mebibytes(0, MOST_MIB),
+    default: 10_240,
+    readBy: ['server'],
+    summary:
+      'maximum size of the layers of images that builds of one organization share; beyond it, the least recently used are removed, and `0` shares none',
+  },
   CLOCHE_ARTIFACT_RETENTION_MS: {
     value: milliseconds(1000, Number.MAX_SAFE_INTEGER),
     defaultText: 'no limit',

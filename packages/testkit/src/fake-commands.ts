@@ -3,6 +3,9 @@ import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, Star
 import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/server/runtime-driver';
 import { parseToy, type Statement } from './toy-language.ts';
 
+/** What the program of the guest folder prints about an image of a registry. */
+const INSPECTED_IMAGE = `{"digest":"sha256:${'0'.repeat(64)}","config":{"env":{"A":"1"}}}\n`;
+
 class FakeCommand {
   readonly request: StartCommand;
   readonly entries: AgentLogEntry[] = [];
@@ -181,7 +184,9 @@ export class FakeCommands implements AgentCommands {
       timeoutMs === undefined
         ? undefined
         : setTimeout(() => command.end({ status: 'timed_out', exitCode: 137, signal: 'SIGKILL' }), timeoutMs);
-    for (const statement of parseToy((argv.at(-1) ?? '').replaceAll('; ', '\n'))) {
+    const inspects = argv.at(-2) === 'inspect';
+    if (inspects) command.print('stdout', INSPECTED_IMAGE);
+    for (const statement of inspects ? [] : parseToy((argv.at(-1) ?? '').replaceAll('; ', '\n'))) {
       if (command.state.status !== 'running') break;
       await this.#step(command, statement);
     }

@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isImageName, type SecretId, type TemplateRecipe } from '@cloche/contract';
-import { BuildContext, makeRecipe, readDockerfile } from '@cloche/dockerfile';
+import { ID_PREFIXES, isImageName, type RegistryImage, type SecretId, type TemplateRecipe } from '@cloche/contract';
+import { BuildContext, makeRecipe, type ReadOptions, readDockerfile, readFrom } from '@cloche/dockerfile';
+import type { ImageConfig } from '@cloche/image-archive';
+import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
@@ -29,9 +31,13 @@ const BASE = {
   baseWorkdir: '/workspace',
 };
 
-const UNKNOWN_SETTINGS =
-  'the lines start as root in /, because the settings of the image are known only when it is downloaded: write USER and ' +
-  'WORKDIR where it has others, and whole values instead of its variables.';
+/** What a Dockerfile starts from: what its lines begin with, and `from` of the recipe if `FROM` alone does not say it. */
+interface Start {
+  readonly base: Omit<ReadOptions, 'buildArgs'>;
+  readonly from?: () => Promise<Exclude<TemplateRecipe['from'], string>>;
+  /** The step of the image. */
+  readonly title?: string;
+}
 
 export function addTemplateBuildCommand(template: Command): void {
   const command = leaf(template, 'build [folder]', 'Build a template from a Dockerfile or a template.json', [
@@ -62,7 +68,7 @@ async function build(session: Session, flags: BuildFlags, folder = '.'): Promise
   const cloche = await session.connect();
   await using upload = new BuildUpload(cloche, session.terminal, signal);
   const prepare = file.endsWith('.json') ? prepareRecipe : prepareDockerfile;
-  const prepared = await prepare(session, file, folder, flags, upload);
+  const prepared = await prepare({ session, cloche, file, folder, flags, upload });
   await buildTemplate(session, cloche, flags, prepared, signal);
 }
 
@@ -73,13 +79,18 @@ function defaultFile(folder: string): string {
   return found;
 }
 
-async function prepareRecipe(
-  _session: Session,
-  file: string,
-  _folder: string,
-  flags: BuildFlags,
-  upload: BuildUpload,
-): Promise<TitledRecipe> {
+type KnownSettings = Pick<ImageConfig, 'env' | 'workdir' | 'user' | 'onBuild'> & Partial<Pick<ImageConfig, 'shell'>>;
+
+interface Preparation {
+  readonly session: Session;
+  readonly cloche: Cloche;
+  readonly file: string;
+  readonly folder: string;
+  readonly flags: BuildFlags;
+  readonly upload: BuildUpload;
+}
+
+async function prepareRecipe({ file, flags, upload }: Preparation): Promise<TitledRecipe> {
   const { image, disk } = flags;
   if (hasRegistry(flags)) throw new UsageError(`Set from in ${file} instead of --registry-user, -secret and -ca.`);
   if (disk !== undefined) throw new UsageError(`Set resources.diskMb in ${file} instead of --disk.`);
@@ -97,33 +108,21 @@ function parseRecipe(file: string, text: string): TemplateRecipe {
   }
 }
 
-async function prepareDockerfile(
-  session: Session,
-  file: string,
-  folder: string,
-  flags: BuildFlags,
-  upload: BuildUpload,
-): Promise<TitledRecipe> {
-  const { buildArg = {}, image, disk } = flags;
-  const registry = await registryOf(flags);
+async function prepareDockerfile(preparation: Preparation): Promise<TitledRecipe> {
+  const { session, file, folder, flags, upload } = preparation;
+  const { buildArg: buildArgs = {}, disk } = flags;
   const source = await readText(file);
   try {
-    const base = image === undefined ? BASE : await baseOf(image);
-    let plan = readDockerfile(source, { ...base, buildArgs: buildArg });
-    if (image === undefined && isImageName(plan.from.name)) {
-      plan = readDockerfile(source, { ...base, baseWorkdir: '/', buildArgs: buildArg });
-      await session.note(`${file}: line ${plan.from.line}: ${UNKNOWN_SETTINGS}`);
-    }
+    const { base, from, title } = await startOf(source, preparation);
+    const plan = readDockerfile(source, { ...base, buildArgs });
     for (const warning of plan.warnings) await session.note(`${file}: ${warning}`);
     const { recipe, titles, lines } = await makeRecipe(plan, {
       context: new BuildContext(folder, file),
       upload: (...args) => upload.store(...args),
-      ...(registry && { from: async () => ({ image: plan.from.name, ...registry }) }),
-      ...(image !== undefined && { from: async () => ({ artifactId: await upload.storeFile(image) }) }),
+      ...(from && { from }),
     });
     // An image is the first step of the build; a template is none.
-    const isImage = image !== undefined || registry !== undefined || isImageName(plan.from.name);
-    const first = isImage ? [`FROM ${image ?? plan.from.name}`] : [];
+    const first = title === undefined ? [] : [title];
     return {
       recipe: { ...recipe, ...(disk !== undefined && { resources: { diskMb: disk } }) },
       titles: [...first, ...titles],
@@ -132,6 +131,42 @@ async function prepareDockerfile(
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'bad_dockerfile')
       throw new CliError(`${file}: ${error.message}`);
+    throw error;
+  }
+}
+
+async function startOf(source: string, { session, cloche, file, flags, upload }: Preparation): Promise<Start> {
+  const { image, buildArg = {} } = flags;
+  const registry = await registryOf(flags);
+  if (image !== undefined) {
+    const base = baseOf(await readImageArchive(image));
+    return { base, from: async () => ({ artifactId: await upload.storeFile(image) }), title: `FROM ${image}` };
+  }
+  const { line, name } = readFrom(source, { buildArgs: buildArg });
+  if (name === 'scratch' || (!registry && !(await isImage(cloche, name)))) return { base: BASE };
+  const from: RegistryImage = { image: name, ...registry };
+  const title = `FROM ${name}`;
+  try {
+    const settings = await cloche.templates.inspectImage(from);
+    // The digest, so that the lines and the files are of the same image.
+    return { base: baseOf(settings), from: async () => ({ ...from, image: settings.name }), title };
+  } catch (error) {
+    // A service of an earlier release cannot say more.
+    if (!isClocheError(error, 'not_found')) throw error;
+    await session.note(`${file}: line ${line}: the settings of ${name} are not known; the lines start as root in /.`);
+    return { base: { ...BASE, baseWorkdir: '/' }, from: async () => from, title };
+  }
+}
+
+/** Whether `FROM` names an image, because no template has this name. */
+async function isImage(cloche: Cloche, name: string): Promise<boolean> {
+  if (isImageName(name)) return true;
+  if (name.startsWith(ID_PREFIXES.template) || name.startsWith(ID_PREFIXES.templateVersion)) return false;
+  try {
+    await cloche.templates.get(name);
+    return false;
+  } catch (error) {
+    if (isClocheError(error, 'not_found')) return true;
     throw error;
   }
 }
@@ -155,9 +190,14 @@ async function registryOf(flags: BuildFlags) {
 }
 
 /** Returns what the instructions after `FROM` begin with, as in Docker. */
-async function baseOf(image: string) {
-  const { env, workdir, user } = await readImageArchive(image);
-  return { baseEnv: { ...BASE.baseEnv, ...env }, baseWorkdir: workdir, ...(user !== '' && { baseUser: user }) };
+function baseOf({ env, workdir, user, shell, onBuild }: KnownSettings): Start['base'] {
+  return {
+    baseEnv: { ...BASE.baseEnv, ...env },
+    baseWorkdir: workdir,
+    ...(user !== '' && { baseUser: user }),
+    ...(shell && { baseShell: shell }),
+    baseTriggers: onBuild,
+  };
 }
 
 async function readText(file: string): Promise<string> {

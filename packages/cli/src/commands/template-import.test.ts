@@ -27,7 +27,19 @@ const build = {
   finishedAt: '2026-01-01T00:00:00.000Z',
 } as unknown as TemplateBuild;
 
+const settings = {
+  name: `docker.io/library/debian:latest@sha256:${'0'.repeat(64)}`,
+  digest: `sha256:${'0'.repeat(64)}`,
+  env: { HOME_OF: '/srv' },
+  user: '1000',
+  workdir: '/home',
+  shell: ['/bin/ash', '-c'],
+  onBuild: [],
+};
+
 const REPLIES: Readonly<Record<string, Reply>> = {
+  'GET debian': json(404, { error: { code: 'not_found', message: 'no such template' } }),
+  'POST inspect': json(200, { image: settings }),
   'POST sandboxes': json(201, { sandbox: sampleSandbox({ status: 'ready' }) }),
   'PUT content': json(200, { file: { path: '/tmp/upload-1' } }),
   'POST artifacts': json(201, { artifact: { id: 'art_1' } }),
@@ -175,22 +187,19 @@ describe('cloche template build --image', () => {
     assert.deepEqual(first, { as: 'user', run: `exec /bin/sh -c 'touch "$HOME_OF"'`, cwd: '/srv', env: { PATH } });
   });
 
-  it('starts from an image of a registry that FROM names, as root in /, and says what it cannot know', async () => {
-    writeFileSync(join(folder, 'Dockerfile'), 'FROM debian:bookworm\nRUN touch built\n');
+  it('starts from an image of a registry that FROM names, with its settings and by its digest', async () => {
+    writeFileSync(join(folder, 'Dockerfile'), 'FROM debian\nWORKDIR $HOME_OF/a\nRUN touch built\n');
     await using service = await startService();
     const args = ['template', 'build', '--slug', 'own', folder];
     const { exitCode, stderr } = await runInProcess(args, { url: service.url });
     assert.equal(exitCode, 0, stderr);
-    assert.match(stderr, /Dockerfile: line 1: the lines start as root in \/, because the settings of the image/);
+    assert.deepEqual(service.find('POST inspect')?.body, { image: 'debian' });
     const { from, setup } = (service.find('POST builds')?.body ?? {}) as {
       from: unknown;
-      setup: { cwd: string; as: string }[];
+      setup: { run: string; cwd: string; as: string }[];
     };
-    assert.equal(from, 'debian:bookworm');
-    assert.deepEqual(
-      setup.map(({ as, cwd }) => [as, cwd]),
-      [['root', '/']],
-    );
+    assert.deepEqual(from, { image: settings.name });
+    assert.deepEqual(setup.at(-1), { as: 'user', run: "exec /bin/ash -c 'touch built'", cwd: '/srv/a', env: {} });
   });
 
   it('names the account and the authorities with which the image of FROM is downloaded', async () => {
@@ -201,9 +210,10 @@ describe('cloche template build --image', () => {
       runInProcess(['template', 'build', '--slug', 'own', ...flags, folder], { url: service.url });
     const ca = ['--registry-ca', join(folder, 'ca.pem')];
     await building('--registry-user', 'me', '--registry-secret', 'sec_1', ...ca);
-    const credentials = { username: 'me', secretId: 'sec_1' };
+    const account = { credentials: { username: 'me', secretId: 'sec_1' }, caCertificates: 'a certificate' };
+    assert.deepEqual(service.find('POST inspect')?.body, { image: 'registry.example/a', ...account });
     const { from } = (service.find('POST builds')?.body ?? {}) as { from: unknown };
-    assert.deepEqual(from, { image: 'registry.example/a', credentials, caCertificates: 'a certificate' });
+    assert.deepEqual(from, { image: settings.name, ...account });
     for (const flags of [
       ['--registry-user', 'me'],
       ['--registry-secret', 'sec_1'],

@@ -11,6 +11,7 @@ const build = { id: 'bld_1', templateId: 'tpl_1', templateSlug: 'own', status: '
 const hanging: Reply = (response) =>
   void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
 const REPLIES: Readonly<Record<string, Reply>> = {
+  'GET python-node': json(200, { template: { slug: 'python-node' } }),
   'POST sandboxes': json(201, { sandbox: sampleSandbox({ status: 'ready' }) }),
   'PUT content': json(200, { file: { path: '/tmp/upload-1' } }),
   'POST artifacts': json(201, { artifact: { id: 'art_1' } }),

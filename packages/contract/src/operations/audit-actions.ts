@@ -89,6 +89,7 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
   deleteTemplate: { action: 'template.deleted', target: 'template' },
   listTemplateVersions: 'none',
   createTemplateBuild: { action: 'template_build.created', target: 'build' },
+  inspectImage: 'none',
   listTemplateBuilds: 'none',
   getTemplateBuild: 'none',
   listTemplateBuildLogs: 'none',

@@ -4,7 +4,7 @@ import { LIMITS } from '../limits.ts';
 import { listOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { TemplateBuild } from '../template-build.ts';
-import { TemplateRecipe } from '../template-recipe.ts';
+import { ImageSettings, RegistryImage, TemplateRecipe } from '../template-recipe.ts';
 import { TemplateParams } from './templates.ts';
 
 const tag = 'Templates';
@@ -30,6 +30,22 @@ export const createTemplateBuild = {
   params: TemplateParams,
   body: TemplateRecipe,
   response: { status: 201, schema: BuildResponse, description: 'The new build.' },
+  errors: ['quota_exceeded'],
+} as const satisfies Operation;
+
+export const inspectImage = {
+  id: 'inspectImage',
+  method: 'POST',
+  path: '/v1/images/inspect',
+  tag,
+  summary: 'Read the settings of an image',
+  description:
+    'Reads the digest and the settings of an image from its registry, without its layers. This takes a sandbox of the ' +
+    'default project, which is destroyed before the response. A refusal of the registry is `invalid_request`.',
+  scope: 'template:write',
+  idempotency: 'none',
+  body: RegistryImage,
+  response: { status: 200, schema: Type.Object({ image: ImageSettings }), description: 'The settings.' },
   errors: ['quota_exceeded'],
 } as const satisfies Operation;
 

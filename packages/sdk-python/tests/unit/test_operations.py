@@ -145,7 +145,7 @@ def calls(client: Cloche) -> list[Callable[[], Any]]:
         lambda: (templates.create(slug="a", from_="b"), templates.list(), templates.get("a"), templates.versions("a")),
         lambda: (templates.update("a", description="b"), templates.build("a", from_="b"), templates.builds("a")),
         lambda: (templates.get_build("a", "b"), templates.build_logs("a", "b"), list(templates.follow_build("a", "b"))),
-        lambda: (templates.cancel_build("a", "b"), templates.delete("a")),
+        lambda: (templates.cancel_build("a", "b"), templates.delete("a"), templates.inspect_image(image="a")),
         lambda: (client.api_keys.create("a", scopes=["*"]), client.api_keys.list(), client.api_keys.get("key_1")),
         lambda: (client.api_keys.current(), client.api_keys.rotate("key_1"), client.api_keys.revoke("key_1")),
         lambda: (client.projects.create("a"), client.projects.list(), client.projects.get("prj_1")),

@@ -3,11 +3,14 @@ import { dataPaths } from '@cloche/layout';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { DiskSpace } from '../base/disk-space.ts';
+import { sharedChanges } from '../db/notifications.ts';
 import { isApiKey } from '../http/authorize.ts';
 import { InFlight } from '../http/in-flight.ts';
 import { SqlMcpSessions } from '../mcp-sessions/sql-mcp-sessions.ts';
 import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
 import { quotaRoutes } from '../quotas/quota-routes.ts';
+import { ImageLayerRepository } from '../templates/layers/image-layer-repository.ts';
+import { ImageLayers } from '../templates/layers/image-layers.ts';
 import type { Access } from './compose-access.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeCommands } from './compose-commands.ts';
@@ -130,6 +133,14 @@ export async function composeFeatures(
     serverId,
     leaseMs,
   });
+  const imageLayers = new ImageLayers({
+    ...shared,
+    repository: new ImageLayerRepository(shared.db, shared.transactions),
+    store: await openStore(config.artifacts.url, 'image-layers'),
+    staging: artifacts.staging,
+    changes: sharedChanges('image_layer', shared.notifications),
+    maxBytes: config.maxLayersBytes,
+  });
   const templates = composeTemplates({
     ...shared,
     sandboxes: sandboxes.core,
@@ -141,6 +152,7 @@ export async function composeFeatures(
     settings: config.sandboxes,
     projects: projects.access,
     defaultRegistry: config.defaultRegistry,
+    imageLayers,
   });
   const routes = [
     ...sandboxes.routes,

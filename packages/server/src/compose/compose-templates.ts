@@ -18,6 +18,7 @@ import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { SecretRepository } from '../secrets/secret-repository.ts';
 import { buildRoutes } from '../templates/api/build-routes.ts';
 import { BuildService } from '../templates/api/build-service.ts';
+import { InspectImage } from '../templates/api/inspect-image.ts';
 import { PlanOrigin } from '../templates/api/plan-origin.ts';
 import { templateRoutes } from '../templates/api/template-routes.ts';
 import { TemplateService } from '../templates/api/template-service.ts';
@@ -31,6 +32,7 @@ import { RunBuild } from '../templates/builds/run-build.ts';
 import { RunStep } from '../templates/builds/run-step.ts';
 import { RunSteps } from '../templates/builds/run-steps.ts';
 import { StepCache } from '../templates/builds/step-cache.ts';
+import type { ImageLayers } from '../templates/layers/image-layers.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 /** Duration of a claim to a build. The server that runs the build prolongs it every second. */
@@ -53,6 +55,7 @@ export interface TemplatesDeps {
   readonly log: Logger;
   readonly settings: SandboxSettings;
   readonly projects: ProjectAccess;
+  readonly imageLayers: Pick<ImageLayers, 'bring' | 'sweep'>;
   /** Registry of images whose names have none. */
   readonly defaultRegistry: string;
 }
@@ -76,12 +79,14 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
   const cache = new StepCache(deps.db);
   const parts = { ...deps, ...core, builds, templates, buildSandbox, endBuild, claims, cache, changes };
-  const runSteps = new RunSteps({ ...parts, runStep: new RunStep(parts) });
+  const runStep = new RunStep(parts);
+  const runSteps = new RunSteps({ ...parts, runStep });
   const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
   const wake = () => buildQueue.wake();
   const secrets = new SecretRepository(deps.db, deps.transactions);
   const planOrigin = new PlanOrigin({ ...parts, secrets });
   const buildService = new BuildService({ ...parts, buildLog, wake, planOrigin });
+  const inspectImage = new InspectImage({ ...core, planOrigin, runStep });
   const { catalogue } = findTemplates;
   const service = new TemplateService({ ...deps, catalogue, templates, builds, buildService });
   const removeVersions = new RemoveVersions(deps);
@@ -89,11 +94,15 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
     const before = deps.clock.now() - deps.settings.recordRetentionMs;
     const removed = await removeVersions.sweep(before);
     if (removed > 0) deps.log.info({ removed }, 'unused template versions removed');
+    await deps.imageLayers.sweep(before);
     return SWEEP_MS;
   };
   let sweeping: Loop | undefined;
   return {
-    routes: [...templateRoutes(service), ...buildRoutes(service, buildService, buildLog)],
+    routes: [
+      ...templateRoutes(service),
+      ...buildRoutes({ templates: service, builds: buildService, logs: buildLog, inspectImage }),
+    ],
     async start() {
       sweeping = new Loop('unused template versions', sweep, SWEEP_MS, deps.log);
       await buildQueue.start();

@@ -88,6 +88,8 @@ export interface Config {
   readonly artifacts: ArtifactSettings;
   /** Most bytes of archives of workspace runs of one organization. */
   readonly maxArchivesBytes: number;
+  /** Most bytes of layers of images that builds of one organization share. */
+  readonly maxLayersBytes: number;
   /** Ranges of reverse proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
   readonly webhookTargets: TargetOptions;
@@ -152,6 +154,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     maxArchivesBytes: settings.CLOCHE_WORKSPACE_ARCHIVES_MAX_MB * MEBIBYTE,
+    maxLayersBytes: settings.CLOCHE_IMAGE_LAYERS_MAX_MB * MEBIBYTE,
     trustedProxies: checked(() => parseRanges('CLOCHE_TRUSTED_PROXIES', settings.CLOCHE_TRUSTED_PROXIES)),
     webhookTargets: Object.freeze(checked(() => webhookTargets(settings))),
     tracing: checked(() => readTracingSettings(env)),

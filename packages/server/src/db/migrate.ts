@@ -34,6 +34,7 @@ import { plannedTimes } from './migrations/034-planned-times-expand.ts';
 import { lostEvents } from './migrations/035-lost-events-expand.ts';
 import { sandboxNotes } from './migrations/036-sandbox-notes-expand.ts';
 import { mcpSessions } from './migrations/037-mcp-sessions-expand.ts';
+import { imageLayers } from './migrations/038-image-layers-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -75,6 +76,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '035-lost-events-expand': lostEvents,
   '036-sandbox-notes-expand': sandboxNotes,
   '037-mcp-sessions-expand': mcpSessions,
+  '038-image-layers-expand': imageLayers,
 };
 
 /** The newest migration of this version. */

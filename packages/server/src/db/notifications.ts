@@ -6,7 +6,15 @@ import { postgresPool } from './postgres-database.ts';
 export const LOOK_AGAIN_MS = 1_000;
 
 /** Topics of notifications between servers. */
-export type Topic = 'api_keys' | 'event' | 'log' | 'preview' | 'sandbox' | 'template_build' | 'workspace_run';
+export type Topic =
+  | 'api_keys'
+  | 'event'
+  | 'image_layer'
+  | 'log'
+  | 'preview'
+  | 'sandbox'
+  | 'template_build'
+  | 'workspace_run';
 
 export interface NotificationListener {
   /** Called for each resource that another server changed. */

@@ -18,6 +18,7 @@ const DELETED_BY: Readonly<Record<string, string>> = {
   custom_templates: 'projects/deleted-records.ts',
   events: 'outbox/event-outbox.ts',
   idempotency_records: 'idempotency/idempotency-repository.ts',
+  image_layers: 'templates/layers/image-layer-repository.ts',
   key_caches: 'api-keys/key-caches.ts',
   mcp_sessions: 'mcp-sessions/sql-mcp-sessions.ts',
   previews: 'sandboxes/lifecycle/ended-records.ts',

@@ -12,6 +12,7 @@ from cloche._core.event_reading import EventReader
 from cloche._core.model import decode, part
 from cloche._core.options import call_options
 from cloche._generated.models import (
+    ImageSettings,
     Template,
     TemplateBuild,
     TemplateBuildEvent,
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cloche._core.options import CallOptions, PageOptions
-    from cloche._generated.bodies import CreateTemplate, TemplateRecipe, UpdateTemplate
+    from cloche._generated.bodies import CreateTemplate, RegistryImage, TemplateRecipe, UpdateTemplate
 
     class CreateTemplateOptions(CreateTemplate, CallOptions):
         """Fields of the new template, and options of the call."""
 
     class UpdateTemplateOptions(UpdateTemplate, CallOptions):
         """Fields to set, and options of the call."""
+
+    class InspectImageOptions(RegistryImage, CallOptions):
+        """An image, and options of the call."""
 
     class BuildOptions(TemplateRecipe, CallOptions):
         """The recipe, and options of the call."""
@@ -101,6 +105,12 @@ class AsyncTemplates:
         call = call_options(body)
         params = {"template": template}
         return await self._client.one(TemplateBuild, "build", "createTemplateBuild", params=params, body=body, **call)
+
+    async def inspect_image(self, **options: Unpack[InspectImageOptions]) -> ImageSettings:
+        """Reads the settings of an image from its registry, which takes a sandbox for a few seconds."""
+        body: dict[str, Any] = dict(options)
+        call = call_options(body)
+        return await self._client.one(ImageSettings, "image", "inspectImage", body=body, **call)
 
     async def builds(self, template: str, **call: Unpack[PageOptions]) -> AsyncPage[TemplateBuild]:
         """Lists the builds of a template, newest first."""

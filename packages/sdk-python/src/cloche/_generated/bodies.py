@@ -321,6 +321,22 @@ class UpdateTemplate(TypedDict):
     """
 
 
+class RegistryImage(TypedDict):
+    """
+    An image of a registry.
+    """
+
+    image: str
+    """
+    Name of the image as in `docker pull`, such as `debian:bookworm` or `registry.example/team/app@sha256:…`. The build downloads it in its sandbox, over HTTPS, under its network policy.
+    """
+    credentials: NotRequired[CreateTemplateFromObjectDetailsCredentials]
+    ca_certificates: NotRequired[str]
+    """
+    Certificates of further authorities of the registry, as PEM. With `credentials`, an `allowlist` or a `denylist`, the gateway checks certificates: its operator adds authorities.
+    """
+
+
 class CreateApiKey(TypedDict):
     name: str
     """
@@ -766,7 +782,7 @@ class CreateCommand(TypedDict):
 
 class CreateTemplateFromObjectDetails(TypedDict):
     """
-    An image of a registry, whose files become the root file system.
+    An image of a registry.
     """
 
     image: str

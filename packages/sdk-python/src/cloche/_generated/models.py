@@ -593,6 +593,41 @@ class Resources(Model):
     """
 
 
+class ImageSettings(Model):
+    """
+    The settings of an image that count for the steps of a build.
+    """
+
+    name: str
+    """
+    Whole name of the image, with the digest that it has now.
+    """
+    digest: str
+    """
+    Digest of the manifest or of the index.
+    """
+    env: dict[str, str]
+    """
+    Environment variables that a sandbox can have.
+    """
+    user: str
+    """
+    User as the image names it; empty for root.
+    """
+    workdir: str
+    """
+    Absolute path of the working directory.
+    """
+    on_build: list[str]
+    """
+    Instructions of `ONBUILD`.
+    """
+    shell: list[str] | None = None
+    """
+    Program and arguments of shell lines. Absent for `/bin/sh -c`.
+    """
+
+
 class TemplateBuildLogEntry(Model):
     seq: int
     """

@@ -216,6 +216,7 @@ OPERATIONS: dict[str, Operation] = {
     "getTemplateBuild": Operation(
         "getTemplateBuild", "GET", "/v1/templates/{template}/builds/{buildId}", "json", takes_key=False, uploads=False
     ),
+    "inspectImage": Operation("inspectImage", "POST", "/v1/images/inspect", "json", takes_key=False, uploads=False),
     "listTemplateBuilds": Operation(
         "listTemplateBuilds", "GET", "/v1/templates/{template}/builds", "json", takes_key=False, uploads=False
     ),

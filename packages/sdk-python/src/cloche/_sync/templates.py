@@ -9,6 +9,7 @@ from cloche._core.event_reading import EventReader
 from cloche._core.model import decode, part
 from cloche._core.options import call_options
 from cloche._generated.models import (
+    ImageSettings,
     Template,
     TemplateBuild,
     TemplateBuildEvent,
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
     class UpdateTemplateOptions(UpdateTemplate, CallOptions):
         """Fields to set, and options of the call."""
+
+    class InspectImageOptions(RegistryImage, CallOptions):
+        """An image, and options of the call."""
 
     class BuildOptions(TemplateRecipe, CallOptions):
         """The recipe, and options of the call."""
@@ -101,6 +105,12 @@ class Templates:
         call = call_options(body)
         params = {"template": template}
         return self._client.one(TemplateBuild, "build", "createTemplateBuild", params=params, body=body, **call)
+
+    def inspect_image(self, **options: Unpack[InspectImageOptions]) -> ImageSettings:
+        """Reads the settings of an image from its registry, which takes a sandbox for a few seconds."""
+        body: dict[str, Any] = dict(options)
+        call = call_options(body)
+        return self._client.one(ImageSettings, "image", "inspectImage", body=body, **call)
 
     def builds(self, template: str, **call: Unpack[PageOptions]) -> Page[TemplateBuild]:
         """Lists the builds of a template, newest first."""

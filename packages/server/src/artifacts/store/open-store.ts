@@ -4,7 +4,7 @@ import type { ArtifactStore } from './artifact-store.ts';
 import { LocalStore } from './local-store.ts';
 
 /** Contents that do not belong to artifacts, each kind in a folder or below a prefix of its own. */
-export type OtherContents = 'archives';
+export type OtherContents = 'archives' | 'image-layers';
 
 /** Opens the store at a URL: `file:///folder`, or `s3://bucket/prefix?endpoint=…&region=…`. */
 export async function openStore(url: string, others?: OtherContents): Promise<ArtifactStore> {

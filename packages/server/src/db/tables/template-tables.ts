@@ -7,6 +7,7 @@ export interface TemplateTables {
   custom_template_versions: CustomTemplateVersionTable;
   template_builds: TemplateBuildTable;
   template_steps: TemplateStepTable;
+  image_layers: ImageLayerTable;
 }
 
 export interface TemplateTable {
@@ -91,6 +92,19 @@ export interface TemplateBuildTable {
   claimed_by: string | null;
   claimed_until: number | null;
   idempotency_record_id: string | null;
+}
+
+/** Layers of images that builds of an organization share. */
+export interface ImageLayerTable {
+  /** Name of the content in the store. */
+  name: string;
+  org_id: string;
+  /** Null once the layer is about to be removed. Unique in the organization. */
+  digest: string | null;
+  size_bytes: number;
+  /** The build that downloads the layer; null once it is stored. */
+  build_id: string | null;
+  used_at: number;
 }
 
 /** The results of steps, by everything that they depend on. */

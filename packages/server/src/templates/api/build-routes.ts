@@ -10,7 +10,8 @@ import type { BuildLog } from '../builds/build-log.ts';
 import { type BuildRecord, toBuild } from '../builds/template-build.ts';
 import { type CustomTemplateRecord, deleted } from '../custom/custom-template.ts';
 import type { BuildService } from './build-service.ts';
-import type { TemplateService } from './template-service.ts';
+import type { InspectImage } from './inspect-image.ts';
+import { requireWholeOrganization, type TemplateService } from './template-service.ts';
 
 const PAGE_ENTRIES = 100;
 
@@ -20,7 +21,14 @@ interface BuildRequest {
   readonly signal: AbortSignal;
 }
 
-export function buildRoutes(templates: TemplateService, builds: BuildService, logs: BuildLog): Route[] {
+export interface BuildRoutesDeps {
+  readonly templates: TemplateService;
+  readonly builds: BuildService;
+  readonly logs: BuildLog;
+  readonly inspectImage: InspectImage;
+}
+
+export function buildRoutes({ templates, builds, logs, inspectImage }: BuildRoutesDeps): Route[] {
   const find = async ({ credential, params, signal }: BuildRequest, waitMs = 0): Promise<BuildRecord> =>
     builds.get(await own(templates, credential, params), params.buildId, waitMs, signal);
   const follow = async function* (
@@ -37,6 +45,10 @@ export function buildRoutes(templates: TemplateService, builds: BuildService, lo
       const template = await templates.getOwn(credential, params.template);
       if (template.deletedAt !== undefined) throw deleted(template);
       return { build: toBuild(await builds.create(template, planned, idempotencyRecordId, audit)) };
+    }),
+    route(operations.inspectImage, async ({ credential, body, signal }) => {
+      requireWholeOrganization(credential);
+      return { image: await inspectImage.inspect(credential, body, signal) };
     }),
     listRoute(operations.listTemplateBuilds, async ({ credential, params, query }) => {
       const found = await templates.find(credential, params.template);

@@ -63,3 +63,8 @@ function lost(step: number | undefined): BuildFailedError {
     'The sandbox of the build ended before the step: its processes were killed, or a client destroyed it.';
   return new BuildFailedError('sandbox_lost', message, step);
 }
+
+export function diskFull(step: number): BuildFailedError {
+  const message = `Step ${step} filled the disk of the build. Set resources.diskMb of the recipe to a larger size.`;
+  return new BuildFailedError('disk_full', message, step);
+}

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { operations, type SandboxId, type TemplateBuild } from '@cloche/contract';
 import type { KyselyPlugin, PluginTransformQueryArgs, PluginTransformResultArgs } from 'kysely';
 import { openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../testing/sandboxes.ts';
+import { NO_SHARED_LAYERS } from '../../../testing/shared-layers.ts';
 import { createTemplate, endOf, recipe } from '../../../testing/templates.ts';
 import { Changes } from '../../base/changes.ts';
 import { composeTemplates } from '../../compose/compose-templates.ts';
@@ -23,6 +24,7 @@ async function startSecondServer(world: SandboxesWorld, db = world.db): Promise<
     settings: SETTINGS,
     projects: new ProjectAccess(new SqlProjectRepository(db)),
     defaultRegistry: 'docker.io',
+    imageLayers: NO_SHARED_LAYERS,
     log: SILENT,
   });
   await other.start();

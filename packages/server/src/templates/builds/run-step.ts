@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
-import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
+import { DEFAULT_CWD, LIMITS, type TemplateBuildId } from '@cloche/contract';
 import { type AgentCommand, jsonBytes } from '@cloche/protocol';
 import type { ArtifactContents } from '../../artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
@@ -8,9 +8,11 @@ import type { IdSource } from '../../base/id-source.ts';
 import { type AgentClient, AgentError, FileError, type RuntimeDriver } from '../../driver/runtime-driver.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import { ENTRY_OVERHEAD_BYTES } from '../../sequence-log/sequence-log.ts';
+import type { LayerBlob } from '../layers/image-layer-repository.ts';
+import type { ImageLayers } from '../layers/image-layers.ts';
 import { describeStep } from '../recipe/describe-step.ts';
 import type { PlannedFile, PlannedPull, PlannedStep } from '../recipe/plan.ts';
-import { BuildFailedError, failureOf } from './build-failure.ts';
+import { BuildFailedError, diskFull, failureOf } from './build-failure.ts';
 import type { BuildOutput } from './build-output.ts';
 import {
   type InstalledPackages,
@@ -19,8 +21,20 @@ import {
   LISTING_MS,
   parseInstalledPackages,
 } from './installed-packages.ts';
+import { layerPlace } from './layer-place.ts';
 import { type StepCommand, stepCommand } from './step-command.ts';
-import { ARCHIVE, IMAGE_ROOT, parseUnpacked, pullRequest, REQUEST, UNPACK, UNPACKED_BYTES } from './unpack-image.ts';
+import {
+  ARCHIVE,
+  forwardErrors,
+  IMAGE_ROOT,
+  type InspectedImage,
+  NOTES_BYTES,
+  parseUnpacked,
+  pullRequest,
+  REQUEST,
+  UNPACK,
+  UNPACKED_BYTES,
+} from './unpack-image.ts';
 import { IMPORTING_MS, IMPORTS_BYTES, importCommand, importFailure } from './warm-imports.ts';
 
 /** Used share of the disk, or of its inodes, from which a full disk is assumed to be the cause of a failed step. */
@@ -42,6 +56,7 @@ export interface RunStepDeps {
   readonly contents: Pick<ArtifactContents, 'read'>;
   readonly driver: Pick<RuntimeDriver, 'measure'>;
   readonly ids: IdSource;
+  readonly imageLayers: Pick<ImageLayers, 'bring'>;
 }
 
 /** State, besides files, that a step passes on to later steps. */
@@ -52,6 +67,7 @@ export interface StepResult {
 
 /** Where a step runs, and where its output goes. */
 export interface StepRun {
+  readonly buildId: TemplateBuildId;
   readonly sandbox: ReadySandbox;
   /** Number of the step, from 1. */
   readonly number: number;
@@ -90,6 +106,17 @@ export class RunStep {
     });
   }
 
+  /** Returns the digest and the settings of an image of a registry. @throws BuildFailedError */
+  async inspectImage(image: PlannedPull, at: Pick<StepRun, 'sandbox' | 'signal'>): Promise<InspectedImage> {
+    return this.#deps.sandboxUse.act(at.sandbox, { signal: at.signal }, async (agent) => {
+      await this.#writeFiles([requestFile(image)], agent, { ...at, number: 1 });
+      const { stdout } = await this.#ask([...UNPACK, 'inspect', REQUEST], { stdoutBytes: UNPACKED_BYTES }, at);
+      const { digest, env, settings, message } = parseUnpacked(stdout);
+      if (digest !== undefined && env && settings) return { digest, env, ...settings };
+      throw new BuildFailedError('step_failed', message ?? 'The image could not be read.');
+    });
+  }
+
   /** Lists what the package managers of the sandbox have installed; undefined if that fails. */
   async listPackages(at: Pick<StepRun, 'sandbox' | 'signal'>): Promise<InstalledPackages | undefined> {
     const { status, stdout } = await this.#ask(LIST_PACKAGES, { stdoutBytes: LISTED_BYTES, timeoutMs: LISTING_MS }, at);
@@ -123,21 +150,28 @@ export class RunStep {
     });
   }
 
-  /** Runs a program that reports something about the sandbox. */
+  /**
+   * Runs a program that reports something about the sandbox.
+   *
+   * @param onLine gets what the program prints to standard error, as it does
+   */
   #ask(
     argv: string[],
     { stdoutBytes, timeoutMs }: { readonly stdoutBytes: number; readonly timeoutMs?: number },
     { sandbox, signal }: Pick<StepRun, 'sandbox' | 'signal'>,
+    onLine?: (text: string) => Promise<void>,
   ): Promise<AgentCommand & { readonly stdout: string }> {
     return this.#deps.sandboxUse.act(sandbox, { signal }, async ({ commands }) => {
       const id = this.#deps.ids.next('cmd_');
       const capture = { stdoutBytes, stderrBytes: 0 };
       const command = { argv, cwd: '/', env: {}, user: 'root' as const };
+      const logBytes = onLine ? NOTES_BYTES : 0;
       await commands.start(
         id,
-        { ...command, stdinOpen: false, logBytes: 0, ...(timeoutMs && { timeoutMs }), capture },
+        { ...command, stdinOpen: false, logBytes, ...(timeoutMs && { timeoutMs }), capture },
         signal,
       );
+      if (onLine) await forwardErrors(commands.follow(id, 0, signal), onLine);
       const { command: ended, stdout } = await commands.result(id, signal);
       if (jsonBytes(stdout) > stdoutBytes + NOTICE_BYTES) {
         throw new AgentError('misbehaved', 'The agent sent more output than the request allows.');
@@ -161,7 +195,11 @@ export class RunStep {
     throw new Error('the output of a command ended without its exit');
   }
 
-  async #writeFiles(files: readonly PlannedFile[], { files: all }: AgentClient, run: StepRun): Promise<StepResult> {
+  async #writeFiles(
+    files: readonly PlannedFile[],
+    { files: all }: AgentClient,
+    run: Pick<StepRun, 'number' | 'signal'>,
+  ): Promise<StepResult> {
     for (const file of files) {
       const access = all.as(file.as);
       try {
@@ -179,6 +217,7 @@ export class RunStep {
   /** Unpacks an image into the folder that a capture uses as the root. A registry's is downloaded first. */
   async #unpackImage(step: ImageStep, agent: AgentClient, run: StepRun): Promise<StepResult> {
     if ('pull' in step) {
+      await this.#bringLayers(step.pull, agent, run);
       await this.#writeFiles([requestFile(step.pull)], agent, run);
       return { imageEnv: (await this.#runUnpack(['pull', REQUEST, IMAGE_ROOT], run)).env ?? {} };
     }
@@ -188,16 +227,33 @@ export class RunStep {
     return { imageEnv: (await this.#runUnpack([ARCHIVE, IMAGE_ROOT], run)).env ?? {} };
   }
 
+  /** Brings the layers of an image into the sandbox. Where the registry does not name them, the pull says why. */
+  async #bringLayers(image: PlannedPull, agent: AgentClient, run: StepRun): Promise<void> {
+    const { sandbox, signal } = run;
+    await this.#writeFiles([requestFile(image)], agent, run);
+    const { stdout } = await this.#ask([...UNPACK, 'layers', REQUEST], { stdoutBytes: UNPACKED_BYTES }, run);
+    const { layers } = parseUnpacked(stdout);
+    if (!layers) return;
+    const download = async (missing: readonly LayerBlob[]) => {
+      await this.#writeFiles([requestFile(image, missing)], agent, run);
+      await this.#runUnpack(['download', REQUEST], run);
+    };
+    const place = layerPlace({ layers, files: agent.files.as('root'), download, run });
+    await this.#deps.imageLayers.bring(layers, place, { orgId: sandbox.orgId, buildId: run.buildId, signal });
+  }
+
   async #runUnpack(args: readonly string[], run: StepRun) {
     const { number } = run;
-    const { stdout, ...ended } = await this.#ask([...UNPACK, ...args], { stdoutBytes: UNPACKED_BYTES }, run);
+    const bounds = { stdoutBytes: UNPACKED_BYTES };
+    const note = (data: string) => run.output.add({ step: number, stream: 'stdout', data });
+    const { stdout, ...ended } = await this.#ask([...UNPACK, ...args], bounds, run, note);
     const unpacked = parseUnpacked(stdout);
     if (ended.exitCode === 0 && (unpacked.env || unpacked.digest !== undefined)) return unpacked;
     const message = unpacked.message ?? 'The image could not be unpacked.';
     throw (await this.#diskFailure(run)) ?? new BuildFailedError('step_failed', message, number);
   }
 
-  async #sourceOf({ path, content }: PlannedFile, { number, signal }: StepRun) {
+  async #sourceOf({ path, content }: PlannedFile, { number, signal }: Pick<StepRun, 'number' | 'signal'>) {
     if ('base64' in content) {
       const bytes = Buffer.from(content.base64, 'base64');
       return { sizeBytes: bytes.length, open: () => Readable.from([bytes], { objectMode: false }) };
@@ -222,13 +278,9 @@ export class RunStep {
   }
 }
 
-function requestFile(image: PlannedPull): PlannedFile {
-  return { path: REQUEST, content: { base64: pullRequest(image).toString('base64') }, mode: '0600', as: 'root' };
-}
-
-function diskFull(step: number): BuildFailedError {
-  const message = `Step ${step} filled the disk of the build. Set resources.diskMb of the recipe to a larger size.`;
-  return new BuildFailedError('disk_full', message, step);
+function requestFile(image: PlannedPull, layers?: readonly LayerBlob[]): PlannedFile {
+  const base64 = pullRequest(image, layers).toString('base64');
+  return { path: REQUEST, content: { base64 }, mode: '0600', as: 'root' };
 }
 
 function tooMuchOutput(step: number): BuildFailedError {

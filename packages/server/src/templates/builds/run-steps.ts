@@ -92,11 +92,12 @@ export class RunSteps {
   async resolved(run: Omit<StepsRun, 'keys' | 'manifest'>): Promise<Plan> {
     const { plan, progress, output, signal } = run;
     const [step, ...others] = plan.steps;
+    const buildId = progress.build.id;
     if (step?.kind !== 'image' || !('pull' in step) || step.pull.digest !== undefined) return plan;
     await progress.set(0, 1, 'running');
     try {
       const sandbox = await this.#launch(unpacking(run), run.from, 1, secretsOf(step.pull));
-      const digest = await this.#deps.runStep.resolveImage(step.pull, { sandbox, number: 1, output, signal });
+      const digest = await this.#deps.runStep.resolveImage(step.pull, { buildId, sandbox, number: 1, output, signal });
       await this.#deps.buildSandbox.destroy(progress.build);
       const image = { ...step.pull, digest };
       await output.note(1, `The image is ${formatImageName(image)}\n`);
@@ -111,6 +112,7 @@ export class RunSteps {
     const { driver, runStep } = this.#deps;
     const { plan, progress, output, signal } = run;
     const step = plan.steps[first];
+    const buildId = progress.build.id;
     const isImage = step?.kind === 'image';
     let imageEnv = below.imageEnv;
     const secrets = step?.kind === 'image' && 'pull' in step ? secretsOf(step.pull) : undefined;
@@ -124,7 +126,13 @@ export class RunSteps {
       );
       try {
         // Sound: `index` is below the number of steps.
-        const result = await runStep.run(plan.steps[index] as PlannedStep, { sandbox, number, output, signal });
+        const result = await runStep.run(plan.steps[index] as PlannedStep, {
+          buildId,
+          sandbox,
+          number,
+          output,
+          signal,
+        });
         imageEnv = result.imageEnv ?? imageEnv;
       } catch (error) {
         throw explain(error, number) ?? error;

@@ -3,6 +3,7 @@ import { operations } from '@cloche/contract';
 import { Loop } from '../../../src/base/loop.ts';
 import { composeTemplates } from '../../../src/compose/compose-templates.ts';
 import { RemoveVersions } from '../../../src/templates/builds/remove-versions.ts';
+import { NO_SHARED_LAYERS } from '../../shared-layers.ts';
 import { watchBuilds } from '../build-invariants.ts';
 import type { Clients } from '../clients.ts';
 import type { Workload, WorkloadWorld } from '../workload.ts';
@@ -18,6 +19,8 @@ export function openTemplateBuilds(world: WorkloadWorld): Workload {
       const templates = composeTemplates({
         ...parts,
         defaultRegistry: 'docker.io',
+        // No recipe of a simulation has an image.
+        imageLayers: NO_SHARED_LAYERS,
         // No recipe of a simulation has artifacts.
         artifacts: { find: async () => undefined },
         contents: { read: () => Promise.reject(new Error('no content')) },
