@@ -219,6 +219,18 @@ describe('the decisions in docs/adr', () => {
   });
 });
 
+describe('docs/README.md', () => {
+  it('links every document of docs, decisions by their own README', () => {
+    const linked = [...read('docs/README.md').matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => join('docs', target));
+    const documents = globSync('docs/**/*.md', { exclude: ['docs/adr/[0-9]*.md', 'docs/README.md'] });
+    assert.ok(documents.length > 0);
+    assert.deepEqual(
+      documents.filter((path) => !linked.includes(path)),
+      [],
+    );
+  });
+});
+
 describe('every document', () => {
   for (const file of globSync(['*.md', 'docs/**/*.md', 'adapters/*/README.md'])) {
     it(`${file} links only to files and headings that exist`, () => {
