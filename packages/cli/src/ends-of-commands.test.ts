@@ -116,7 +116,8 @@ const SITUATIONS: Readonly<Record<string, (name: string, line: readonly string[]
   },
   'an output that nobody reads': async (name, line) => {
     // Commands that go on end when they find that nobody reads.
-    const end = (terminal: TerminalProcess) => FOLLOWING.includes(name) || name === 'webhook listen' ? undefined : terminal.type('\u0003\u0004');
+    const end = (terminal: TerminalProcess) =>
+      FOLLOWING.includes(name) || name === 'webhook listen' ? undefined : terminal.type('\u0003\u0004');
     const { text, exitCode, ...rest } = await ended(name, line, NEVER, { hasClosedOutput: true, end });
     assertWhole({ text, exitCode, ...rest }, name);
     assert.doesNotMatch(text, /EPIPE|\n {4}at /, name);

@@ -92,7 +92,8 @@ function lineOf(names: readonly string[], { registeredArguments }: Command): rea
   const more = MORE[names.join(' ')] ?? [];
   const isWhole = registeredArguments.some((argument) => argument.variadic && argument.name() === 'command');
   // Without a sandbox, it has a list of all.
-  const args = isWhole || names[0] === 'top' ? [] : registeredArguments.flatMap((argument) => valuesOf(argument, names));
+  const args =
+    isWhole || names[0] === 'top' ? [] : registeredArguments.flatMap((argument) => valuesOf(argument, names));
   return [...names, ...args, ...more];
 }
 
