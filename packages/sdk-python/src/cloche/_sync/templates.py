@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cloche._core.options import CallOptions, PageOptions
-    from cloche._generated.bodies import CreateTemplate, TemplateRecipe, UpdateTemplate
+    from cloche._generated.bodies import CreateTemplate, RegistryImage, TemplateRecipe, UpdateTemplate
 
     class CreateTemplateOptions(CreateTemplate, CallOptions):
         """Fields of the new template, and options of the call."""
