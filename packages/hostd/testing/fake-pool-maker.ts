@@ -21,6 +21,8 @@ export class FakePoolMaker implements PoolMaker {
   /** Turns of the event loop that each launch takes. */
   turns = 1;
   gate: Promise<void> | undefined;
+  /** Delays the warm-up of instances that are finished. */
+  warmGate: Promise<void> | undefined;
   /** Places that an instance of each version takes; one by default. */
   readonly places = new Map<string, number>();
 
@@ -40,6 +42,10 @@ export class FakePoolMaker implements PoolMaker {
     } finally {
       this.underWay -= 1;
     }
+  }
+
+  async warmed(_key: InstanceKey): Promise<void> {
+    await this.warmGate;
   }
 
   async remove(key: InstanceKey): Promise<void> {

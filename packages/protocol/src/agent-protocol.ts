@@ -9,6 +9,8 @@
  * | `GET /activity` | → `AgentActivity`; 404 by agents of an earlier version |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
  * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
+ * | `PUT /spare-kernels/:language` | by hostd → 204; a kernel is started ahead |
+ * | `GET /spare-kernels/python` | by hostd → 204 when the first kernel that the sandbox forks itself waits, or never will |
  * | `GET /contexts` | → `AgentContextList` |
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError`; the id is not opened again |

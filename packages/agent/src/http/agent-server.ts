@@ -22,7 +22,7 @@ const IDLE_MS = 10_000;
 
 export interface AgentServerDeps {
   contexts: ContextRegistry;
-  kernels: Pick<SandboxProvisioner, 'prepare' | 'giveUpHostKernel'>;
+  kernels: Pick<SandboxProvisioner, 'prepare' | 'warm' | 'giveUpHostKernel'>;
   commands: CommandRegistry;
   terminals: Pick<TerminalRegistry, 'isBusy'>;
   files: FileRequests;
@@ -78,6 +78,9 @@ async function route(
       return answer(response, 204);
     case 'PUT spare-kernels :id':
       kernels.prepare(readLanguage(id));
+      return answer(response, 204);
+    case 'GET spare-kernels :id':
+      if (readLanguage(id) === 'python') await kernels.warm();
       return answer(response, 204);
     case 'GET contexts':
       return answer(response, 200, { contexts: contexts.list().map((context) => context.description) });

@@ -11,6 +11,11 @@ export class HostZygote implements Zygote {
     this.#arrivals = arrivals;
   }
 
+  /** Returns false: hostd decides when it forks. */
+  loadNow(): boolean {
+    return false;
+  }
+
   fork(waitMs: number): Promise<ForkedKernel | undefined> {
     return this.#arrivals.take(waitMs);
   }

@@ -36,6 +36,8 @@ export class SandboxProvisioner implements KernelProvisioner {
   readonly #spares: SpareProvisioner;
   /** Undefined where each kernel is a new process. */
   readonly #zygote: Zygote | undefined;
+  /** Resolved when a first kernel waits or is requested, or when none will be forked ahead. */
+  readonly #warmed = Promise.withResolvers<void>();
   #env: Readonly<Record<string, string>> = {};
   /**
    * Called with a forked kernel that no context has taken for a while. `isWaiting` returns whether that is still so.
@@ -68,6 +70,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     if (isWithin(cwd, workspace)) this.#findWorkspace();
     requireContextFolder(cwd);
     const place = this.#placeIn(cwd);
+    this.#warmed.resolve();
     // A spare that cannot move is kept for a context in the workspace.
     const fits = (kernel: KernelProcess) => cwd === workspace || kernel.move(place);
     this.#zygote?.noteRequest();
@@ -103,6 +106,14 @@ export class SandboxProvisioner implements KernelProvisioner {
     this.#spares.restock(language);
   }
 
+  /**
+   * Loads the zygote of the sandbox without a delay, if it has its own. Resolves when its first kernel waits for a
+   * context, or when there is nothing to wait for.
+   */
+  async warm(): Promise<void> {
+    if (this.#zygote?.loadNow()) await this.#warmed.promise;
+  }
+
   /** Frees memory that only improves speed. Returns whether there was any. */
   release(): boolean {
     const released = this.#zygote?.release() ?? false;
@@ -132,7 +143,8 @@ export class SandboxProvisioner implements KernelProvisioner {
     const own = new SandboxZygote({ ...config, kernelsFolder }, arrivals, {
       hasRoom,
       group,
-      onReady: () => hasRoom() && this.#adoptSpare(),
+      onReady: () => (hasRoom() ? this.#adoptSpare() : this.#warmed.resolve()),
+      onMissing: () => this.#warmed.resolve(),
       onUnwanted: () => this.#spares.giveUp('python'),
     });
     own.startAfterLaunch();
@@ -151,8 +163,9 @@ export class SandboxProvisioner implements KernelProvisioner {
     const ready = () => {
       if (!wasReady) setTimeout(() => isWaiting() && this.onWaiting(kernel, isWaiting), WARM_UP_AFTER_MS);
       wasReady = true;
+      this.#warmed.resolve();
     };
-    const kernel = this.#provisionAhead('python', { ...NO_LISTENER, ready });
+    const kernel = this.#provisionAhead('python', { ...NO_LISTENER, ready, exited: () => this.#warmed.resolve() });
     this.#spares.keep('python', kernel);
   }
 

@@ -28,6 +28,8 @@ const UNWANTED_MS = 180_000;
 export interface SandboxZygoteOptions extends ZygoteProgramOptions {
   /** Whether the sandbox has memory to spare for a zygote. */
   hasRoom: () => boolean;
+  /** Called when there is no zygote for now: the sandbox has no memory to spare, or the zygote has ended. */
+  onMissing?: () => void;
   /** Called when the zygote was closed because the sandbox does not use Python. */
   onUnwanted?: () => void;
 }
@@ -68,6 +70,14 @@ export class SandboxZygote implements Zygote {
   /** Starts loading some time after the launch of the sandbox. */
   startAfterLaunch(): void {
     this.startSoon(AFTER_LAUNCH_MS);
+  }
+
+  loadNow(): boolean {
+    if (!this.#program.exists || this.#isOver.signal.aborted) return false;
+    clearTimeout(this.#starting);
+    this.#starting = undefined;
+    this.startSoon(0);
+    return true;
   }
 
   noteRequest(): void {
@@ -171,6 +181,7 @@ export class SandboxZygote implements Zygote {
         continue;
       }
       if (wasReady !== undefined) failures = wasReady ? 0 : failures + 1;
+      this.#options.onMissing?.();
       await backOff.pause(signal, { ref: false });
     }
   }

@@ -5,6 +5,8 @@ import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 export interface Zygote {
   /** Whether it can fork soon, so that no kernel needs to be started ahead. */
   readonly isComing: boolean;
+  /** Loads it without a delay. Returns false if it forks no kernel ahead of the first context. */
+  loadNow(): boolean;
   /** Returns a kernel forked for the caller, or undefined if there is none within `waitMs`. */
   fork(waitMs: number): Promise<ForkedKernel | undefined>;
   /** Ends the wait of the oldest request without a kernel. */

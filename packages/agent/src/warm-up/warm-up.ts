@@ -110,7 +110,7 @@ async function unpackAhead(config: AgentConfig, server: Server, path: string): P
 }
 
 /**
- * Runs a command ahead of the first one, if the agent has had no request but for its health and has no waiting kernel.
+ * Runs a command ahead of the first one, if the agent has had no request but hostd's and has no waiting kernel.
  * Calls `hasKernel` at most once.
  */
 export function warmUpCommandOnceIdle(
@@ -122,7 +122,7 @@ export function warmUpCommandOnceIdle(
   let isAsked = false;
   const isWaiting = () => !isAsked;
   const note = ({ url }: IncomingMessage) => {
-    isAsked ||= url !== '/health';
+    isAsked ||= url !== '/health' && !url?.startsWith('/spare-kernels/');
   };
   server.on('request', note).on('upgrade', note);
   server.once('request', () => {

@@ -13,6 +13,7 @@ import { Measurements } from '../metering/measurements.ts';
 import { NetworkWatch } from '../network/network-watch.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
+import { DemandFile } from '../pool/demand-file.ts';
 import { PoolPlaces } from '../pool/pool-places.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
 import { seedDemand } from '../pool/seed-demand.ts';
@@ -47,6 +48,7 @@ export interface HostdParts {
   networkWatch: NetworkWatch;
   /** Notes the demand that is expected without a request. */
   seedDemand: () => Promise<void>;
+  demandFile: DemandFile;
 }
 
 /** Composes hostd on a host. Starts nothing. */
@@ -92,6 +94,7 @@ export function composeHostd(host: Host, options: HostdOptions): HostdParts {
     cacheUse,
     networkWatch: new NetworkWatch({ network: host.network, log }),
     seedDemand: seed,
+    demandFile: new DemandFile(join(config.hostdDir, 'demand.json'), demand),
   };
 }
 

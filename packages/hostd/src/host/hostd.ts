@@ -35,6 +35,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   measurements.open();
 
   const app = openApp(host, parts, config, log);
+  // First, because the seed forgets the kinds of templates that no longer exist.
+  parts.demandFile.load();
   await parts.seedDemand();
   openOnRequest(app, pool);
   await listen(app, config);
@@ -55,6 +57,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       scheduler.close();
       await Promise.all([work.over, lockWatch.close(), measurements.close()]);
       await parts.networkWatch.close();
+      parts.demandFile.save();
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       host.runtime.close();

@@ -22,7 +22,7 @@ export interface RepeatedWork {
 
 /** Notes the uses of cache entries, and resolves. Repeats that and the sweep from then on. */
 export async function repeatWork(host: Host, parts: HostdParts, { config, log }: HostdOptions): Promise<RepeatedWork> {
-  const { instances, pool, seedDemand, networkWatch } = parts;
+  const { instances, pool, seedDemand, demandFile, networkWatch } = parts;
   const ending = new AbortController();
   const note = () => noteUses(host, parts, config);
   await note();
@@ -33,6 +33,7 @@ export async function repeatWork(host: Host, parts: HostdParts, { config, log }:
     await instances.sweep();
     await seedDemand();
     await pool.refresh();
+    demandFile.save();
   });
   const measured = measureNetwork(host, parts, ending.signal, log);
   return { end: () => ending.abort(), over: Promise.all([swept, noted, measured]) };

@@ -33,6 +33,8 @@ export interface InstanceRoutesDeps {
 
 /** Longest wait for an instance that is launched because a launch is expected. */
 const EXPECTED_MS = 10_000;
+/** Longest wait for one that loads warm imports. It exceeds the wait of the pool. */
+const WARM_MS = 80_000;
 
 /** Adds the routes that launch, find and stop instances. */
 export function addInstanceRoutes(
@@ -73,7 +75,9 @@ export function addInstanceRoutes(
     async (request, reply) => {
       const template = await templates.get(request.body.source.templateVersionId);
       const kind = kindOf(request.body, template, request.headers[OWNER_HEADER]);
-      await pool.expect(kind, AbortSignal.any([closedEarly(reply), AbortSignal.timeout(EXPECTED_MS)]));
+      const hasImports = template.manifest.warm !== undefined;
+      const timeout = AbortSignal.timeout(hasImports ? WARM_MS : EXPECTED_MS);
+      await pool.expect(kind, hasImports, AbortSignal.any([closedEarly(reply), timeout]));
       return reply.code(204).send();
     },
   );

@@ -60,6 +60,20 @@ export class Demand {
     this.#forget();
   }
 
+  /** Returns the kinds that were requested, each with the weight that it had `agoMs` ago. */
+  requested(): { kind: PoolKind; weight: number; agoMs: number }[] {
+    this.#forget();
+    const requested = [...this.#kinds.values()].filter(({ weight }) => weight > 0);
+    return requested.map(({ kind, weight, at }) => ({ kind, weight, agoMs: this.#now() - at }));
+  }
+
+  /** Adds a kind that had that weight `agoMs` ago, unless it was requested since. */
+  restore(kind: PoolKind, weight: number, agoMs: number): void {
+    const entry = this.#get(kind, kind.owner);
+    if (entry.weight === 0) Object.assign(entry, { weight, at: this.#now() - agoMs });
+    this.#forget();
+  }
+
   /** Returns whether that kind is a seed, or was requested in the last minutes. */
   remembers(id: KindId): boolean {
     this.#forget();

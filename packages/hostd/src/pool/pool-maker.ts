@@ -5,6 +5,11 @@ import type { PoolKind } from './pool-kind.ts';
 export interface PoolMaker {
   /** Makes an instance and resolves when a sandbox can claim it. Leaves nothing behind when it rejects. */
   make(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void>;
+  /**
+   * Resolves when a finished instance needs no more time: its first kernel waits with what its version loads ahead, or
+   * never will. Bounded in time; never rejects.
+   */
+  warmed(key: InstanceKey, kind: PoolKind): Promise<void>;
   /** Removes an instance. Idempotent. */
   remove(key: InstanceKey): Promise<void>;
   /** Returns whether a finished instance can still be claimed: it lives, and equals one that would be made now. */

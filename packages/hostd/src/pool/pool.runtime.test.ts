@@ -271,6 +271,23 @@ describe('hostd with instances launched ahead', () => {
     assert.deepEqual(hostLeftovers(installation.config), []);
   });
 
+  test('has what was requested before a restart', async () => {
+    using installation = withPool();
+    const spec = await specOf(installation, { memoryBytes: 128 * MEBIBYTE });
+    await using first = await HostdProcess.start(installation, ANSWERING);
+    for (const id of ['sbx_a', 'sbx_b']) {
+      assert.equal((await first.launch(id, spec)).body.agentAnswers, false);
+      await first.stop(id);
+    }
+    await first.close();
+    await using second = await HostdProcess.start(installation, ANSWERING);
+    await filled(second);
+    assert.equal((await second.launch('sbx_c', spec)).body.agentAnswers, true);
+    await second.stop('sbx_c');
+    await second.close();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+  });
+
   test('killed during claims, has each instance either listed or removed', async () => {
     using installation = withPool();
     const spec = await specOf(installation);

@@ -19,6 +19,10 @@ import { waitForAgent } from './wait-for-agent.ts';
 import { WantedLanguages } from './wanted-languages.ts';
 
 const ANSWER_MS = 5_000;
+/** Longest time until an instance is warm. It exceeds the time that an agent has for warm imports. */
+const WARM_MS = 70_000;
+/** Loads the zygote of a sandbox; answered when its first kernel waits, or never will. */
+const WARM_REQUEST = 'GET /spare-kernels/python';
 
 export interface PooledInstancesDeps {
   records: InstanceRecords;
@@ -74,6 +78,13 @@ export class PooledInstances implements PoolMaker {
       await this.remove(key);
       throw error;
     }
+  }
+
+  async warmed(key: InstanceKey, { templateVersionId }: PoolKind): Promise<void> {
+    if (!this.#deps.places.hasOwnZygote(templateVersionId)) return;
+    const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
+    // Fails also when the instance ends. It is then no longer on offer.
+    await waitForAgent(socketPath, AbortSignal.timeout(WARM_MS), WARM_REQUEST).catch(() => undefined);
   }
 
   /** Notes that a context was opened in that language. Waiting instances get a kernel of it while the demand lasts. */

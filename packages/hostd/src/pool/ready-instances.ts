@@ -1,19 +1,26 @@
-import { orAbort, reportTo } from '@cloche/node-support';
+import { orAbort, reportFailure, reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { KindId } from './pool-kind.ts';
+import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
 
 export interface ReadyInstancesDeps {
-  maker: Pick<PoolMaker, 'remove' | 'isFresh'>;
+  maker: Pick<PoolMaker, 'remove' | 'isFresh' | 'warmed'>;
   log: Logger;
+}
+
+/** An instance on offer. */
+interface Offer {
+  id: KindId;
+  /** Whether its first kernel waits with what its version loads ahead, or never will. */
+  isWarm: boolean;
 }
 
 /** Finished instances that no sandbox has claimed. */
 export class ReadyInstances {
   readonly #deps: ReadyInstancesDeps;
   /** The instances on offer, oldest first. */
-  readonly #ready = new Map<InstanceKey, KindId>();
+  readonly #ready = new Map<InstanceKey, Offer>();
   /** Instances that are being claimed or removed. */
   readonly #leaving = new Set<InstanceKey>();
   #changed = Promise.withResolvers<void>();
@@ -32,29 +39,39 @@ export class ReadyInstances {
   }
 
   has(id: KindId): boolean {
-    return this.#ready.values().some((other) => other === id);
+    return this.#ready.values().some((offer) => offer.id === id);
   }
 
   /** Returns the instances on offer with their kinds, oldest first. */
-  entries(): MapIterator<[InstanceKey, KindId]> {
-    return this.#ready.entries();
+  entries(): IteratorObject<readonly [InstanceKey, KindId]> {
+    return this.#ready.entries().map(([key, { id }]) => [key, id] as const);
   }
 
-  add(key: InstanceKey, id: KindId): void {
-    this.#ready.set(key, id);
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
+  /** Offers an instance from now on, although it may not be warm yet. */
+  add(key: InstanceKey, kind: PoolKind): void {
+    const offer = { id: kindId(kind), isWarm: false };
+    this.#ready.set(key, offer);
+    this.#noteChange();
+    const warmed = this.#deps.maker.warmed(key, kind).then(() => {
+      offer.isWarm = true;
+      this.#noteChange();
+    });
+    warmed.catch(reportFailure);
   }
 
-  /** Resolves when an instance of that kind is on offer, or when the signal aborts. */
-  async added(id: KindId, signal: AbortSignal): Promise<void> {
-    while (!this.has(id) && !signal.aborted) await orAbort(this.#changed.promise, signal).catch(() => undefined);
+  /** Resolves when an instance of that kind is on offer, with `isWarm` a warm one, or when the signal aborts. */
+  async added(id: KindId, isWarm: boolean, signal: AbortSignal): Promise<void> {
+    const isThere = () => this.#ready.values().some((offer) => offer.id === id && (offer.isWarm || !isWarm));
+    while (!isThere() && !signal.aborted) await orAbort(this.#changed.promise, signal).catch(() => undefined);
   }
 
-  /** Takes an instance of that kind off the offer until `release`. Removes those that it finds dead or stale. */
+  /**
+   * Takes an instance of that kind off the offer until `release`: a warm one, if there is any. Removes those that it
+   * finds dead or stale.
+   */
   take(id: KindId): InstanceKey | undefined {
-    for (const [key, kind] of this.#ready) {
-      if (kind !== id) continue;
+    const offers = [...this.#ready].filter(([, offer]) => offer.id === id);
+    for (const [key] of offers.sort(([, one], [, other]) => Number(other.isWarm) - Number(one.isWarm))) {
       if (this.#deps.maker.isFresh(key)) {
         this.#ready.delete(key);
         this.#leaving.add(key);
@@ -94,5 +111,10 @@ export class ReadyInstances {
   /** Removes every instance on offer. */
   async removeAll(): Promise<void> {
     await Promise.all([...this.#ready.keys()].map((key) => this.remove(key)));
+  }
+
+  #noteChange(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 }

@@ -206,7 +206,7 @@ export class Refill {
       .catch(reportFailure);
     try {
       await maker.make(key, kind, deadline.signal);
-      ready.add(key, id);
+      ready.add(key, kind);
       this.#pauses.delete(id);
     } catch (err) {
       if (closing.aborted) return;

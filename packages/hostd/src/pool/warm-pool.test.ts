@@ -170,13 +170,46 @@ describe('a warm pool', () => {
   test('launches an instance of an expected kind, and says when it is ready or has no place', async () => {
     await using world = openPool(4);
     await world.filled();
-    await world.pool.expect(OWN, never);
+    await world.pool.expect(OWN, false, never);
     assert.ok([...world.maker.living.values()].includes(OWN));
     assert.ok(await world.take(OWN));
     await using empty = openPool(0);
-    await empty.pool.expect(OWN, never);
+    await empty.pool.expect(OWN, true, never);
     world.maker.places.set('tplv_large', 5);
-    await world.pool.expect({ ...CLOSED, templateVersionId: 'tplv_large' }, never);
+    await world.pool.expect({ ...CLOSED, templateVersionId: 'tplv_large' }, true, never);
+  });
+
+  test('says that an expected instance is there when it is warm, and gives it to a request before', async () => {
+    await using world = openPool(4);
+    await world.filled();
+    const gate = Promise.withResolvers<void>();
+    world.maker.warmGate = gate.promise;
+    let isWarm = false;
+    const expected = world.pool.expect(OWN, true, never).then(() => {
+      isWarm = true;
+    });
+    await world.pool.expect(OWN, false, never);
+    const claimed = await world.take(OWN);
+    assert.ok(claimed && !isWarm, 'a request takes what is there');
+    await world.pool.expect(OWN, false, never);
+    await turns();
+    assert.equal(isWarm, false);
+    gate.resolve();
+    await expected;
+    assert.ok(await world.take(OWN));
+  });
+
+  test('gives warm instances before older ones that are not', async () => {
+    await using world = openPool(3);
+    const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+    const keys: InstanceKey[] = [];
+    world.maker.warmed = (key) => gates[keys.push(key) - 1]?.promise ?? Promise.resolve();
+    await world.filled();
+    gates[1]?.resolve();
+    await turns();
+    assert.equal(await world.take(OPEN), keys[1]);
+    assert.equal(await world.take(OPEN), keys[0]);
+    for (const { resolve } of gates) resolve();
   });
 
   test('has fewer instances of a kind that takes several places each, and one of it as soon as it is requested', async () => {

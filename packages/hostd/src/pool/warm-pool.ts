@@ -84,17 +84,17 @@ export class WarmPool {
   }
 
   /**
-   * Launches an instance of that kind ahead, because sandboxes of it are expected, and resolves when one is ready.
-   * Resolves also when the pool has no place for it, or when the signal aborts.
+   * Launches an instance of that kind ahead, because sandboxes of it are expected, and resolves when one is ready, with
+   * `isWarm` when one is warm. Resolves also when the pool has no place for it, or when the signal aborts.
    */
-  async expect(kind: PoolKind, signal: AbortSignal): Promise<void> {
+  async expect(kind: PoolKind, isWarm: boolean, signal: AbortSignal): Promise<void> {
     if (this.#size === 0) return;
     const id = kindId(kind);
     this.#demand.expect(kind);
     const hasPlace = this.#demand.shares(this.#size, (versionId) => this.#maker.placesOf(versionId)).has(id);
     if (!hasPlace || !this.#maker.hasMemoryToSpare()) return;
     this.#refill.noteRequest(id, { isHit: false });
-    await this.#ready.added(id, signal);
+    await this.#ready.added(id, isWarm, signal);
   }
 
   /**

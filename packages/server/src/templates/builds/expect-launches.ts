@@ -6,7 +6,7 @@ import type { SandboxSettings } from '../../sandboxes/record/sandbox-settings.ts
 import type { CustomVersionRecord } from '../custom/custom-template.ts';
 
 /** Longest wait for an instance of a new version. It exceeds the wait of the host. */
-const EXPECT_MS = 15_000;
+const EXPECT_MS = 90_000;
 
 export interface ExpectLaunchesDeps {
   readonly driver: Pick<RuntimeDriver, 'expectLaunch'>;
