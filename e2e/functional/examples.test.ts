@@ -37,7 +37,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'cloche template revert python-node tplv_…':
     'changes the templates of this machine; template-work has tests of its own',
   'cloche template import --slug science --language python --disk 8192 science.tar.gz':
-    'needs an image with Python and IPython; image-languages.test.ts imports some',
+    'needs an image with Python; image-languages.test.ts imports some',
 };
 
 /** Examples that go on until they are interrupted. */

@@ -204,7 +204,7 @@ export const TemplateRecipe = Type.Object(
       {
         description:
           "What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of " +
-          'an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.',
+          'an image have JavaScript and TypeScript; Python needs `languages`, and before 3.11 IPython in the image.',
       },
     ),
     packages: Type.Optional(Packages),

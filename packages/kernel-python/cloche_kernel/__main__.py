@@ -9,6 +9,10 @@ import sys
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.argv = [""]
 
+from cloche_kernel.ipython_fallback import provide_ipython  # noqa: E402
+
+provide_ipython()
+
 from cloche_kernel.channel import Channel  # noqa: E402
 from cloche_kernel.kernel import Kernel  # noqa: E402
 from cloche_kernel.user_site import add_user_site  # noqa: E402

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns an exception of a cell into an error for the client: plain text, with the user's frames only."""
 
+from __future__ import annotations
+
 import os
 import sys
 import traceback
+from typing import Any
 
 MAX_MESSAGE_CHARACTERS = 64 * 1024
 MAX_TRACEBACK_LINES = 400
 
 CELL_PREFIX = "<cell "
 
+# Leaves out the exceptions that a report does not show. Later than Python 3.9.
+_COMPACT: dict[str, Any] = {"compact": True} if sys.version_info >= (3, 10) else {}
 _KERNEL_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -51,7 +56,7 @@ def _is_cell(filename):
 
 def _traceback_lines(exception):
     try:
-        report = traceback.TracebackException(type(exception), exception, exception.__traceback__, compact=True)
+        report = traceback.TracebackException(type(exception), exception, exception.__traceback__, **_COMPACT)
         _hide_internals(report)
         text = "".join(report.format())
     except Exception as failure:
@@ -79,7 +84,7 @@ def _hide_internals(report, seen=None):
     report.stack[:] = frames
     _hide_internals(report.__cause__, seen)
     _hide_internals(report.__context__, seen)
-    for part in report.exceptions or ():
+    for part in getattr(report, "exceptions", None) or ():
         _hide_internals(part, seen)
 
 

@@ -8,6 +8,10 @@ import sys
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.argv = [""]
 
+from cloche_kernel.ipython_fallback import provide_ipython  # noqa: E402
+
+provide_ipython()
+
 from cloche_zygote.zygote import Zygote  # noqa: E402
 
 kernel = Zygote().serve()

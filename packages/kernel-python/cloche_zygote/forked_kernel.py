@@ -9,7 +9,7 @@ import site
 import sys
 import time
 
-from cloche_kernel import import_hook
+from cloche_kernel import import_hook, ipython_fallback
 from cloche_kernel.channel import Channel
 from cloche_kernel.user_site import add_user_site
 from cloche_zygote import process_state
@@ -76,6 +76,8 @@ class ContextAssignment:
         if library_folders() != self._loaded.folders:
             return "libraries were installed"
         names = _names_in(_user_site(self._env))
+        if ipython_fallback.is_used() and "IPython" in names:
+            return "the user has an IPython"
         if any(name.endswith(".pth") for name in names):
             return "the user's libraries have paths of their own"
         if any(name.partition(".")[0] in self._loaded.modules.library_names for name in names):

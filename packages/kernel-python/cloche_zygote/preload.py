@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads the modules that most kernels of the template need, once."""
 
+import contextlib
 import gc
 import importlib
 import os
@@ -52,7 +53,9 @@ def load(imports=()):
     kernel = Kernel()
     kernel.warm_up("1 + 1")
     for name in COMMON:
-        importlib.import_module(name)
+        # A Python may be built without a library of the system, such as OpenSSL.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     modules = PreloadedModules(_on_import)
     with adjacent_modules(MAX_MODULES):
         for names in GROUPS:

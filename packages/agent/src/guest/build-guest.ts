@@ -23,6 +23,7 @@ import { buildSync } from 'esbuild';
 import { LOADER, SUDO_SOCKET } from '../config.ts';
 import { AGENT_PROGRAM } from './agent-program.ts';
 import { copyLibraries, librarySources } from './guest-libraries.ts';
+import { copyIpython, describeIpython, findIpython, type IpythonPackages } from './ipython-packages.ts';
 
 const run = promisify(execFile);
 const require = createRequire(import.meta.url);
@@ -60,20 +61,21 @@ export interface Guest {
 }
 
 /**
- * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, and libraries for them. Idempotent:
- * the folder is named after the digest of its inputs. It appears complete or not at all, even if several processes
+ * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, libraries for them, and the IPython
+ * of a built template, for images that have none. Idempotent: the folder is named after the digest of its inputs. It appears complete or not at all, even if several processes
  * build it at once. Throws if the host has no static tini.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
   const { guestDir: parent } = cachePaths(cacheDir);
-  const digest = digestInputs();
+  const ipython = findIpython(cacheDir);
+  const digest = digestInputs(ipython);
   const guestDir = join(parent, digest);
   if (existsSync(guestDir)) return { guestDir, digest };
 
   mkdirSync(parent, { recursive: true });
   const building = await mkdtemp(join(parent, '.building-'));
   try {
-    await assemble(building);
+    await assemble(building, ipython);
     makeReadable(building);
     await publish(building, guestDir);
   } finally {
@@ -82,7 +84,7 @@ export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Gu
   return { guestDir, digest };
 }
 
-function digestInputs(): string {
+function digestInputs(ipython: IpythonPackages | undefined): string {
   const hash = createHash('sha256');
   const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
@@ -93,6 +95,7 @@ function digestInputs(): string {
   }
   // Its name has the version, which decides the form of compiled modules: `python3.11`.
   hash.update(existsSync(PYTHON) ? basename(realpathSync(PYTHON)) : 'absent');
+  hash.update(`\0${describeIpython(ipython)}`);
   return hash.digest('hex').slice(0, 32);
 }
 
@@ -113,7 +116,7 @@ function nodeProgram(): string {
   return realpathSync(require.resolve(`node-linux-${process.arch}/bin/node`));
 }
 
-async function assemble(folder: string): Promise<void> {
+async function assemble(folder: string, ipython: IpythonPackages | undefined): Promise<void> {
   mkdirSync(join(folder, 'bin'));
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(firstPresent(INIT_PROGRAMS), join(folder, 'bin/tini'));
@@ -125,6 +128,7 @@ async function assemble(folder: string): Promise<void> {
   bundleAgent(folder);
   const node = join(folder, 'bin/node');
   await Promise.all([buildKernelJs(join(folder, 'kernel-js'), node), copyPython(join(folder, 'python'))]);
+  if (ipython) copyIpython(ipython, join(folder, 'python/ipython'));
   // Last, because it runs the files above.
   await run(node, [join(PACKAGES, 'agent/src/guest/precompile-agent.ts'), folder]);
 }

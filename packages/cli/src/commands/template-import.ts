@@ -30,7 +30,7 @@ export function addTemplateImportCommand(template: Command): void {
     .option('--slug <slug>', 'name of the template of an image, which is created if it does not exist')
     .option(
       '--language <language>',
-      'language of code runs; repeatable (default: javascript and typescript). python needs IPython in the image',
+      'language of code runs; repeatable (default: javascript and typescript). python older than 3.11 needs IPython in the image',
       (text: string, before: Language[] = []) => [...before, language(text)],
     )
     .option('--disk <mib>', 'disk of the build and of its sandboxes, in MiB (default: 2048)', wholeNumber)

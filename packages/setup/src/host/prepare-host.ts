@@ -74,9 +74,10 @@ export async function prepareHost({
     return progress.step('service accounts', remedyOf, () => ensureServiceAccounts(logFile));
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
-  const guestDir = await progress.step('guest files', remedyOf, () => prepareGuest(cacheDir));
   const recipes = await readRecipes(RECIPES_FOLDER);
   const templates = await settleAll(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
+  // After the templates, of which it takes IPython.
+  const guestDir = await progress.step('guest files', remedyOf, () => prepareGuest(cacheDir));
   const removed = retentionMs === undefined ? [] : await removeUnused({ cacheDir, retentionMs });
   for (const path of removed) progress.line(`removed after long disuse: ${path}`);
   return { accounts, guestDir, templates };

@@ -803,7 +803,7 @@ class TemplateRecipe(TypedDict):
 
     from_: str | CreateTemplateFromObject | CreateTemplateFromObjectDetails
     """
-    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.
+    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and before 3.11 IPython in the image.
     """
     packages: NotRequired[CreateTemplatePackages]
     files: NotRequired[list[CreateTemplateFile]]
@@ -850,7 +850,7 @@ class CreateTemplate(TypedDict):
     """
     from_: str | CreateTemplateFromObject | CreateTemplateFromObjectDetails
     """
-    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and IPython in the image.
+    What the template is made from: a curated template or one of the organization's own, or an image. Sandboxes of an image have JavaScript and TypeScript; Python needs `languages`, and before 3.11 IPython in the image.
     """
     packages: NotRequired[CreateTemplatePackages]
     files: NotRequired[list[CreateTemplateFile]]
