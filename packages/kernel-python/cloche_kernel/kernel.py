@@ -41,8 +41,9 @@ class Kernel:
         self._loop = CellLoop()
         self._cells = CellQueue(self._loop)
         self._shell = Shell.create(self._publish, self._loop.run)
-        # Made with the first message of Jupyter's protocol.
-        self._session = None
+        self._shell.open_session = self._open_session
+        # Made with the first message of Jupyter's protocol, or for code that looks at `get_ipython().kernel`.
+        self._session: Any = None
         # The run that is executed, the one that is queued, and the one to interrupt. All change under the lock.
         self._lock = _thread.allocate_lock()
         self._run_id = None
@@ -227,12 +228,15 @@ class Kernel:
         return None if exception is None else to_error(exception)
 
     def _answer(self, text):
+        return self._open_session().answer(text)
+
+    def _open_session(self):
         if self._session is None:
             # Loaded late: most contexts have no client of Jupyter.
             from cloche_kernel.jupyter.session import Session
 
             self._session = Session(self._shell, self._send_text)
-        return self._session.answer(text)
+        return self._session
 
     def _publish(self, role, bundle, is_last=False):
         """Sends an output of the current run, in order with what the cell prints. Without a run it is dropped."""

@@ -17,6 +17,7 @@ from traitlets import Type, default
 from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX, print_error, since_cell
+from cloche_kernel.older_ipython import allow_no_profile
 from cloche_kernel.plain_cells import PlainCells
 from cloche_kernel.plain_code import PlainCode
 from cloche_kernel.plain_values import PlainValueFormatter
@@ -66,6 +67,8 @@ class Shell(InteractiveShell):
     last_execution_succeeded = True
     execution_count = 0
     current_cell = ""
+    # Returns the session of Jupyter's clients, which it makes at the first call.
+    open_session: Callable[[], Any]
     # How many cells run that a cell has started by `run_cell`.
     cells_within = 0
     # The session of Jupyter's clients, while it answers a message.
@@ -80,10 +83,13 @@ class Shell(InteractiveShell):
         runs cells that use `await`.
         """
         config = Config()
+        # Libraries look for this section to find out whether they run in a notebook.
+        config.IPKernelApp = Config()
         config.HistoryManager.enabled = False
         config.HistoryManager.hist_file = ":memory:"
         # Jupyter loads it, too.
         config.MagicsManager.lazy_magics = {"store": "IPython.extensions.storemagic"}
+        allow_no_profile(cls)
         shell = cls.instance(config=config, cache_size=0, colors="nocolor", banner1="")
         shell.publish = publish
         shell.loop_runner = run_coroutine
@@ -127,6 +133,15 @@ class Shell(InteractiveShell):
         finally:
             self.cells_within -= 1
             self.current_cell = outer
+
+    @property
+    def kernel(self):
+        """What ipykernel's shell has under this name, as far as code outside of ipykernel uses it."""
+        return self.open_session()
+
+    def get_parent(self):
+        """Returns the request of a Jupyter client that is being answered."""
+        return self.kernel.get_parent()
 
     @default("exiter")
     def _exiter_default(self):
@@ -236,6 +251,11 @@ class Shell(InteractiveShell):
     def system(self, cmd):
         """Runs `!cmd` on the cell's streams."""
         self.user_ns["_exit_code"] = run_shell_line(self.var_expand(cmd, depth=1))
+
+
+# Libraries know a notebook by the class of its shell: by its name, its module, or the text of both.
+Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
+Shell.__module__ = "ipykernel.zmqshell"
 
 
 def _use_formatters(shell):

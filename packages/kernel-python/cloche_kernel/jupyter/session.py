@@ -34,7 +34,6 @@ class Session:
         self._awaits_reply = False
         # The request that is being answered.
         self._request = {}
-        shell.kernel = self
         shell.set_hook("show_in_pager", self._show_in_pager, 99)
 
     @property
