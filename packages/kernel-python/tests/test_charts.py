@@ -61,9 +61,8 @@ class Charts(unittest.TestCase):
         self.assertEqual([len(axes["series"]) for axes in self.described()["axes"]], [1, 0])
 
     def test_have_times_in_the_form_of_iso_8601(self):
-        self.axes.plot(
-            [datetime(2026, 1, 1, 5), datetime(2026, 1, 2, 6, 7, 8, 9)], [date(2026, 1, 1), date(2026, 1, 2)]
-        )
+        times = numpy.array([datetime(2026, 1, 1, 5), datetime(2026, 1, 2, 6, 7, 8, 9)])
+        self.axes.plot(times, numpy.array([date(2026, 1, 1), date(2026, 1, 2)]))
         (series,) = self.described()["axes"][0]["series"]
         self.assertEqual(series["x"], ["2026-01-01T05:00:00", "2026-01-02T06:07:08.000009"])
         self.assertEqual(series["y"], ["2026-01-01", "2026-01-02"])

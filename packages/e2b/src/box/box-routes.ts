@@ -52,9 +52,11 @@ async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promise<void>
 export async function boxRoutes(app: FastifyInstance, deps: E2bDeps, urls: SignedUrls): Promise<void> {
   await app.register(async (scope) => connectRoutes(scope, deps));
   // Needs no token, as in E2B. The answer is the same for each organization's sandbox.
-  app.get('/health', async ({ headers }, reply) =>
-    reply.code((await deps.isLive(String(headers['e2b-sandbox-id']))) ? 204 : 502).send(),
-  );
+  app.get('/health', async ({ headers }, reply) => {
+    if (await deps.isLive(String(headers['e2b-sandbox-id']))) return reply.code(204).send();
+    // Clients read in these words that the sandbox has ended.
+    return reply.code(502).send({ code: 502, message: 'The sandbox was not found.' });
+  });
   await app.register(async (scope) =>
     fileRoutes(scope, (request, name) => {
       const signed = urls.find(request.raw);
