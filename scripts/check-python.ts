@@ -8,14 +8,14 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CACHE_DIR, findPythonPackages } from '../packages/agent/src/testing/test-cache.ts';
-import { WebhookSecrets } from '../packages/server/src/webhooks/webhook-secrets.ts';
+import { CACHE_DIR, findPythonPackages } from '../packages/guest/agent/src/testing/test-cache.ts';
+import { WebhookSecrets } from '../packages/service/server/src/webhooks/webhook-secrets.ts';
 import { generatePythonSdk, SDK_PYTHON } from './python-sdk.ts';
 import { describePythonTests, runPythonTests } from './python-tests.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-const KERNEL_PYTHON = join(ROOT, 'packages/kernel-python');
+const KERNEL_PYTHON = join(ROOT, 'packages/guest/kernel-python');
 
 const packages = findPythonPackages();
 const skip = packages === undefined && 'no python-node template is built: run `npm test -- prepare python`';

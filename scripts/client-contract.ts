@@ -1,5 +1,5 @@
 /**
- * Generates `packages/contract/src/client.ts`, the part of the contract that clients read at run time:
+ * Generates `packages/shared/contract/src/client.ts`, the part of the contract that clients read at run time:
  * `node_modules/.bin/node scripts/client-contract.ts`.
  */
 import { execFileSync } from 'node:child_process';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import * as contract from '@cloche/contract';
 
 const ROOT = join(import.meta.dirname, '..');
-export const CLIENT_CONTRACT = join(ROOT, 'packages/contract/src/client.ts');
+export const CLIENT_CONTRACT = join(ROOT, 'packages/shared/contract/src/client.ts');
 /** Every path of the API begins with it. */
 const PATH_START = '/v1/';
 

@@ -16,9 +16,9 @@ function file(path: string, covered: number, total: number): FileCoverage {
 
 it('coverage is summed for each package and for all', () => {
   const table = coverageTable([
-    file('packages/server/src/a.ts', 10, 10),
-    file('packages/agent/src/b.ts', 1, 4),
-    file('packages/agent/src/c/d.ts', 3, 4),
+    file('packages/service/server/src/a.ts', 10, 10),
+    file('packages/guest/agent/src/b.ts', 1, 4),
+    file('packages/guest/agent/src/c/d.ts', 3, 4),
   ]);
   assert.deepEqual(
     table.split('\n').map((line) => line.trim().split(/ {2,}/)),

@@ -33,7 +33,7 @@ export default async function* coverageReporter(source: AsyncIterable<TestEvent>
 export function coverageTable(files: readonly FileCoverage[]): string {
   const rows = new Map<string, FileCoverage[]>();
   for (const file of files) {
-    const name = file.path.split('/')[1] ?? file.path;
+    const name = file.path.split('/')[2] ?? file.path;
     rows.set(name, [...(rows.get(name) ?? []), file]);
   }
   const sorted = [...rows].sort(([one], [other]) => one.localeCompare(other));

@@ -8,7 +8,7 @@ const { status } = spawnSync(
     '--test',
     '--test-timeout=300000',
     '--experimental-test-coverage',
-    '--test-coverage-include=packages/*/src/**/*.ts',
+    '--test-coverage-include=packages/*/*/src/**/*.ts',
     '--test-coverage-exclude=**/*.test.ts',
     '--test-coverage-exclude=**/testing/**',
     '--test-reporter=./scripts/coverage-reporter.ts',

@@ -6,16 +6,21 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { remedyFor } from '../packages/host-checks/starter/download-failure.mjs';
-import { refusals, roomOfCache } from '../packages/host-checks/starter/machine.mjs';
-import { findManager, installNow, isPresent, NODE_LIBRARY } from '../packages/host-checks/starter/system-packages.mjs';
+import { remedyFor } from '../packages/host/host-checks/starter/download-failure.mjs';
+import { refusals, roomOfCache } from '../packages/host/host-checks/starter/machine.mjs';
+import {
+  findManager,
+  installNow,
+  isPresent,
+  NODE_LIBRARY,
+} from '../packages/host/host-checks/starter/system-packages.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', '.bin', 'node');
 const npm = join(root, 'node_modules', '.bin', 'npm');
 /** Written after an installation. */
-const bundle = join(root, 'packages', 'typebox', 'build', 'index.js');
+const bundle = join(root, 'packages/shared/typebox/build/index.js');
 /** Where Node and npm are unpacked to install the dependencies. */
 const starter = join(root, '.starter');
 const STARTERS = ['npm', `node-linux-${process.arch}`];
@@ -73,7 +78,7 @@ function installDependencies(lockDigest) {
     const settings = run('npm', ['config', 'get', 'globalconfig']).trim();
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--globalconfig', settings];
     run(own, [join(starter, 'npm', 'bin', 'npm-cli.js'), 'ci', ...options]);
-    run(node, [join(root, 'packages', 'typebox', 'build.mjs')]);
+    run(node, [join(root, 'packages/shared/typebox/build.mjs')]);
     fs.writeFileSync(stampFile, lockDigest);
   } finally {
     fs.rmSync(starter, { recursive: true, force: true });

@@ -26,7 +26,7 @@ function importsOf(files: readonly string[]): Set<string> {
   return new Set(specifiers.map((specifier = '') => packageOf(specifier)));
 }
 
-const packages = globSync(['{packages,adapters}/*/package.json', 'bench/package.json', 'e2e/package.json']).map(
+const packages = globSync(['{packages/*,adapters}/*/package.json', 'bench/package.json', 'e2e/package.json']).map(
   (file) => {
     const folder = dirname(file);
     const sources = globSync(join(folder, '**/*.{ts,mts,mjs,js,cjs}'), { exclude: ['**/node_modules/**'] });

@@ -4,7 +4,7 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { TESTS_ON_V2 } from '../e2e/machines/vm/tests.ts';
-import { HOST_SYSCTLS } from '../packages/host-checks/src/index.ts';
+import { HOST_SYSCTLS } from '../packages/host/host-checks/src/index.ts';
 import { hostEntryTables } from './host-entry-tables.ts';
 import { settingsTable } from './settings-table.ts';
 

@@ -1,6 +1,6 @@
 /** Which files of `e2e/functional` and `e2e/security` run with which runtime, and which run beside others. */
 import { existsSync, globSync } from 'node:fs';
-import { cachePaths } from '../packages/layout/src/paths.ts';
+import { cachePaths } from '../packages/shared/layout/src/paths.ts';
 
 /** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
@@ -197,9 +197,9 @@ const LONGEST: readonly string[] = [
   ].map((name) => `e2e/functional/${name}.test.ts`),
   ...['network-policy', 'network-gateway', 'surroundings', 'secrets'].map((name) => `e2e/security/${name}.test.ts`),
   ...['provisioning/sandbox-zygote', 'contexts/silent-server', 'contexts/overtaken-start', 'commands/commands'].map(
-    (name) => `packages/agent/src/${name}.runtime.test.ts`,
+    (name) => `packages/guest/agent/src/${name}.runtime.test.ts`,
   ),
-  'packages/setup/src/installation/start-installation.runtime.test.ts',
+  'packages/host/setup/src/installation/start-installation.runtime.test.ts',
 ];
 
 function fileOf(name: string): string {
@@ -240,7 +240,8 @@ export function suitesOfServers(): string[] {
 /** Returns the suites for gVisor if `prepare` found a Go toolchain to build it with. */
 export function suitesIfRunsc(): string[] {
   const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
-  if (existsSync(runsc)) return [...suitesBut(SAME_WITH_EACH_RUNTIME), 'packages/hostd/src/host/hostd.runtime.test.ts'];
+  if (existsSync(runsc))
+    return [...suitesBut(SAME_WITH_EACH_RUNTIME), 'packages/host/hostd/src/host/hostd.runtime.test.ts'];
   console.log('skipped: gVisor is not built, because Go is not installed');
   return [];
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { describeDifference, describeGrowth, type HostFootprint } from '../e2e/support/host-footprint.ts';
-import { isOfThisRun, newInstallationId } from '../packages/testkit/src/installation-ids.ts';
+import { isOfThisRun, newInstallationId } from '../packages/shared/testkit/src/installation-ids.ts';
 
 const EMPTY: HostFootprint = {
   processes: new Map(),

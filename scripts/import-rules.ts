@@ -23,13 +23,18 @@ export function importsOf(from: string, source: string): Import[] {
   }));
 }
 
+/** Returns the name of the package of a file: `packages/<where it runs>/<name>/…`. */
+export function packageOf(file: string): string {
+  return file.split('/')[2] ?? '';
+}
+
 /** Returns the imports of packages that the importing package may not import. */
 export function forbiddenPackages(
   mayImport: Readonly<Record<string, readonly string[]>>,
   imports: readonly Import[],
 ): string[] {
   return imports.flatMap(({ from, to }) => {
-    const name = from.split('/')[1] ?? '';
+    const name = packageOf(from);
     const imported = /^@cloche\/([a-z0-9-]+)/.exec(to)?.[1];
     const isAllowed = imported === undefined || imported === name || mayImport[name]?.includes(imported);
     return isAllowed ? [] : [`${from} imports ${to}`];

@@ -6,8 +6,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { npmProject } from '../packages/setup/src/templates/npm-packages.ts';
-import { LOCK_FILES, type Recipe, readUnlockedRecipe } from '../packages/setup/src/templates/recipe.ts';
+import { npmProject } from '../packages/host/setup/src/templates/npm-packages.ts';
+import { LOCK_FILES, type Recipe, readUnlockedRecipe } from '../packages/host/setup/src/templates/recipe.ts';
 
 const TEMPLATES = join(import.meta.dirname, '../templates');
 /** Python and C library of each Debian release, for which `pip` resolves packages on any host. */

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { unitTests } from './unit-tests.ts';
 
 /** Folder of the support modules. */
-const TESTING = 'packages/server/testing/';
+const TESTING = 'packages/service/server/testing/';
 /** Opens the database of tests. */
 const OPENS_DATABASE = 'openTestDatabase';
 /** An import of a support module of the server's tests. */
@@ -36,7 +36,7 @@ const SQLITE_ONLY: Readonly<Record<string, string>> = {
 
 /** Returns the unit tests of repositories and services, which run with PostgreSQL too. */
 export function postgresTests(): string[] {
-  const left = new Set(Object.keys(SQLITE_ONLY).map((name) => `packages/server/src/${name}.test.ts`));
+  const left = new Set(Object.keys(SQLITE_ONLY).map((name) => `packages/service/server/src/${name}.test.ts`));
   return unitTests().filter((file) => !left.has(file) && usesDatabase(file));
 }
 
@@ -51,7 +51,7 @@ function usesDatabase(file: string): boolean {
 /** Installs the server of the tests if it is missing. Returns the reason why that is impossible, if there is one. */
 export async function installPostgres(): Promise<string | undefined> {
   // Loaded here, so that a run without this stage does not load it.
-  const installer = await import('../packages/server/testing/postgres/install-postgres.ts');
+  const installer = await import('../packages/service/server/testing/postgres/install-postgres.ts');
   return installer.installPostgres().then(
     () => undefined,
     (error: Error) => `PostgreSQL cannot be installed: ${error.message}`,

@@ -5,10 +5,10 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { LIMITS, type Operation, openApiDocument, operations } from '@cloche/contract';
-import { CACHE_DIR, findPythonPackages } from '../packages/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';
 
-export const SDK_PYTHON = join(import.meta.dirname, '../packages/sdk-python');
+export const SDK_PYTHON = join(import.meta.dirname, '../packages/clients/sdk-python');
 
 /** Limits that the client counts with. */
 const USED_LIMITS = [

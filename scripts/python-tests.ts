@@ -9,10 +9,10 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { PYTHON } from './python-tools.ts';
 
-const REPORT = join(import.meta.dirname, '../packages/kernel-python/tests/report.py');
+const REPORT = join(import.meta.dirname, '../packages/guest/kernel-python/tests/report.py');
 const TESTS_MS = 180_000;
 
-/** A test in the report that `packages/kernel-python/tests/report.py` writes. */
+/** A test in the report that `packages/guest/kernel-python/tests/report.py` writes. */
 export interface PythonTest {
   readonly group: string;
   readonly title: string;

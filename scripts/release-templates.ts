@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-const CLI = join(import.meta.dirname, '../packages/cli');
+const CLI = join(import.meta.dirname, '../packages/clients/cli');
 
 const { version } = JSON.parse(readFileSync(join(CLI, 'package.json'), 'utf8')) as { version: string };
 const { values } = parseArgs({

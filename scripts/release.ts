@@ -23,7 +23,7 @@ const { values, positionals } = parseArgs({
   options: {
     out: { type: 'string', default: 'dist' },
     arch: { type: 'string', multiple: true, default: Object.keys(ARCHITECTURES) },
-    version: { type: 'string', default: JSON.parse(readFileSync('packages/cli/package.json', 'utf8')).version },
+    version: { type: 'string', default: JSON.parse(readFileSync('packages/clients/cli/package.json', 'utf8')).version },
     'sign-with': { type: 'string' },
   },
 });

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { eventually } from '../packages/testkit/src/eventually.ts';
+import { eventually } from '../packages/shared/testkit/src/eventually.ts';
 import { longestFirst, suites } from './e2e-suites.ts';
 
 const IMPORT = "import { test } from 'node:test';\n";

@@ -10,7 +10,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
-import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
+import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/shared/testkit/src/installation-ids.ts';
 import { measureBusyShare } from './busy-share.ts';
 import { longestFirst, runsAlone, suites, suitesIfRunsc, suitesOfRunc, suitesOfServers } from './e2e-suites.ts';
 import { installPostgres, postgresTests } from './postgres-tests.ts';
@@ -46,9 +46,9 @@ interface Stage {
 }
 
 const bin = (name: string) => join('node_modules', '.bin', name);
-const RUNTIME_TESTS = 'packages/*/src/**/*.runtime.test.ts';
+const RUNTIME_TESTS = 'packages/*/*/src/**/*.runtime.test.ts';
 /** Runtime tests with real sandboxes or networks, which the host has once. The others keep to their own processes. */
-const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder) => {
+const HOST_TESTS = ['host/hostd/src', 'host/egress/src', 'service/server/src/driver'].map((folder) => {
   return `packages/${folder}/**/*.runtime.test.ts`;
 });
 /** Time of the files of one stage. The longest takes twelve minutes, and three times as long beside other load. */
@@ -63,7 +63,7 @@ const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
  * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of
  * egress measure the memory of their process.
  */
-const GROUPED = /^packages\/((cli|hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
+const GROUPED = /^packages\/\w+\/((cli|hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
 /** Test files with a service for those that need none of their own. A file computes for half of its time. */
 const E2E = { concurrency: 4, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [
@@ -72,13 +72,13 @@ const stages: Stage[] = [
   { name: 'lint', command: [bin('biome'), 'check', '.'], beside: 'unit' },
   { name: 'unit', files: unitTests, grouped: GROUPED, concurrency: UNIT_CONCURRENCY },
   // On a new machine it downloads and compiles for minutes.
-  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
+  { name: 'prepare', command: [process.execPath, 'packages/host/setup/src/main.ts', 'prepare'], startsEarly: true },
   {
     name: 'postgres',
     files: postgresTests,
     grouped: GROUPED,
     concurrency: POSTGRES_CONCURRENCY,
-    globalSetup: 'packages/server/testing/postgres/global-setup.ts',
+    globalSetup: 'packages/service/server/testing/postgres/global-setup.ts',
     install: installPostgres,
   },
   { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1, beside: 'runtime' },

@@ -1,5 +1,5 @@
 /** Renders the table of settings in docs/operating/settings.md. `node scripts/settings-table.ts` prints it. */
-import { operatorSettings, type Setting, type SettingName } from '../packages/settings/src/index.ts';
+import { operatorSettings, type Setting, type SettingName } from '../packages/shared/settings/src/index.ts';
 
 export function settingsTable(): string {
   return ['| setting | default | means |', '|---|---|---|', ...operatorSettings().map(row)].join('\n');

@@ -2,4 +2,4 @@
 import { ensureDependencies, handOver } from './dependencies.mjs';
 
 ensureDependencies('npm start');
-handOver('packages/setup/src/main.ts', ['start', ...process.argv.slice(2)]);
+handOver('packages/host/setup/src/main.ts', ['start', ...process.argv.slice(2)]);

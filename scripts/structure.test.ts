@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { functionLengths } from './function-lengths.ts';
-import { circles, forbiddenPackages, type Import, importsOf, Layers, OTHER_FILES } from './import-rules.ts';
+import { circles, forbiddenPackages, type Import, importsOf, Layers, OTHER_FILES, packageOf } from './import-rules.ts';
 
 /** Packages of this repository that each package may import, tests not counted. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
@@ -267,18 +267,18 @@ const MAX_FUNCTION_LINES = 80;
 
 /** Files whose longest function exceeds `MAX_FUNCTION_LINES`, and why. */
 const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
-  'packages/server/src/compose/compose-features.ts': 'lists the parts of the server',
-  'packages/server/src/compose/compose-sandboxes.ts': 'lists the parts of the server',
-  'packages/server/src/compose/compose.ts': 'lists the parts of the server',
-  'packages/server/src/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
-  'packages/testkit/src/agent-commands-suite.ts': 'declares the tests of a suite',
-  'packages/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
-  'packages/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
-  'packages/testkit/src/driver-instances-suite.ts': 'declares the tests of a suite',
-  'packages/testkit/src/runtime-driver-suite.ts': 'declares the tests of a suite',
+  'packages/service/server/src/compose/compose-features.ts': 'lists the parts of the server',
+  'packages/service/server/src/compose/compose-sandboxes.ts': 'lists the parts of the server',
+  'packages/service/server/src/compose/compose.ts': 'lists the parts of the server',
+  'packages/service/server/src/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
+  'packages/shared/testkit/src/agent-commands-suite.ts': 'declares the tests of a suite',
+  'packages/shared/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
+  'packages/shared/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
+  'packages/shared/testkit/src/driver-instances-suite.ts': 'declares the tests of a suite',
+  'packages/shared/testkit/src/runtime-driver-suite.ts': 'declares the tests of a suite',
 };
 
-const sources = globSync('packages/*/src/**/*.ts').filter(
+const sources = globSync('packages/*/*/src/**/*.ts').filter(
   (file) => !/\.(test|fixture|d)\.ts$|\/(testing|test)\//.test(file),
 );
 const imports = sources.flatMap((file) => importsOf(file, readFileSync(file, 'utf8')));
@@ -291,7 +291,7 @@ describe('a package', () => {
   it('is reached by its name, never by a path into its folder', () => {
     const wrong = imports.filter(({ from, to }) => {
       if (!to.startsWith('.')) return false;
-      return normalize(join(dirname(from), to)).split('/')[1] !== from.split('/')[1];
+      return packageOf(normalize(join(dirname(from), to))) !== packageOf(from);
     });
     assert.deepEqual(wrong, []);
   });
@@ -310,7 +310,7 @@ describe('a package', () => {
   it('is listed here', () => {
     const listed = new Set(Object.keys(MAY_IMPORT));
     assert.deepEqual(
-      [...new Set(sources.map((file) => file.split('/')[1] ?? ''))].filter((name) => !listed.has(name)),
+      [...new Set(sources.map(packageOf))].filter((name) => !listed.has(name)),
       [],
     );
   });
@@ -336,8 +336,8 @@ function documentedFolders(name: string): string[][] {
 describe('the server', () => {
   it('names hostd only where it speaks to it', () => {
     // The last one passes metrics on, whose names begin with the process that has them.
-    const speaks = /^packages\/server\/src\/(driver\/|compose\/|http\/host-metrics\.ts)/;
-    const others = sources.filter((file) => file.startsWith('packages/server/src/') && !speaks.test(file));
+    const speaks = /^packages\/service\/server\/src\/(driver\/|compose\/|http\/host-metrics\.ts)/;
+    const others = sources.filter((file) => file.startsWith('packages/service/server/src/') && !speaks.test(file));
     assert.ok(others.length > 100);
     assert.deepEqual(
       others.filter((file) => /hostd/i.test(readFileSync(file, 'utf8'))),
@@ -348,7 +348,7 @@ describe('the server', () => {
 
 describe('a folder', () => {
   for (const [name, layers] of Object.entries(LAYERS)) {
-    const root = `packages/${name}/src/`;
+    const [root = ''] = globSync(`packages/*/${name}/src`).map((folder) => `${folder}/`);
     const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
     const order = new Layers(root, layers);
     const placeOf = (file: string) => order.placeOf(file);
@@ -385,8 +385,8 @@ describe('the server', () => {
   for (const { of, not, why } of SERVER_RULES) {
     it(`keeps its direction: ${why}`, () => {
       const wrong = imports.flatMap(({ from, to }) => {
-        if (!from.startsWith('packages/server/src/') || !to.startsWith('.')) return [];
-        const source = from.slice('packages/server/src/'.length);
+        if (!from.startsWith('packages/service/server/src/') || !to.startsWith('.')) return [];
+        const source = from.slice('packages/service/server/src/'.length);
         const target = normalize(join(dirname(source), to));
         return of.test(source) && not.test(target) ? [`${source} imports ${target}`] : [];
       });
@@ -396,7 +396,7 @@ describe('the server', () => {
 
   it('reads the environment in one file', () => {
     const readers = sources.filter(
-      (file) => file.startsWith('packages/server/src/') && readFileSync(file, 'utf8').includes('process.env'),
+      (file) => file.startsWith('packages/service/server/src/') && readFileSync(file, 'utf8').includes('process.env'),
     );
     assert.deepEqual(
       readers.filter((file) => !/\/(config|main)\.ts$/.test(file)),
@@ -425,11 +425,11 @@ describe('a source file', () => {
   it('uses `DirectBody` only behind `receiveBody` of the agent and in `byte-transfer.ts` of the server', () => {
     const knowing = sources.filter((file) => /\bDirectBody\b/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(
-      knowing.filter((file) => !file.startsWith('packages/node-support/')).sort(),
+      knowing.filter((file) => !file.startsWith('packages/shared/node-support/')).sort(),
       [
-        'agent/src/files/receive-body.ts',
-        'agent/src/files/receive-directly.ts',
-        'server/src/bytes/byte-transfer.ts',
+        'guest/agent/src/files/receive-body.ts',
+        'guest/agent/src/files/receive-directly.ts',
+        'service/server/src/bytes/byte-transfer.ts',
       ].map((file) => `packages/${file}`),
     );
   });
@@ -438,13 +438,13 @@ describe('a source file', () => {
     // Node.js ends the process when a file handle is collected while it is open, or when such a `close` fails.
     const fragile = /(?<!fs)\.create(?:Read|Write)Stream\(|(?<![.\w])close\([\w.#]*[fF]d\);/;
     const found = sources.filter((file) => fragile.test(readFileSync(file, 'utf8')));
-    assert.deepEqual(found, ['packages/kernel-js/src/worker/descriptors.ts']);
+    assert.deepEqual(found, ['packages/guest/kernel-js/src/worker/descriptors.ts']);
   });
 
   it('leaves connections that leave HTTP to `GuardedServer`, apart from the agent', () => {
     // The agent's only client is the server, and a failure ends one sandbox (docs/design/isolation.md).
-    const agents = ['packages/agent/src/http/agent-server.ts', 'packages/agent/src/warm-up/warm-up.ts'];
-    const others = sources.filter((file) => !file.startsWith('packages/node-support/'));
+    const agents = ['packages/guest/agent/src/http/agent-server.ts', 'packages/guest/agent/src/warm-up/warm-up.ts'];
+    const others = sources.filter((file) => !file.startsWith('packages/shared/node-support/'));
     const servers = others.filter((file) =>
       /^import \{[^}]*(?<!type )\b(createServer|Server)\b[^}]*\} from 'node:https?';$/m.test(
         readFileSync(file, 'utf8'),
@@ -454,25 +454,25 @@ describe('a source file', () => {
     // Each has its rows in the table of fronts, but for the gateway, which serves what sandboxes send elsewhere.
     const guarded = others.filter((file) => /\bnew GuardedServer\(|\bcreateJsonApp\(/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(guarded.sort(), [
-      'packages/egress/src/control/control-server.ts',
-      'packages/egress/src/proxy/http1-proxy.ts',
-      'packages/hostd/src/http/open-server.ts',
-      'packages/server/src/http/app.ts',
-      'packages/server/src/http/json-app.ts',
-      'packages/server/src/operator/operator-app.ts',
-      'packages/server/src/secrets/secret-socket.ts',
+      'packages/host/egress/src/control/control-server.ts',
+      'packages/host/egress/src/proxy/http1-proxy.ts',
+      'packages/host/hostd/src/http/open-server.ts',
+      'packages/service/server/src/http/app.ts',
+      'packages/service/server/src/http/json-app.ts',
+      'packages/service/server/src/operator/operator-app.ts',
+      'packages/service/server/src/secrets/secret-socket.ts',
     ]);
     const leaving =
       /\b(assignSocket|detachSocket|shouldUpgradeCallback|clientError|checkExpectation|dropRequest)\b|server\.\w+\(\s*'(upgrade|connect)'|\.on\(\s*'upgrade'/i;
     assert.deepEqual(others.filter((file) => leaving.test(readFileSync(file, 'utf8'))).sort(), [
-      'packages/agent/src/warm-up/warm-up.ts',
-      'packages/agent/src/wire/upgrades.ts',
+      'packages/guest/agent/src/warm-up/warm-up.ts',
+      'packages/guest/agent/src/wire/upgrades.ts',
     ]);
   });
 
   it('listens for an abort by `onAbort`, which leaves no listener behind', () => {
     // The SDK runs in browsers, without `node-support`.
-    const own = ['packages/node-support/src/abort.ts', 'packages/sdk/src/deadline.ts'];
+    const own = ['packages/clients/sdk/src/deadline.ts', 'packages/shared/node-support/src/abort.ts'];
     const byHand = sources.filter((file) => /addEventListener\(\s*'abort'/.test(readFileSync(file, 'utf8')));
     assert.deepEqual(byHand.sort(), own);
   });
@@ -481,9 +481,9 @@ describe('a source file', () => {
 describe('a protocol beside /v1', () => {
   it('reads what comes from sandboxes and clients with a bound, by `bytesUpTo`', () => {
     // Answers of `/v1` that its contract bounds.
-    const bounded = ['packages/e2b/src/loopback-client.ts'];
+    const bounded = ['packages/gateways/e2b/src/loopback-client.ts'];
     const whole = /\.(?:readText|arrayBuffer|bytes|blob|json)\(|\.text\(\)|stream\/consumers/;
-    const files = sources.filter((file) => /^packages\/(?:e2b|jupyter|mcp|run-apis)\//.test(file));
+    const files = sources.filter((file) => /^packages\/gateways\//.test(file));
     assert.deepEqual(
       files.filter((file) => whole.test(readFileSync(file, 'utf8'))),
       bounded,
@@ -493,26 +493,26 @@ describe('a protocol beside /v1', () => {
 
 describe('a check of this file', () => {
   const made: Import[] = [
-    { from: 'packages/lower/src/low/a.ts', to: '../high/b.ts', isOfTypes: true },
-    { from: 'packages/lower/src/high/b.ts', to: '../low/c.ts' },
-    { from: 'packages/lower/src/low/c.ts', to: './d.ts' },
-    { from: 'packages/lower/src/low/d.ts', to: './c.ts' },
-    { from: 'packages/lower/src/low/d.ts', to: '@cloche/upper' },
-    { from: 'packages/upper/src/index.ts', to: '@cloche/lower' },
+    { from: 'packages/shared/lower/src/low/a.ts', to: '../high/b.ts', isOfTypes: true },
+    { from: 'packages/shared/lower/src/high/b.ts', to: '../low/c.ts' },
+    { from: 'packages/shared/lower/src/low/c.ts', to: './d.ts' },
+    { from: 'packages/shared/lower/src/low/d.ts', to: './c.ts' },
+    { from: 'packages/shared/lower/src/low/d.ts', to: '@cloche/upper' },
+    { from: 'packages/service/upper/src/index.ts', to: '@cloche/lower' },
   ];
 
   it('names a package that must not be imported', () => {
     const mayImport = { lower: [], upper: ['lower'] };
-    assert.deepEqual(forbiddenPackages(mayImport, made), ['packages/lower/src/low/d.ts imports @cloche/upper']);
+    assert.deepEqual(forbiddenPackages(mayImport, made), ['packages/shared/lower/src/low/d.ts imports @cloche/upper']);
   });
 
   it('names an import of a higher folder, also of its types', () => {
-    const layers = new Layers('packages/lower/src/', [['low'], ['high']]);
+    const layers = new Layers('packages/shared/lower/src/', [['low'], ['high']]);
     assert.deepEqual(layers.upwardImports(made), ['low/a.ts imports high/b.ts']);
   });
 
   it('names a circle of files', () => {
-    const [c, d] = ['packages/lower/src/low/c.ts', 'packages/lower/src/low/d.ts'];
+    const [c, d] = ['packages/shared/lower/src/low/c.ts', 'packages/shared/lower/src/low/d.ts'];
     assert.deepEqual(circles(made), [`${c} → ${d} → ${c}`]);
   });
 
@@ -559,7 +559,7 @@ describe('the SDK', () => {
   it('decides by codes and details of errors, never by their messages', () => {
     const decides =
       /(?<!typeof )\bmessage\s*(?:===|!==|\.(?:includes|startsWith|endsWith|match|search|test)\b)|\.test\(\w*\.?message\)/;
-    const files = sources.filter((file) => file.startsWith('packages/sdk/src/'));
+    const files = sources.filter((file) => file.startsWith('packages/clients/sdk/src/'));
     assert.deepEqual(
       files.filter((file) => decides.test(readFileSync(file, 'utf8'))),
       [],

@@ -8,14 +8,14 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { affordableFraction } from '../packages/egress/src/shares/egress-shares.ts';
-import { dataPaths, runPaths } from '../packages/layout/src/index.ts';
-import { egressPaths } from '../packages/protocol/src/index.ts';
-import { SETTINGS } from '../packages/settings/src/index.ts';
-import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
-import { BALANCER_PROGRAM } from '../packages/setup/src/installation/balancer-config.ts';
-import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
-import { UNIT_PATHS } from '../packages/setup/src/installation/unit-environments.ts';
+import { affordableFraction } from '../packages/host/egress/src/shares/egress-shares.ts';
+import { SERVICE_USERS } from '../packages/host/setup/src/host/service-account.ts';
+import { BALANCER_PROGRAM } from '../packages/host/setup/src/installation/balancer-config.ts';
+import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/host/setup/src/installation/parts.ts';
+import { UNIT_PATHS } from '../packages/host/setup/src/installation/unit-environments.ts';
+import { dataPaths, runPaths } from '../packages/shared/layout/src/index.ts';
+import { egressPaths } from '../packages/shared/protocol/src/index.ts';
+import { SETTINGS } from '../packages/shared/settings/src/index.ts';
 
 const INSTALLED_AT = '/opt/cloche';
 const files = globSync('deploy/systemd/*').sort();

@@ -73,7 +73,11 @@ describe('a group of test files', () => {
   });
 
   it('has files of one package', () => {
-    const files = ['packages/cli/src/a.test.ts', 'packages/sdk/src/b.test.ts', 'packages/cli/src/c.test.ts'];
+    const files = [
+      'packages/clients/cli/src/a.test.ts',
+      'packages/clients/sdk/src/b.test.ts',
+      'packages/clients/cli/src/c.test.ts',
+    ];
     const groups = groupTests(files, folder).map((path) => readFileSync(path, 'utf8'));
     assert.deepEqual(
       groups.map((text) => files.filter((file) => text.includes(file))),

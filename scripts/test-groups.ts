@@ -18,7 +18,7 @@ export function groupTests(files: readonly string[], folder: string): string[] {
 }
 
 function packageOf(file: string): string {
-  return file.match(/^packages\/[^/]+/)?.[0] ?? '';
+  return file.match(/^packages\/[^/]+\/[^/]+/)?.[0] ?? '';
 }
 
 /** Neighbours take similar times, so each joins another group. */

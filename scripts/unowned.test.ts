@@ -6,19 +6,20 @@ import { findUnowned } from './unowned.ts';
 
 /** Files that make what others listen to, each with the reason. */
 const EXCEPT: Readonly<Record<string, string>> = {
-  'packages/agent/src/guest/precompile-agent.ts': 'an error fails the build of the guest folder, as it must',
-  'packages/agent/src/kernels/start-kernel.ts': '`KernelProcess` listens to the child in the same turn',
-  'packages/node-support/src/direct-body.ts': '`#endWith` listens in the same turn',
-  'packages/server/src/agent-client/agent-endpoint.ts': 'the HTTP client listens to connections that it opens',
-  'packages/server/src/agent-client/http/agent-transport.ts': '`answerTo` listens, in the same turn',
-  'packages/server/src/previews/proxy/forward.ts': 'both callers listen in the same turn',
-  'packages/server/src/workspace-runs/archive/judge-archive.ts': 'in a thread of its own, whose error is a refusal',
+  'packages/guest/agent/src/guest/precompile-agent.ts': 'an error fails the build of the guest folder, as it must',
+  'packages/guest/agent/src/kernels/start-kernel.ts': '`KernelProcess` listens to the child in the same turn',
+  'packages/shared/node-support/src/direct-body.ts': '`#endWith` listens in the same turn',
+  'packages/service/server/src/agent-client/agent-endpoint.ts': 'the HTTP client listens to connections that it opens',
+  'packages/service/server/src/agent-client/http/agent-transport.ts': '`answerTo` listens, in the same turn',
+  'packages/service/server/src/previews/proxy/forward.ts': 'both callers listen in the same turn',
+  'packages/service/server/src/workspace-runs/archive/judge-archive.ts':
+    'in a thread of its own, whose error is a refusal',
 };
 
 describe('a source file', () => {
   it('handles the rejection of each promise, and listens to each stream, socket, worker and child that it makes', () => {
-    const files = globSync('packages/*/src/**/*.ts', {
-      exclude: ['packages/*/node_modules/**', 'packages/testkit/**'],
+    const files = globSync('packages/*/*/src/**/*.ts', {
+      exclude: ['packages/*/*/node_modules/**', 'packages/shared/testkit/**'],
     }).filter((file) => !/\.(?:test|fixture|d)\.ts$|\/(?:testing|test)\//.test(file));
     assert.ok(files.length > 500, 'the files are found');
     const found = files.flatMap((file) => findUnowned(readFileSync(file, 'utf8')).map((line) => `${file}:${line}`));

@@ -1,9 +1,9 @@
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 
 // `acorn` is a dependency of this package, and of no other.
-const { parse }: typeof import('acorn') = createRequire(new URL('../packages/kernel-js/package.json', import.meta.url))(
-  'acorn',
-);
+const { parse }: typeof import('acorn') = createRequire(
+  new URL('../packages/guest/kernel-js/package.json', import.meta.url),
+)('acorn');
 
 interface SyntaxNode {
   readonly type: string;

@@ -4,7 +4,7 @@ import {
   createEmptyDatabase,
   type PostgresServer,
   startPostgres,
-} from '../../packages/server/testing/postgres/postgres-server.ts';
+} from '../../packages/service/server/testing/postgres/postgres-server.ts';
 
 /** Settings of Debian's package, which replace those that speed up tests. */
 const AS_INSTALLED = {

@@ -53,7 +53,7 @@ function openShell(shell: string, url: string, apiKey: string): { terminal: Term
   const { command = [], files = {} } = SHELLS[shell] ?? {};
   const bin = join(folder, 'bin');
   mkdirSync(bin);
-  const real = resolve('packages/cli/bin/cloche.mjs');
+  const real = resolve('packages/clients/cli/bin/cloche.mjs');
   writeFileSync(
     join(bin, 'cloche'),
     `#!/bin/sh\n[ "$1" = completion ] && exec node ${real} "$@"\nIFS='|'; echo "ran: $*"\n`,

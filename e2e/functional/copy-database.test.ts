@@ -24,7 +24,7 @@ after(async () => {
 });
 
 const copyDatabase = (to: string, ...options: string[]) =>
-  execa(process.execPath, ['packages/cli/bin/cloche.mjs', 'admin', 'copy-database', '--to', to, ...options], {
+  execa(process.execPath, ['packages/clients/cli/bin/cloche.mjs', 'admin', 'copy-database', '--to', to, ...options], {
     env: { CLOCHE_DATA_DIR: dataDir, CLOCHE_CONFIG_FILE: '/dev/null' },
     reject: false,
   });

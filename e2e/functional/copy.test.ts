@@ -33,7 +33,7 @@ after(async () => {
 const here = (name: string) => join(folder, name);
 const there = (path: string) => `${sandboxId}:${path}`;
 const cloche = (args: string[], input?: string | Buffer) =>
-  execa('packages/cli/bin/cloche.mjs', args, {
+  execa('packages/clients/cli/bin/cloche.mjs', args, {
     env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
     reject: false,
     encoding: 'buffer',

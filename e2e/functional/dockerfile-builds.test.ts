@@ -23,7 +23,7 @@ after(async () => {
 async function build(slug: string, ...lines: string[]) {
   writeFileSync(join(folder, 'Dockerfile'), lines.join('\n'));
   const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
-  return execa(resolve('packages/cli/bin/cloche.mjs'), ['template', 'build', '--slug', slug, folder], { env });
+  return execa(resolve('packages/clients/cli/bin/cloche.mjs'), ['template', 'build', '--slug', slug, folder], { env });
 }
 
 describe('a Dockerfile', () => {

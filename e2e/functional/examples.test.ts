@@ -12,11 +12,11 @@ const BRIEF_MS = 4_000;
 
 /** Examples that do not run here, each with the reason. */
 const NOT_RUN: Readonly<Record<string, string>> = {
-  'cloche doctor': 'its exit code depends on the machine; packages/cli/src/main.test.ts runs it',
+  'cloche doctor': 'its exit code depends on the machine; packages/clients/cli/src/main.test.ts runs it',
   'cloche login --url https://cloche.example.com': 'no service is there; key.test.ts logs in to one',
   'cloche login --name prod --url https://cloche.example.com': 'no service is there; key.test.ts logs in to one',
   'claude mcp add cloche -- npx cloche mcp':
-    'that host is not here; packages/cli/src/commands/mcp.test.ts runs the command',
+    'that host is not here; packages/clients/cli/src/commands/mcp.test.ts runs the command',
   'source <(cloche completion bash)': 'completion.test.ts completes with it',
   'source <(cloche completion zsh)': 'completion.test.ts completes with it',
   'cloche completion fish | source': 'completion.test.ts completes with it',
@@ -188,7 +188,7 @@ const BLOCKS_NOT_RUN: Readonly<Record<string, string>> = {
 };
 
 describe('the READMEs', { concurrency: true }, () => {
-  for (const file of ['README.md', 'packages/cli/README.md'])
+  for (const file of ['README.md', 'packages/clients/cli/README.md'])
     for (const block of blocksOf(file)) {
       const [, skip] = Object.entries(BLOCKS_NOT_RUN).find(([begin]) => block.startsWith(begin)) ?? [];
       it(`${file}: ${block.split('\n')[0]}`, { skip: skip ?? false }, async () => {

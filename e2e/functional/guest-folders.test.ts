@@ -4,9 +4,9 @@ import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { after, before, it } from 'node:test';
 import { cachePaths } from '@cloche/layout';
-import { buildGuest } from '../../packages/agent/src/guest/build-guest.ts';
-import { CACHE_DIR } from '../../packages/agent/src/testing/test-cache.ts';
-import { mountedGuests } from '../../packages/host-checks/src/mounted-guests.ts';
+import { buildGuest } from '../../packages/guest/agent/src/guest/build-guest.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { mountedGuests } from '../../packages/host/host-checks/src/mounted-guests.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;

@@ -9,7 +9,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 
 const GUIDE_MS = 180_000;
 const GUIDES = globSync('docs/guides/*.md').sort();
-const READMES = ['README.md', 'packages/sdk/README.md'];
+const READMES = ['README.md', 'packages/clients/sdk/README.md'];
 
 describe('what runs a guide', () => {
   const fence = '```';

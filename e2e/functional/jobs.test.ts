@@ -26,7 +26,7 @@ after(async () => {
 });
 
 const cli = (...args: string[]) =>
-  execa('packages/cli/bin/cloche.mjs', args, {
+  execa('packages/clients/cli/bin/cloche.mjs', args, {
     env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
     reject: false,
   });

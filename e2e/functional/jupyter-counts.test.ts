@@ -1,7 +1,7 @@
 /** Holds the numbers of cells to those of ipykernel: one counter for all messages of a cell, from 1 in each kernel. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { JupyterClient, type KernelChannels } from '../../packages/server/testing/jupyter-client.ts';
+import { JupyterClient, type KernelChannels } from '../../packages/service/server/testing/jupyter-client.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;

@@ -1,12 +1,12 @@
-/** Holds the kernel gateway to Jupyter's own clients. `packages/server/src/compose/jupyter-gateway.test.ts` tests the rest. */
+/** Holds the kernel gateway to Jupyter's own clients. `packages/service/server/src/compose/jupyter-gateway.test.ts` tests the rest. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
-import { JupyterClient, type KernelChannels } from '../../packages/server/testing/jupyter-client.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { JupyterClient, type KernelChannels } from '../../packages/service/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 import { installWidgets } from '../support/widget-packages.ts';

@@ -18,7 +18,7 @@ it('the client for Python calls tools, gets images and progress, and cancels, ov
     env: {
       CLOCHE_URL: service.url,
       CLOCHE_API_KEY: service.apiKey,
-      CLOCHE_COMMAND: JSON.stringify([process.execPath, resolve('packages/cli/bin/cloche.mjs')]),
+      CLOCHE_COMMAND: JSON.stringify([process.execPath, resolve('packages/clients/cli/bin/cloche.mjs')]),
     },
   });
   assert.match(said, /^Ran 14 tests[\s\S]*^OK$/m);

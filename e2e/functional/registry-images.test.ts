@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import type { NetworkPolicy, SecretId, TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Template } from 'e2b';
 import { execa } from 'execa';
-import { type TestEntry, tarOf } from '../../packages/image-archive/src/testing/make-image.ts';
+import { type TestEntry, tarOf } from '../../packages/shared/image-archive/src/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
 import { e2bOptions } from '../support/e2b-options.ts';
@@ -191,7 +191,7 @@ describe('a private image', () => {
     const args = ['template', 'build', '--slug', 'from-file', ...account, '--registry-ca', internet.authority.rootFile];
     try {
       const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
-      const { stderr } = await execa(resolve('packages/cli/bin/cloche.mjs'), [...args, folder], { env });
+      const { stderr } = await execa(resolve('packages/clients/cli/bin/cloche.mjs'), [...args, folder], { env });
       assert.match(stderr, /^\[1\/3\] FROM cloche\.test:5001\/team\/file:1$/m);
       assert.match(stderr, /^Layer 2 of 2 \(sha256:[0-9a-f]{12}\): 0\.0 MiB downloaded in \d+\.\d s$/m);
       assert.match(stderr, /^Without effect, .*: ENTRYPOINT \/bin\/serve; EXPOSE 80\/tcp$/m);

@@ -171,7 +171,7 @@ describe('npm start with several servers', () => {
   it('is refused without PostgreSQL, before anything is installed, with the reason', async () => {
     const { exitCode, stderr } = await execa(
       process.execPath,
-      ['packages/setup/src/main.ts', 'start', '--servers', '3'],
+      ['packages/host/setup/src/main.ts', 'start', '--servers', '3'],
       {
         env: { CLOCHE_CONFIG_FILE: '/dev/null', CLOCHE_DATA_DIR: '/nowhere' },
         reject: false,

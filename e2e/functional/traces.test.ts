@@ -9,7 +9,7 @@ import {
   type CollectedSpan,
   openTraceCollector,
   type TraceCollector,
-} from '../../packages/server/testing/trace-collector.ts';
+} from '../../packages/service/server/testing/trace-collector.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 /** Occurs in all that a client sends, and must not occur in what the collector gets. */

@@ -11,7 +11,7 @@ import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
 import { appointHeir } from '../support/service-heir.ts';
 
-const CLOCHE = `"${process.execPath}" packages/cli/bin/cloche.mjs`;
+const CLOCHE = `"${process.execPath}" packages/clients/cli/bin/cloche.mjs`;
 /** Of the namespace, which no other service is in. */
 const PORT = '4711';
 const FIRST_RESULT = `

@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { inTurns, timed } from '../../bench/src/timing.ts';
-import { randomIds } from '../../packages/server/src/base/id-source.ts';
-import { migrate } from '../../packages/server/src/db/migrate.ts';
-import { openDatabase } from '../../packages/server/src/db/open-database.ts';
+import { randomIds } from '../../packages/service/server/src/base/id-source.ts';
+import { migrate } from '../../packages/service/server/src/db/migrate.ts';
+import { openDatabase } from '../../packages/service/server/src/db/open-database.ts';
 import {
   type IdempotencyRecords,
   IdempotencyRepository,
-} from '../../packages/server/src/idempotency/idempotency-repository.ts';
-import { JournaledRecords } from '../../packages/server/src/idempotency/sqlite/journaled-records.ts';
+} from '../../packages/service/server/src/idempotency/idempotency-repository.ts';
+import { JournaledRecords } from '../../packages/service/server/src/idempotency/sqlite/journaled-records.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
 const db = await openDatabase(`sqlite:${join(folder, 'x.db')}`);

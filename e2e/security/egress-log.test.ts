@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { execa } from 'execa';
 import { type PolicyWorld, policyWorld } from './support/policy-world.ts';
 
-const CLOCHE = new URL('../../packages/cli/bin/cloche.mjs', import.meta.url).pathname;
+const CLOCHE = new URL('../../packages/clients/cli/bin/cloche.mjs', import.meta.url).pathname;
 const ALLOWED = 'http to an allowed host by urllib';
 const DENIED = 'https to a denied host by urllib';
 

@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.ts';
 import { asUser } from './support/attackers.ts';
 import { type PolicyWorld, policyWorld, type SandboxName } from './support/policy-world.ts';
 
-/** Limits in `packages/egress/src`: a sandbox's requests at once, connections to servers, and DNS queries over UDP. */
+/** Limits in `packages/host/egress/src`: a sandbox's requests at once, connections to servers, and DNS queries over UDP. */
 const MAX_REQUESTS = 256;
 const MAX_SERVER_CONNECTIONS = 320;
 const MAX_QUESTIONS = 128;

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '@cloche/testkit/fuzz';
-import type { FrontName } from '../../packages/server/src/compose/fronts.ts';
+import type { FrontName } from '../../packages/service/server/src/compose/fronts.ts';
 import { connectionScript, type Target } from '../support/hostile/connection-script.ts';
 import { assertGivenBack, heldBy } from '../support/hostile/held.ts';
 import { playScript } from '../support/hostile/play-script.ts';

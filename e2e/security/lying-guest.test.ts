@@ -96,7 +96,7 @@ describe('an agent that lies', () => {
     try {
       for (const name of ['elsewhere', 'target', 'by-tar']) mkdirSync(join(folder, name));
       const copy = (path: string) =>
-        execa('packages/cli/bin/cloche.mjs', ['cp', `${id}:${path}/.`, join(folder, 'target')], {
+        execa('packages/clients/cli/bin/cloche.mjs', ['cp', `${id}:${path}/.`, join(folder, 'target')], {
           env: { CLOCHE_URL: service.api.url, CLOCHE_API_KEY: service.apiKey },
           reject: false,
         });

@@ -1,4 +1,4 @@
 /** Egress, with the versions of protocols that the file of `ANNOUNCED_PROTOCOLS` has. */
 import '@cloche/testkit/announced-protocols';
 
-await import('../../packages/egress/src/main.ts');
+await import('../../packages/host/egress/src/main.ts');

@@ -1,4 +1,4 @@
 /** hostd, with the versions of protocols that the file of `ANNOUNCED_PROTOCOLS` has. */
 import '@cloche/testkit/announced-protocols';
 
-await import('../../packages/hostd/src/main.ts');
+await import('../../packages/host/hostd/src/main.ts');

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { compileCache } from '@cloche/testkit/compile-cache';
 import { execa } from 'execa';
-import { buildWholeProgram } from '../../packages/cli/src/program.ts';
-import { processTerminal } from '../../packages/cli/src/terminal/terminal.ts';
-import { writeSaved } from '../../packages/image-archive/src/testing/make-image.ts';
+import { buildWholeProgram } from '../../packages/clients/cli/src/program.ts';
+import { processTerminal } from '../../packages/clients/cli/src/terminal/terminal.ts';
+import { writeSaved } from '../../packages/shared/image-archive/src/testing/make-image.ts';
 import { busyboxRoot } from './image-root.ts';
 
 type Command = Awaited<ReturnType<typeof buildWholeProgram>>;
@@ -38,7 +38,7 @@ export function blocksOf(file: string): string[] {
 
 /** Programs that examples have on the other side of a pipe, and that stand for what is not here. */
 const PROGRAMS: Readonly<Record<string, string>> = {
-  cloche: `#!/bin/sh\nexec node ${resolve('packages/cli/bin/cloche.mjs')} "$@"\n`,
+  cloche: `#!/bin/sh\nexec node ${resolve('packages/clients/cli/bin/cloche.mjs')} "$@"\n`,
   docker: `#!/bin/sh\nexec node ${resolve('e2e/support/save-image.ts')} "$@"\n`,
   npx: '#!/bin/sh\nexec "$@"\n',
   pg_dump: '#!/bin/sh\necho "create table $1 (a int);"\n',

@@ -1,5 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
-import type { JupyterClient, KernelChannels, KernelMessage } from '../../packages/server/testing/jupyter-client.ts';
+import type {
+  JupyterClient,
+  KernelChannels,
+  KernelMessage,
+} from '../../packages/service/server/testing/jupyter-client.ts';
 import type { CellMessage } from './cell-outcome.ts';
 import type { Cell, CellGroup } from './notebook-cells.ts';
 

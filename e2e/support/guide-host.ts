@@ -13,7 +13,7 @@ import { type Installation, installPackages, type ProcessName, startInstallation
 import { compileCache } from '@cloche/testkit/compile-cache';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
-import { effectiveSettings } from '../../packages/settings/src/effective-settings.ts';
+import { effectiveSettings } from '../../packages/shared/settings/src/effective-settings.ts';
 import { eventually } from './eventually.ts';
 import type { GuideService } from './guide.ts';
 import { type TestPostgres, testPostgres } from './postgres.ts';

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { compileCache } from '@cloche/testkit/compile-cache';
-import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
@@ -101,7 +101,7 @@ async function runSteps(
   timeoutMs: number,
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
-  symlinkSync(resolve('packages/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
+  symlinkSync(resolve('packages/clients/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
   writeFileSync(join(folder, 'bin/docker'), `#!/bin/sh\nexec node ${resolve('e2e/support/save-image.ts')} "$@"\n`, {
     mode: 0o755,
   });

@@ -74,7 +74,7 @@ const NAMED = new RegExp(`(?:cloche[-_]|"installationId":")(${ID})(?![a-z0-9])`)
 /**
  * Command lines of Cloche's processes. Namespaces need no check: they end with their processes, mounts and descriptors.
  */
-const OURS = /packages\/(server|hostd|egress|setup)\/src\/main\.ts|\/opt\/cloche\//;
+const OURS = /packages\/(service\/server|host\/(hostd|egress|setup))\/src\/main\.ts|\/opt\/cloche\//;
 
 interface RunningProcess {
   readonly pid: string;

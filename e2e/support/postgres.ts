@@ -4,7 +4,7 @@ import {
   createEmptyDatabase,
   openSuperuser,
   startPostgres,
-} from '../../packages/server/testing/postgres/postgres-server.ts';
+} from '../../packages/service/server/testing/postgres/postgres-server.ts';
 
 export interface TestPostgres {
   /** Folder of the server's socket, which every user may enter. */

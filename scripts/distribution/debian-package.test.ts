@@ -4,9 +4,9 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { effectiveSettings, OPERATOR_SETTINGS } from '../../packages/settings/src/index.ts';
-import { NEW_ACCOUNT, SERVICE_USERS } from '../../packages/setup/src/host/service-account.ts';
-import { UNIT_PATHS } from '../../packages/setup/src/installation/unit-environments.ts';
+import { NEW_ACCOUNT, SERVICE_USERS } from '../../packages/host/setup/src/host/service-account.ts';
+import { UNIT_PATHS } from '../../packages/host/setup/src/installation/unit-environments.ts';
+import { effectiveSettings, OPERATOR_SETTINGS } from '../../packages/shared/settings/src/index.ts';
 import { packDebian } from './debian-package.ts';
 import { manualPage } from './manual-page.ts';
 import { settingsList } from './settings-list.ts';

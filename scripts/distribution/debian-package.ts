@@ -16,8 +16,8 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { SYSTEM_PACKAGES } from '../../packages/host-checks/src/index.ts';
-import { BALANCER } from '../../packages/setup/src/host/system-packages.ts';
+import { SYSTEM_PACKAGES } from '../../packages/host/host-checks/src/index.ts';
+import { BALANCER } from '../../packages/host/setup/src/host/system-packages.ts';
 import { manualPage } from './manual-page.ts';
 import { settingsList } from './settings-list.ts';
 import { ARCHITECTURES, type Architecture, linkTree, normalise, releaseTime, type Tree } from './tree.ts';

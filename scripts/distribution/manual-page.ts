@@ -1,5 +1,5 @@
-import { buildWholeProgram } from '../../packages/cli/src/program.ts';
-import { processTerminal } from '../../packages/cli/src/terminal/terminal.ts';
+import { buildWholeProgram } from '../../packages/clients/cli/src/program.ts';
+import { processTerminal } from '../../packages/clients/cli/src/terminal/terminal.ts';
 
 type Command = Awaited<ReturnType<typeof buildWholeProgram>>;
 type Option = Command['options'][number];

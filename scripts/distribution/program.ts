@@ -1,4 +1,4 @@
-import { NODE_LIBRARY } from '../../packages/host-checks/src/index.ts';
+import { NODE_LIBRARY } from '../../packages/host/host-checks/src/index.ts';
 
 /** Where distributions have libraries. */
 const FOLDERS = ['/lib/*-linux-gnu', '/usr/lib/*-linux-gnu', '/lib64', '/usr/lib64', '/lib', '/usr/lib'];

@@ -1,4 +1,4 @@
-import { OPERATOR_SETTINGS } from '../../packages/settings/src/index.ts';
+import { OPERATOR_SETTINGS } from '../../packages/shared/settings/src/index.ts';
 
 const HEAD = '# Every setting of Cloche. Set those that you need in /etc/cloche/cloche.env.\n';
 /** Set by name where they are used: the file itself, and the service that the command line talks to. */

@@ -13,8 +13,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
-import { GUEST_SOURCES } from '../../packages/agent/src/guest/build-guest.ts';
-import { RECIPES_FOLDER } from '../../packages/setup/src/index.ts';
+import { GUEST_SOURCES } from '../../packages/guest/agent/src/guest/build-guest.ts';
+import { RECIPES_FOLDER } from '../../packages/host/setup/src/index.ts';
 import { runNpm } from './npm.ts';
 import { type ProductionPackage, productionPackages } from './production-packages.ts';
 import { programText } from './program.ts';
@@ -30,7 +30,7 @@ export interface Tree extends Disposable {
 }
 
 /** Built by the installation of dependencies, and in no commit. */
-const BUILT = 'packages/typebox/build';
+const BUILT = 'packages/shared/typebox/build';
 const OF_TESTS = /\.test\.ts$|\/(testing|tests?)\//;
 /** Files of dependencies that no program reads. */
 const UNREAD = /\.map$|\.d\.[cm]?ts$|^node-linux-\w+\/(include|share|CHANGELOG\.md)/;

@@ -20,7 +20,7 @@ type Same<One, Other> =
 /** @throws an error that names each type of `names` that differs from the contract's sources */
 export function checkContractTypes(names: readonly string[], built: string): void {
   const scratch = mkdtempSync(join(tmpdir(), 'cloche-types-check-'));
-  const source = resolve('packages/contract/src/index.ts');
+  const source = resolve('packages/shared/contract/src/index.ts');
   try {
     // Ids have a mark that is unique to the file that declares it.
     const ownIds = readFileSync(join(built, 'contract.d.ts'), 'utf8');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { bundle } from './bundle.ts';
 import { type BuiltPackage, completePackage, emptyFolder } from './package-folder.ts';
 
-const SOURCE = 'packages/cli';
+const SOURCE = 'packages/clients/cli';
 const PROGRAM = `#!/usr/bin/env node
 import * as module from 'node:module';
 import { homedir } from 'node:os';

@@ -38,14 +38,18 @@ function clientContractModule(): string {
 
 /** Returns the limits that the sources of clients name. */
 function usedLimits(): object {
-  const sources = globSync('packages/{sdk,cli,dockerfile}/src/**/*.ts').map((file) => readFileSync(file, 'utf8'));
+  const sources = globSync('packages/clients/{sdk,cli,dockerfile}/src/**/*.ts').map((file) =>
+    readFileSync(file, 'utf8'),
+  );
   const used = new Set([...sources.join('\n').matchAll(/\bLIMITS\.(\w+)/g)].map(([, name]) => name));
   return Object.fromEntries(Object.entries(contract.LIMITS).filter(([name]) => used.has(name)));
 }
 
 function fileOf(name: string): string {
   const declares = new RegExp(`^export (?:async )?(?:function|const) ${name}\\b`, 'm');
-  const file = globSync('packages/contract/src/**/*.ts').find((each) => declares.test(readFileSync(each, 'utf8')));
+  const file = globSync('packages/shared/contract/src/**/*.ts').find((each) =>
+    declares.test(readFileSync(each, 'utf8')),
+  );
   if (file === undefined) throw new Error(`The contract exports ${name}, and no file of it declares that.`);
   return resolve(file);
 }

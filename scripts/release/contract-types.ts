@@ -49,7 +49,7 @@ function partOf(part: string, otherwise: string): string {
 }
 
 const values = contract as unknown as Readonly<Record<string, unknown>>;
-const sources = globSync('packages/contract/src/**/*.ts', { exclude: ['**/*.test.ts'] })
+const sources = globSync('packages/shared/contract/src/**/*.ts', { exclude: ['**/*.test.ts'] })
   .map((file) => readFileSync(file, 'utf8'))
   .join('\n');
 

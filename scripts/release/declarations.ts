@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { contractTypes } from './contract-types.ts';
 
-const SDK = resolve('packages/sdk/src');
+const SDK = resolve('packages/clients/sdk/src');
 /** Makes the types of `await using` available whatever `lib` the importing program has. */
 const LIB = '/// <reference lib="esnext.disposable" />\n';
 

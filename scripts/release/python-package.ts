@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../packages/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../python-sdk.ts';
 import { ensurePythonTools, PYTHON } from '../python-tools.ts';
 

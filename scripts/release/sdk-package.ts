@@ -4,7 +4,7 @@ import { checkContractTypes, checkDeclarations } from './check-types.ts';
 import { buildDeclarations } from './declarations.ts';
 import { type BuiltPackage, completePackage, emptyFolder } from './package-folder.ts';
 
-const SOURCE = 'packages/sdk';
+const SOURCE = 'packages/clients/sdk';
 /** Modules of the package that programs import, by subpath. */
 const ENTRIES = { index: '.', node: './node', 'webhook-messages': './webhooks' } as const;
 const DIRECTORIES = { 'pack-directory': 'packing/pack-directory', 'no-directories': 'packing/no-directories' } as const;

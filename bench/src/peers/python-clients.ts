@@ -12,7 +12,7 @@ const PIP_FOLDER = 'usr/local/lib/python3.11/dist-packages';
 export function startPythonClient(client: 'e2b' | 'sdk', { url, apiKey }: Subject): TimingProcess {
   const packages = join(newestTemplate().rootfs, PIP_FOLDER);
   const requirements = join(ROOT, client === 'e2b' ? 'requirements-e2b.txt' : 'requirements-dev.txt');
-  const modules = [join(ROOT, 'packages/sdk-python/src'), ensurePythonTools(PEERS_DIR, packages, requirements)];
+  const modules = [join(ROOT, 'packages/clients/sdk-python/src'), ensurePythonTools(PEERS_DIR, packages, requirements)];
   return new TimingProcess(PYTHON, [PROGRAM, client], {
     PATH: process.env.PATH,
     HOME: '/nonexistent',

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, globSync, linkSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
-import { SYSTEM_PACKAGES } from '../../../packages/host-checks/src/index.ts';
+import { SYSTEM_PACKAGES } from '../../../packages/host/host-checks/src/index.ts';
 import { builtPackages } from '../support/built-packages.ts';
 import { cachedFolder, digestOf } from '../support/cached-folder.ts';
 import { type Release, UserLand } from '../support/user-land.ts';
@@ -19,8 +19,8 @@ const CONTENT_SIZE = '6G';
 
 /** Compiles the code of the services as their preparation does. A whole preparation needs a disk for its cache. */
 const COMPILE = `
-import { ensureServiceAccounts } from "/opt/cloche/packages/setup/src/host/service-account.ts";
-import { ensureCompiledCode } from "/opt/cloche/packages/setup/src/installation/compiled-code.ts";
+import { ensureServiceAccounts } from "/opt/cloche/packages/host/setup/src/host/service-account.ts";
+import { ensureCompiledCode } from "/opt/cloche/packages/host/setup/src/installation/compiled-code.ts";
 const accounts = await ensureServiceAccounts("/dev/null");
 if (!(await ensureCompiledCode("/var/cache/cloche", "/opt/cloche", accounts))) throw new Error("not compiled");
 `;
@@ -87,7 +87,7 @@ export async function rootDisk(release: Release): Promise<RootDisk> {
 
 /** Returns a folder with an archive of the templates that a package needs. */
 function exportedTemplates(packageFile: string): Promise<string> {
-  const cli = ['packages/cli/bin/cloche.mjs', 'template', 'export'];
+  const cli = ['packages/clients/cli/bin/cloche.mjs', 'template', 'export'];
   return cachedFolder('vm-templates', digestOf([packageFile]), async (folder) => {
     await execa(process.execPath, [...cli, join(folder, 'templates.tar')]);
   });
@@ -107,7 +107,7 @@ export async function contentDisk(): Promise<string> {
     const link = (from: string, to: string) => execa('cp', ['--archive', '--link', from, to]);
     await link(join(packages.folder, packages.newer), join(content, 'newer.deb'));
     await link('node_modules', checkout);
-    await link('packages/typebox/build', parentOf(join(checkout, 'packages/typebox/build')));
+    await link('packages/shared/typebox/build', parentOf(join(checkout, 'packages/shared/typebox/build')));
     for (const file of files) linkSync(file, parentOf(join(checkout, file)));
     await makeDisk(content, join(folder, 'disk'), CONTENT_SIZE);
     rmSync(content, { recursive: true });

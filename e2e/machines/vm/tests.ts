@@ -5,16 +5,16 @@ import type { Step } from './steps.ts';
  * telling ones are first.
  */
 export const TESTS_ON_V2 = [
-  'packages/hostd/src/cgroups/divided-group.test.ts',
-  'packages/hostd/src/launch/confinement.runtime.test.ts',
-  'packages/hostd/src/launch/processor-and-swap.runtime.test.ts',
-  'packages/hostd/src/launch/launcher.runtime.test.ts',
-  'packages/hostd/src/network/sandbox-network.runtime.test.ts',
-  'packages/hostd/src/host/killed-hostd.runtime.test.ts',
-  'packages/agent/src/memory/memory.runtime.test.ts',
-  'packages/hostd/src/metering/instance-meter.runtime.test.ts',
-  'packages/hostd/src/host/confined-hostd.runtime.test.ts',
-  'packages/hostd/src/host/hostd.runtime.test.ts',
+  'packages/host/hostd/src/cgroups/divided-group.test.ts',
+  'packages/host/hostd/src/launch/confinement.runtime.test.ts',
+  'packages/host/hostd/src/launch/processor-and-swap.runtime.test.ts',
+  'packages/host/hostd/src/launch/launcher.runtime.test.ts',
+  'packages/host/hostd/src/network/sandbox-network.runtime.test.ts',
+  'packages/host/hostd/src/host/killed-hostd.runtime.test.ts',
+  'packages/guest/agent/src/memory/memory.runtime.test.ts',
+  'packages/host/hostd/src/metering/instance-meter.runtime.test.ts',
+  'packages/host/hostd/src/host/confined-hostd.runtime.test.ts',
+  'packages/host/hostd/src/host/hostd.runtime.test.ts',
 ] as const;
 
 /** Steps that run test files of this checkout, which start a hostd of their own. */

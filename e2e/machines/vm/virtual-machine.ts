@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import { Deadline, orAbort } from '../../../packages/node-support/src/index.ts';
+import { Deadline, orAbort } from '../../../packages/shared/node-support/src/index.ts';
 import type { RootDisk } from './disks.ts';
 
 /** How the processor is had: by the host's kernel, or by translating each instruction, which takes ten times as long. */

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { AGENT_PROTOCOL_VERSION } from '@cloche/protocol';
 
-const program = new URL('../../../packages/hostd/testing/hostd-with-command.ts', import.meta.url);
+const program = new URL('../../../packages/host/hostd/testing/hostd-with-command.ts', import.meta.url);
 const agent = readFileSync(new URL('./lying-agent.ts', import.meta.url), 'utf8');
 const node = [
   '/opt/cloche/bin/node',

@@ -23,8 +23,8 @@ export async function lyingService(liar: Liar = 'lying-hostd.ts'): Promise<Lying
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   const programs = {
     hostd: `e2e/security/support/${liar}`,
-    egress: 'packages/egress/src/main.ts',
-    server: 'packages/server/src/main.ts',
+    egress: 'packages/host/egress/src/main.ts',
+    server: 'packages/service/server/src/main.ts',
   };
   // Pooled instances are launched while the test measures, so few are kept.
   const env = { CLOCHE_BOOTSTRAP_API_KEY: apiKey, CLOCHE_POOL_SIZE: '2' };

@@ -11,7 +11,7 @@ import {
   AgentUnpacked,
   CommandResultEvent,
 } from '@cloche/protocol';
-import type { Schema } from '../../../../packages/server/testing/schema-mutants.ts';
+import type { Schema } from '../../../../packages/service/server/testing/schema-mutants.ts';
 
 /** The schema of an agent's answer. */
 export interface AnswerSchema {

@@ -2,7 +2,7 @@
 import { build } from 'esbuild';
 import { ANSWER_SCHEMAS } from './answer-schemas.ts';
 
-const program = new URL('../../../../packages/hostd/testing/hostd-with-command.ts', import.meta.url);
+const program = new URL('../../../../packages/host/hostd/testing/hostd-with-command.ts', import.meta.url);
 const { outputFiles } = await build({
   entryPoints: [new URL('./lying-proxy.ts', import.meta.url).pathname],
   bundle: true,

@@ -1,7 +1,7 @@
 /** Changes honest messages of an agent into false ones, by a seed. */
-import { mutantsOf, type Schema } from '../../../../packages/server/testing/schema-mutants.ts';
-import { mutateBytes, mutateJson } from '../../../../packages/testkit/src/mutations.ts';
-import type { Random } from '../../../../packages/testkit/src/random.ts';
+import { mutantsOf, type Schema } from '../../../../packages/service/server/testing/schema-mutants.ts';
+import { mutateBytes, mutateJson } from '../../../../packages/shared/testkit/src/mutations.ts';
+import type { Random } from '../../../../packages/shared/testkit/src/random.ts';
 
 /** Bytes of an answer without end, after which the liar waits: the other side should have left long before. */
 export const FLOOD_BYTES = 96 * 2 ** 20;

@@ -7,8 +7,8 @@ import { spawn } from 'node:child_process';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { mutateBytes } from '../../../../packages/testkit/src/mutations.ts';
-import { Random } from '../../../../packages/testkit/src/random.ts';
+import { mutateBytes } from '../../../../packages/shared/testkit/src/mutations.ts';
+import { Random } from '../../../../packages/shared/testkit/src/random.ts';
 import type { AnswerSchema } from './answer-schemas.ts';
 import { brokenMessage, FLOOD_BYTES, LyingLines } from './lie.ts';
 
