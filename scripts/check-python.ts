@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CACHE_DIR, findPythonPackages } from '../packages/guest/agent/src/testing/test-cache.ts';
-import { WebhookSecrets } from '../packages/service/server/src/webhooks/webhook-secrets.ts';
+import { WebhookSecrets } from '../packages/service/server/src/features/webhooks/webhook-secrets.ts';
 import { generatePythonSdk, SDK_PYTHON } from './python-sdk.ts';
 import { describePythonTests, runPythonTests } from './python-tests.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';

@@ -270,7 +270,7 @@ const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
   'packages/service/server/src/compose/compose-features.ts': 'lists the parts of the server',
   'packages/service/server/src/compose/compose-sandboxes.ts': 'lists the parts of the server',
   'packages/service/server/src/compose/compose.ts': 'lists the parts of the server',
-  'packages/service/server/src/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
+  'packages/service/server/src/platform/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
   'packages/shared/testkit/src/agent-commands-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
@@ -457,10 +457,10 @@ describe('a source file', () => {
       'packages/host/egress/src/control/control-server.ts',
       'packages/host/egress/src/proxy/http1-proxy.ts',
       'packages/host/hostd/src/http/open-server.ts',
-      'packages/service/server/src/http/app.ts',
-      'packages/service/server/src/http/json-app.ts',
-      'packages/service/server/src/operator/operator-app.ts',
-      'packages/service/server/src/secrets/secret-socket.ts',
+      'packages/service/server/src/platform/http/app.ts',
+      'packages/service/server/src/platform/http/json-app.ts',
+      'packages/service/server/src/features/operator/operator-app.ts',
+      'packages/service/server/src/features/secrets/secret-socket.ts',
     ]);
     const leaving =
       /\b(assignSocket|detachSocket|shouldUpgradeCallback|clientError|checkExpectation|dropRequest)\b|server\.\w+\(\s*'(upgrade|connect)'|\.on\(\s*'upgrade'/i;

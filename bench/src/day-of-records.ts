@@ -3,11 +3,11 @@
  * some fifteen minutes and 10 GB in the temporary folder. Prints how long a claim and its completion take with an empty
  * table, with a full one, and while expired records are deleted, and what the table takes on the disk.
  */
-import { migrate } from '../../packages/service/server/src/db/migrate.ts';
-import { openDatabase } from '../../packages/service/server/src/db/open-database.ts';
-import { IdempotencyRepository } from '../../packages/service/server/src/idempotency/idempotency-repository.ts';
-import { ReplayQuota } from '../../packages/service/server/src/idempotency/replay-quota.ts';
-import { storedBytesOf } from '../../packages/service/server/src/idempotency/stored-response.ts';
+import { migrate } from '../../packages/service/server/src/platform/db/migrate.ts';
+import { openDatabase } from '../../packages/service/server/src/platform/db/open-database.ts';
+import { IdempotencyRepository } from '../../packages/service/server/src/platform/idempotency/idempotency-repository.ts';
+import { ReplayQuota } from '../../packages/service/server/src/platform/idempotency/replay-quota.ts';
+import { storedBytesOf } from '../../packages/service/server/src/platform/idempotency/stored-response.ts';
 import { BenchDatabase } from './bench-database.ts';
 import { BODY, claimAndComplete, DAY_MS, SCOPE, SERVER_ID } from './record-pairs.ts';
 import { figuresOf } from './statistics.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { randomIds } from '../../packages/service/server/src/base/id-source.ts';
+import { randomIds } from '../../packages/service/server/src/platform/base/id-source.ts';
 import {
   claimOwner,
   type IdempotencyRecords,
-} from '../../packages/service/server/src/idempotency/idempotency-repository.ts';
+} from '../../packages/service/server/src/platform/idempotency/idempotency-repository.ts';
 
 /** Time that a record is kept. */
 export const DAY_MS = 24 * 3_600_000;

@@ -17,8 +17,8 @@ import {
 import { Cloche, type Sandbox } from '@cloche/sdk';
 import type { ProcessName } from '@cloche/setup';
 import { HttpClient } from '../../bench/src/http-client.ts';
-import { SCHEMA_VERSION } from '../../packages/service/server/src/db/migrate.ts';
-import { openDatabase } from '../../packages/service/server/src/db/open-database.ts';
+import { SCHEMA_VERSION } from '../../packages/service/server/src/platform/db/migrate.ts';
+import { openDatabase } from '../../packages/service/server/src/platform/db/open-database.ts';
 import { type TestPostgres, testPostgres } from '../support/postgres.ts';
 import { createSandbox, type SdkLoad, startSdkLoad } from '../support/sdk-load.ts';
 import { type OwnService, testService } from '../support/service.ts';

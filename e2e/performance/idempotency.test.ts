@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { inTurns, timed } from '../../bench/src/timing.ts';
-import { randomIds } from '../../packages/service/server/src/base/id-source.ts';
-import { migrate } from '../../packages/service/server/src/db/migrate.ts';
-import { openDatabase } from '../../packages/service/server/src/db/open-database.ts';
+import { randomIds } from '../../packages/service/server/src/platform/base/id-source.ts';
+import { migrate } from '../../packages/service/server/src/platform/db/migrate.ts';
+import { openDatabase } from '../../packages/service/server/src/platform/db/open-database.ts';
 import {
   type IdempotencyRecords,
   IdempotencyRepository,
-} from '../../packages/service/server/src/idempotency/idempotency-repository.ts';
-import { JournaledRecords } from '../../packages/service/server/src/idempotency/sqlite/journaled-records.ts';
+} from '../../packages/service/server/src/platform/idempotency/idempotency-repository.ts';
+import { JournaledRecords } from '../../packages/service/server/src/platform/idempotency/sqlite/journaled-records.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
 const db = await openDatabase(`sqlite:${join(folder, 'x.db')}`);

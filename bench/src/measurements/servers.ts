@@ -1,6 +1,6 @@
-import { migrate } from '../../../packages/service/server/src/db/migrate.ts';
-import { openDatabase } from '../../../packages/service/server/src/db/open-database.ts';
-import { IdempotencyRepository } from '../../../packages/service/server/src/idempotency/idempotency-repository.ts';
+import { migrate } from '../../../packages/service/server/src/platform/db/migrate.ts';
+import { openDatabase } from '../../../packages/service/server/src/platform/db/open-database.ts';
+import { IdempotencyRepository } from '../../../packages/service/server/src/platform/idempotency/idempotency-repository.ts';
 import { BenchDatabase } from '../bench-database.ts';
 import type { Bench, Measurement, Row } from '../measurement.ts';
 import { claimAndComplete } from '../record-pairs.ts';

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type CopyReport, type DatabaseMessage, DatabaseTask, type MigrationReport } from '@cloche/protocol';
 import { Value } from 'typebox/value';
-import { copyDatabase } from './db/copy/copy-database.ts';
-import { kindOf } from './db/database-kind.ts';
-import { migrate, SCHEMA_VERSION } from './db/migrate.ts';
-import { openDatabase } from './db/open-database.ts';
-import './db/postgres/open-postgres.ts';
-import { lockSqliteFile } from './db/sqlite-file-lock.ts';
+import { copyDatabase } from './platform/db/copy/copy-database.ts';
+import { kindOf } from './platform/db/database-kind.ts';
+import { migrate, SCHEMA_VERSION } from './platform/db/migrate.ts';
+import { openDatabase } from './platform/db/open-database.ts';
+import './platform/db/postgres/open-postgres.ts';
+import { lockSqliteFile } from './platform/db/sqlite-file-lock.ts';
 
 // `pg` loads this module late, when the process may run as a user that cannot read the program's files.
 createRequire(import.meta.resolve('pg'))('pgpass');

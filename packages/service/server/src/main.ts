@@ -1,8 +1,8 @@
 import { type Logger, pino } from 'pino';
-import { LogLines } from './base/log-lines.ts';
+import { LogLines } from './platform/base/log-lines.ts';
 import { startServer } from './compose/compose.ts';
 import { type Config, ConfigError, readConfig } from './compose/config.ts';
-import { lockSqliteFile } from './db/sqlite-file-lock.ts';
+import { lockSqliteFile } from './platform/db/sqlite-file-lock.ts';
 
 const config = configuredOrExit();
 const lines = new LogLines();

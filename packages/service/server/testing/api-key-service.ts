@@ -1,12 +1,12 @@
 /** Makes the operator's service of API keys over a database. */
-import { ApiKeyService, type ApiKeyServiceDeps } from '../src/api-keys/api/api-key-service.ts';
-import { MarkSigner } from '../src/audit/audit-chain.ts';
-import { AuditLog } from '../src/audit/audit-log.ts';
-import { randomIds } from '../src/base/id-source.ts';
-import type { Database } from '../src/db/database.ts';
-import { Transactions } from '../src/db/transactions.ts';
-import { EventOutbox } from '../src/outbox/event-outbox.ts';
-import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import { ApiKeyService, type ApiKeyServiceDeps } from '../src/features/api-keys/api-key-service.ts';
+import { MarkSigner } from '../src/platform/audit-log/audit-chain.ts';
+import { AuditLog } from '../src/platform/audit-log/audit-log.ts';
+import { randomIds } from '../src/platform/base/id-source.ts';
+import type { Database } from '../src/platform/db/database.ts';
+import { Transactions } from '../src/platform/db/transactions.ts';
+import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
+import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 
 type Given = Pick<ApiKeyServiceDeps, 'keys' | 'authenticator' | 'clock'>;
 

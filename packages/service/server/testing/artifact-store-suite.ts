@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import { type ArtifactStore, ContentMissingError } from '../src/artifacts/store/artifact-store.ts';
+import { type ArtifactStore, ContentMissingError } from '../src/features/artifacts/store/artifact-store.ts';
 
 /** Every store passes this. `folder` is on the file system that the store may rename from. */
 export function describeArtifactStore(name: string, open: (folder: string) => Promise<ArtifactStore>): void {

@@ -1,13 +1,13 @@
 import type { ApiKeyId, OrgId, Scope } from '@cloche/contract';
 import { SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
-import { MarkSigner } from '../src/audit/audit-chain.ts';
-import { AuditFeed } from '../src/audit/audit-feed.ts';
-import { AuditLog, type NewAuditEvent } from '../src/audit/audit-log.ts';
-import { AuditRetention } from '../src/audit/audit-retention.ts';
-import { Refusals } from '../src/audit/refusals.ts';
-import { VerifyChain } from '../src/audit/verify-chain.ts';
-import { Transactions } from '../src/db/transactions.ts';
+import { MarkSigner } from '../src/platform/audit-log/audit-chain.ts';
+import { AuditFeed } from '../src/platform/audit-log/audit-feed.ts';
+import { AuditLog, type NewAuditEvent } from '../src/platform/audit-log/audit-log.ts';
+import { AuditRetention } from '../src/platform/audit-log/audit-retention.ts';
+import { Refusals } from '../src/platform/audit-log/refusals.ts';
+import { VerifyChain } from '../src/platform/audit-log/verify-chain.ts';
+import { Transactions } from '../src/platform/db/transactions.ts';
 import { openTestDatabase } from './test-database.ts';
 
 export const ORG = 'org_1' as OrgId;

@@ -1,7 +1,7 @@
 /** Shows whether a change and its audit event are in one transaction. */
 import { mock } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
-import { AuditLog } from '../src/audit/audit-log.ts';
+import { AuditLog } from '../src/platform/audit-log/audit-log.ts';
 import type { Tenants } from './tenants.ts';
 
 /** Tables of what the API shows, and their columns that background jobs write. */

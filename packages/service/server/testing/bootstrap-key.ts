@@ -1,4 +1,4 @@
-import { makeApiKey } from '../src/api-keys/api-key-format.ts';
+import { makeApiKey } from '../src/platform/keys/api-key-format.ts';
 
 /**
  * Bootstrap key of servers under test. It is a generated one: the hash of a key that a person chose takes a server 100

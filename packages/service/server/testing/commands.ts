@@ -1,7 +1,7 @@
 /** Sandboxes of a fake runtime, and their commands. */
 import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type Commands, composeCommands } from '../src/compose/compose-commands.ts';
-import type { Route } from '../src/http/route.ts';
+import type { Route } from '../src/platform/http/route.ts';
 import { type Call, openWorld, SandboxesWorld, SILENT } from './sandboxes.ts';
 
 export function openCommands(): Promise<CommandsWorld> {

@@ -6,7 +6,7 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely';
-import type { Database, Tables } from '../src/db/database.ts';
+import type { Database, Tables } from '../src/platform/db/database.ts';
 
 /** A database without a server: compiles each query for PostgreSQL, keeps it in `queries`, and returns no rows. */
 export function compiledForPostgres(): { db: Database; queries: CompiledQuery[] } {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
-import { notFound } from '../src/base/app-error.ts';
-import { route } from '../src/http/route.ts';
+import { notFound } from '../src/platform/base/app-error.ts';
+import { route } from '../src/platform/http/route.ts';
 import type { ApiAnswer, ApiCall } from './call-api.ts';
 import { startTestService, type TestService } from './test-service.ts';
 

@@ -1,6 +1,6 @@
 /** Fills every table of a SQLite database with rows of its types. */
 import { sql } from 'kysely';
-import type { Database } from '../src/db/database.ts';
+import type { Database } from '../src/platform/db/database.ts';
 
 interface Column {
   readonly name: string;

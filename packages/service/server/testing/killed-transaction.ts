@@ -1,7 +1,7 @@
 /** A process that commits one transaction in the database of its argument, and stays in the middle of a second one. */
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase } from '../src/db/open-database.ts';
-import { Transactions } from '../src/db/transactions.ts';
+import { migrate } from '../src/platform/db/migrate.ts';
+import { openDatabase } from '../src/platform/db/open-database.ts';
+import { Transactions } from '../src/platform/db/transactions.ts';
 
 const db = await openDatabase(process.argv[2] ?? '');
 await migrate(db);

@@ -1,7 +1,7 @@
 /** Several servers of one PostgreSQL database, each with connections and memory of its own. They run no jobs. */
 import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
-import { type Notifications, openNotifications } from '../src/db/notifications.ts';
+import { type Notifications, openNotifications } from '../src/platform/db/notifications.ts';
 import { SandboxesWorld, SETTINGS, seed } from './sandboxes.ts';
 import { DATABASE_KIND, openBeside, openTestDatabase } from './test-database.ts';
 

@@ -1,4 +1,4 @@
-import type { ImageLayers } from '../src/templates/layers/image-layers.ts';
+import type { ImageLayers } from '../src/features/templates/layers/image-layers.ts';
 
 /** Builds that share no layers: each downloads its own. */
 export const NO_SHARED_LAYERS: Pick<ImageLayers, 'bring' | 'sweep'> = {

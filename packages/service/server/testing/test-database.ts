@@ -4,12 +4,12 @@ import { dirname } from 'node:path';
 import { dataPaths } from '@cloche/layout';
 import { sql } from 'kysely';
 import { Client } from 'pg';
-import type { Database } from '../src/db/database.ts';
-import type { DatabaseKind } from '../src/db/database-kind.ts';
-import { embeddedDatabase } from '../src/db/embedded-database.ts';
-import { migrate } from '../src/db/migrate.ts';
-import type { NodeSqliteDatabase } from '../src/db/node-sqlite.ts';
-import { openDatabase } from '../src/db/open-database.ts';
+import type { Database } from '../src/platform/db/database.ts';
+import type { DatabaseKind } from '../src/platform/db/database-kind.ts';
+import { embeddedDatabase } from '../src/platform/db/embedded-database.ts';
+import { migrate } from '../src/platform/db/migrate.ts';
+import type { NodeSqliteDatabase } from '../src/platform/db/node-sqlite.ts';
+import { openDatabase } from '../src/platform/db/open-database.ts';
 import { OWNER, SOCKETS, TEMPLATE, urlOf } from './postgres/postgres-server.ts';
 
 const sockets = process.env[SOCKETS];

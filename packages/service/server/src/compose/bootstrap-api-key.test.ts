@@ -5,8 +5,8 @@ import { eventually } from '@cloche/testkit/eventually';
 import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../testing/sandboxes.ts';
 import { standStill } from '../../testing/stand-still.ts';
-import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
-import { Authenticator } from '../api-keys/authenticator.ts';
+import { SqlApiKeyRepository } from '../platform/keys/api-key-repository.ts';
+import { Authenticator } from '../platform/keys/authenticator.ts';
 import { bootstrapApiKey } from './bootstrap-api-key.ts';
 
 const [FIRST, SECOND] = ['a'.repeat(20), 'b'.repeat(20)];

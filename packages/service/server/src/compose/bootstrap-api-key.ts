@@ -1,8 +1,8 @@
 import type { OrgId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { ApiKeyService } from '../api-keys/api/api-key-service.ts';
-import { Loop } from '../base/loop.ts';
-import type { LiveServers } from '../db/live-servers.ts';
+import type { ApiKeyService } from '../features/api-keys/api-key-service.ts';
+import { Loop } from '../platform/base/loop.ts';
+import type { LiveServers } from '../platform/db/live-servers.ts';
 
 /** Interval at which a server checks whether the servers that were running at its start have ended. */
 const LOOK_MS = 10_000;

@@ -1,20 +1,20 @@
 import type { Logger } from 'pino';
-import { auditRoutes } from '../audit/api/audit-routes.ts';
-import { MarkSigner } from '../audit/audit-chain.ts';
-import { AuditFeed } from '../audit/audit-feed.ts';
-import { AuditLog } from '../audit/audit-log.ts';
-import { AuditRetention } from '../audit/audit-retention.ts';
-import { ExpiredKeys } from '../audit/expired-keys.ts';
-import { Refusals } from '../audit/refusals.ts';
-import { VerifyChain } from '../audit/verify-chain.ts';
-import type { Clock } from '../base/clock.ts';
-import type { IdSource } from '../base/id-source.ts';
-import { Loop } from '../base/loop.ts';
-import type { Database } from '../db/database.ts';
-import { serverSecret } from '../db/server-secret.ts';
-import type { Transactions } from '../db/transactions.ts';
-import type { Route } from '../http/route.ts';
-import type { ProjectAccess } from '../projects/access/project-access.ts';
+import { auditRoutes } from '../features/audit/audit-routes.ts';
+import { MarkSigner } from '../platform/audit-log/audit-chain.ts';
+import { AuditFeed } from '../platform/audit-log/audit-feed.ts';
+import { AuditLog } from '../platform/audit-log/audit-log.ts';
+import { AuditRetention } from '../platform/audit-log/audit-retention.ts';
+import { ExpiredKeys } from '../platform/audit-log/expired-keys.ts';
+import { Refusals } from '../platform/audit-log/refusals.ts';
+import { VerifyChain } from '../platform/audit-log/verify-chain.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import { Loop } from '../platform/base/loop.ts';
+import type { Database } from '../platform/db/database.ts';
+import { serverSecret } from '../platform/db/server-secret.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
 
 const UPKEEP_MS = 60_000;
 

@@ -1,19 +1,19 @@
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
-import type { IdSource } from '../base/id-source.ts';
-import { ChangeCommand } from '../commands/change-command.ts';
-import { SqlCommandRepository } from '../commands/command-repository.ts';
-import { commandRoutes } from '../commands/command-routes.ts';
-import { CommandWatches } from '../commands/command-watches.ts';
-import { CreateCommand } from '../commands/create-command.ts';
-import { OpenPty } from '../commands/open-pty.ts';
-import { ReadCommands } from '../commands/read-commands.ts';
-import { StartingCommands } from '../commands/starting-commands.ts';
-import type { Database } from '../db/database.ts';
-import { kindOf } from '../db/database-kind.ts';
-import type { LiveServers } from '../db/live-servers.ts';
-import type { Transactions } from '../db/transactions.ts';
-import type { Route } from '../http/route.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import { ChangeCommand } from '../features/commands/change-command.ts';
+import { SqlCommandRepository } from '../features/commands/command-repository.ts';
+import { commandRoutes } from '../features/commands/command-routes.ts';
+import { CommandWatches } from '../features/commands/command-watches.ts';
+import { CreateCommand } from '../features/commands/create-command.ts';
+import { OpenPty } from '../features/commands/open-pty.ts';
+import { ReadCommands } from '../features/commands/read-commands.ts';
+import { StartingCommands } from '../features/commands/starting-commands.ts';
+import type { Database } from '../platform/db/database.ts';
+import { kindOf } from '../platform/db/database-kind.ts';
+import type { LiveServers } from '../platform/db/live-servers.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface CommandsDeps {

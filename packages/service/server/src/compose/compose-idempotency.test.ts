@@ -6,10 +6,10 @@ import { it } from 'node:test';
 import { SILENT } from '../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { openTestDatabase } from '../../testing/test-database.ts';
-import { LEASE_MS } from '../base/fence.ts';
-import { randomIds } from '../base/id-source.ts';
-import { CutOffError } from '../idempotency/held-claims.ts';
-import type { IdempotencyScope } from '../idempotency/idempotency-repository.ts';
+import { LEASE_MS } from '../platform/base/fence.ts';
+import { randomIds } from '../platform/base/id-source.ts';
+import { CutOffError } from '../platform/idempotency/held-claims.ts';
+import type { IdempotencyScope } from '../platform/idempotency/idempotency-repository.ts';
 import { composeIdempotency } from './compose-idempotency.ts';
 
 const SCOPE: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };

@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
-import { Fence } from '../base/fence.ts';
-import type { IdSource } from '../base/id-source.ts';
-import { ServerLease } from '../cluster/server-lease.ts';
-import type { Database } from '../db/database.ts';
-import { kindOf } from '../db/database-kind.ts';
-import { openOwnConnection } from '../db/postgres-database.ts';
-import { HeldClaims } from '../idempotency/held-claims.ts';
-import { Idempotency } from '../idempotency/idempotency.ts';
-import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
-import { ReplayParts } from '../idempotency/replay-parts.ts';
-import { ReplayQuota } from '../idempotency/replay-quota.ts';
-import { ReplayRecount } from '../idempotency/replay-recount.ts';
-import { ResultFiles } from '../idempotency/result-files.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import { Fence } from '../platform/base/fence.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import { ServerLease } from '../platform/cluster/server-lease.ts';
+import type { Database } from '../platform/db/database.ts';
+import { kindOf } from '../platform/db/database-kind.ts';
+import { openOwnConnection } from '../platform/db/postgres-database.ts';
+import { HeldClaims } from '../platform/idempotency/held-claims.ts';
+import { Idempotency } from '../platform/idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
+import { ReplayParts } from '../platform/idempotency/replay-parts.ts';
+import { ReplayQuota } from '../platform/idempotency/replay-quota.ts';
+import { ReplayRecount } from '../platform/idempotency/replay-recount.ts';
+import { ResultFiles } from '../platform/idempotency/result-files.ts';
 import { openRecordStore } from './open-record-store.ts';
 
 /** Longest time for one renewal of the lease. After it, the renewal is repeated on another connection. */

@@ -1,10 +1,10 @@
-import type { IdSource } from '../base/id-source.ts';
-import type { Route } from '../http/route.ts';
-import { ProjectAccess } from '../projects/access/project-access.ts';
-import { ProjectChanges, type ProjectChangesDeps } from '../projects/api/project-changes.ts';
-import { projectRoutes } from '../projects/api/project-routes.ts';
-import { ProjectService } from '../projects/api/project-service.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import type { Route } from '../platform/http/route.ts';
+import { ProjectAccess } from '../platform/access/project-access.ts';
+import { ProjectChanges, type ProjectChangesDeps } from '../features/projects/project-changes.ts';
+import { projectRoutes } from '../features/projects/project-routes.ts';
+import { ProjectService } from '../features/projects/project-service.ts';
+import type { ProjectRepository } from '../platform/tenancy/project-repository.ts';
 
 export interface ProjectsDeps extends ProjectChangesDeps {
   readonly projects: ProjectRepository;

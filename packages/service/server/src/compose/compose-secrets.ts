@@ -1,20 +1,20 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
-import type { IdSource } from '../base/id-source.ts';
-import type { Database } from '../db/database.ts';
-import type { Transactions } from '../db/transactions.ts';
-import type { Route } from '../http/route.ts';
-import type { ProjectAccess } from '../projects/access/project-access.ts';
-import type { Quotas } from '../quotas/quotas.ts';
-import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
-import { FindSecretValues } from '../secrets/find-secret-values.ts';
-import { RotateSecrets } from '../secrets/rotate-secrets.ts';
-import { SecretKeys, type SecretKeysOptions } from '../secrets/secret-keys.ts';
-import { SecretRepository } from '../secrets/secret-repository.ts';
-import { secretRoutes } from '../secrets/secret-routes.ts';
-import { SecretService } from '../secrets/secret-service.ts';
-import { buildSecretApp } from '../secrets/secret-socket.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import type { Database } from '../platform/db/database.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { Quotas } from '../features/quotas/quotas.ts';
+import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
+import { FindSecretValues } from '../features/secrets/find-secret-values.ts';
+import { RotateSecrets } from '../features/secrets/rotate-secrets.ts';
+import { SecretKeys, type SecretKeysOptions } from '../features/secrets/secret-keys.ts';
+import { SecretRepository } from '../features/secrets/secret-repository.ts';
+import { secretRoutes } from '../features/secrets/secret-routes.ts';
+import { SecretService } from '../features/secrets/secret-service.ts';
+import { buildSecretApp } from '../features/secrets/secret-socket.ts';
 
 export interface SecretsDeps {
   readonly clock: Clock;

@@ -15,24 +15,24 @@ import {
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { openBeside } from '../../testing/test-database.ts';
 import { newRun, runRepositoryOf } from '../../testing/workspace-runs.ts';
-import { MarkSigner } from '../audit/audit-chain.ts';
-import { AuditLog } from '../audit/audit-log.ts';
-import { VerifyChain } from '../audit/verify-chain.ts';
-import { systemClock } from '../base/clock.ts';
-import { randomIds } from '../base/id-source.ts';
-import { ServerLease } from '../cluster/server-lease.ts';
-import { ClaimedRows } from '../db/claimed-rows.ts';
-import type { Database } from '../db/database.ts';
-import { Transactions } from '../db/transactions.ts';
-import { HeldClaims } from '../idempotency/held-claims.ts';
-import { Idempotency } from '../idempotency/idempotency.ts';
-import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
-import { EventOutbox } from '../outbox/event-outbox.ts';
-import { SqlPreviewRepository } from '../previews/preview-repository.ts';
-import { ProjectChanges } from '../projects/api/project-changes.ts';
-import { OrgRepository } from '../projects/org-repository.ts';
-import { Quotas } from '../quotas/quotas.ts';
-import { SecretRepository } from '../secrets/secret-repository.ts';
+import { MarkSigner } from '../platform/audit-log/audit-chain.ts';
+import { AuditLog } from '../platform/audit-log/audit-log.ts';
+import { VerifyChain } from '../platform/audit-log/verify-chain.ts';
+import { systemClock } from '../platform/base/clock.ts';
+import { randomIds } from '../platform/base/id-source.ts';
+import { ServerLease } from '../platform/cluster/server-lease.ts';
+import { ClaimedRows } from '../platform/db/claimed-rows.ts';
+import type { Database } from '../platform/db/database.ts';
+import { Transactions } from '../platform/db/transactions.ts';
+import { HeldClaims } from '../platform/idempotency/held-claims.ts';
+import { Idempotency } from '../platform/idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
+import { EventOutbox } from '../platform/outbox/event-outbox.ts';
+import { SqlPreviewRepository } from '../features/previews/preview-repository.ts';
+import { ProjectChanges } from '../features/projects/project-changes.ts';
+import { OrgRepository } from '../platform/tenancy/org-repository.ts';
+import { Quotas } from '../features/quotas/quotas.ts';
+import { SecretRepository } from '../features/secrets/secret-repository.ts';
 
 /** The services that each server has of its own. */
 function serverOf(db: Database) {

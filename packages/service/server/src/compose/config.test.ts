@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { makeApiKey } from '../api-keys/api-key-format.ts';
+import { makeApiKey } from '../platform/keys/api-key-format.ts';
 import { ConfigError, defaultMaxPids, readConfig } from './config.ts';
 
 const base = { CLOCHE_RUN_DIR: '/run/cloche/test' };

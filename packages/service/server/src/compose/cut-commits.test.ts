@@ -7,8 +7,8 @@ import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { replace } from '../../testing/simulation/replace.ts';
 import { StallingProxy } from '../../testing/stalling-proxy.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
-import { openDatabase } from '../db/open-database.ts';
-import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { openDatabase } from '../platform/db/open-database.ts';
+import { IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
 
 /** The shortest lease, whose servers have a heartbeat each second. */
 const LEASE = { CLOCHE_SERVER_LEASE_MS: '6000' };

@@ -10,7 +10,7 @@ import { type Mechanism, runRequest } from '../../testing/simulation/mechanisms.
 import { replace } from '../../testing/simulation/replace.ts';
 import { StallingProxy } from '../../testing/stalling-proxy.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
-import { Fence } from '../base/fence.ts';
+import { Fence } from '../platform/base/fence.ts';
 
 const PATIENCE_MS = 120_000;
 const IN_PROGRESS = 'idempotency_request_in_progress';

@@ -18,7 +18,7 @@ import { openControlServer } from '../../../../host/egress/src/control/control-s
 import { appOf } from '../../../../host/hostd/src/testing/app-of.ts';
 import { BOX, type E2bBox, E2bBoxes } from '../../testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { BEFORE_KEY, type Front } from '../http/front.ts';
+import { BEFORE_KEY, type Front } from '../platform/http/front.ts';
 import { FRONTS, type FrontName } from './fronts.ts';
 
 /** How a test reaches a front. */

@@ -7,7 +7,7 @@
  */
 import { LIMITS } from '@cloche/contract';
 import { MAX_JSON_DEPTH } from '@cloche/node-support';
-import { BEFORE_KEY, type BodyBounds, type Front, OWN_HEAD_SECONDS } from '../http/front.ts';
+import { BEFORE_KEY, type BodyBounds, type Front, OWN_HEAD_SECONDS } from '../platform/http/front.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const NO_BODY: BodyBounds = { bytes: 0, decompressedBytes: 0, jsonValues: 0, jsonLevels: 0, seconds: 60 };

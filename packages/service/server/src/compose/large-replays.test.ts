@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
-import { openDatabase } from '../db/open-database.ts';
+import { openDatabase } from '../platform/db/open-database.ts';
 
 const BYTES = 3_000_000;
 

@@ -7,8 +7,8 @@ import { sql } from 'kysely';
 import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { testDatabaseSettings } from '../../testing/test-database.ts';
-import type { Database } from '../db/database.ts';
-import { openDatabase } from '../db/open-database.ts';
+import type { Database } from '../platform/db/database.ts';
+import { openDatabase } from '../platform/db/open-database.ts';
 
 const CREATIONS = 24;
 const ATTEMPTS = 1000;

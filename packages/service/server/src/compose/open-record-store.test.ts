@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { pino } from 'pino';
 import { compiledForPostgres } from '../../testing/compiled-for-postgres.ts';
 import { openTestDatabase } from '../../testing/test-database.ts';
-import { type ClaimRequest, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { type ClaimRequest, IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
 import { openRecordStore } from './open-record-store.ts';
 
 const log = pino({ level: 'silent' });

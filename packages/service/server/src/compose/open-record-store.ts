@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
-import type { Database } from '../db/database.ts';
-import { type DatabaseKind, kindOf } from '../db/database-kind.ts';
-import type { IdempotencyRecords, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
-import { JournaledRecords } from '../idempotency/sqlite/journaled-records.ts';
+import type { Database } from '../platform/db/database.ts';
+import { type DatabaseKind, kindOf } from '../platform/db/database-kind.ts';
+import type { IdempotencyRecords, IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
+import { JournaledRecords } from '../platform/idempotency/sqlite/journaled-records.ts';
 
 export interface RecordStoreDeps {
   readonly db: Database;

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { pino } from 'pino';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { BEFORE_KEY } from '../http/front.ts';
+import { BEFORE_KEY } from '../platform/http/front.ts';
 import type { FrontName } from './fronts.ts';
 
 interface Line {

@@ -14,9 +14,9 @@ import {
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { replace } from '../../testing/simulation/replace.ts';
 import { WholeServers } from '../../testing/whole-servers.ts';
-import { AppError } from '../base/app-error.ts';
-import { LEASE_MS } from '../base/fence.ts';
-import { PostgresPool } from '../db/postgres/postgres-pool.ts';
+import { AppError } from '../platform/base/app-error.ts';
+import { LEASE_MS } from '../platform/base/fence.ts';
+import { PostgresPool } from '../platform/db/postgres/postgres-pool.ts';
 
 const SERVERS = 2;
 const CLIENTS = 8;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { WholeServers } from '../../testing/whole-servers.ts';
-import { lockSqliteFile } from '../db/sqlite-file-lock.ts';
+import { lockSqliteFile } from '../platform/db/sqlite-file-lock.ts';
 
 const EQUAL = 30;
 /** About every second round shows it: each server has to claim the request before it sees the claim of the other. */

@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
-import type { Clock } from '../base/clock.ts';
-import { Loop } from '../base/loop.ts';
-import type { Database } from '../db/database.ts';
-import type { Transactions } from '../db/transactions.ts';
-import type { SqlMcpSessions } from '../mcp-sessions/sql-mcp-sessions.ts';
-import { DeletedRecords } from '../projects/deleted-records.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import { Loop } from '../platform/base/loop.ts';
+import type { Database } from '../platform/db/database.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
+import { DeletedRecords } from '../platform/tenancy/deleted-records.ts';
 import type { Config } from './config.ts';
 
 const FORGET_MS = 3_600_000;

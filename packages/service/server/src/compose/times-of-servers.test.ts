@@ -7,7 +7,7 @@ import { describe, it, mock } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import type { SandboxesWorld } from '../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES, TestServers } from '../../testing/servers.ts';
-import { LOOK_AGAIN_MS } from '../db/notifications.ts';
+import { LOOK_AGAIN_MS } from '../platform/db/notifications.ts';
 
 const ATTEMPTS = 40;
 

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client } from 'pg';
-import { migrate } from '../../src/db/migrate.ts';
-import { openDatabase } from '../../src/db/open-database.ts';
+import { migrate } from '../../src/platform/db/migrate.ts';
+import { openDatabase } from '../../src/platform/db/open-database.ts';
 import { installPostgres, PROGRAMS } from './install-postgres.ts';
 
 const run = promisify(execFile);

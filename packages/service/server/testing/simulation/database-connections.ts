@@ -13,9 +13,9 @@ import {
   type QueryResult,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { Database, Tables } from '../../src/db/database.ts';
-import { passingFailure } from '../../src/db/postgres/postgres-errors.ts';
-import { Transaction } from '../../src/db/transactions.ts';
+import type { Database, Tables } from '../../src/platform/db/database.ts';
+import { passingFailure } from '../../src/platform/db/postgres/postgres-errors.ts';
+import { Transaction } from '../../src/platform/db/transactions.ts';
 import type { Peer } from './faults.ts';
 import { type Mechanism, rewritten } from './mechanisms.ts';
 import type { Seams } from './seams.ts';

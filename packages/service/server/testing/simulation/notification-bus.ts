@@ -1,5 +1,5 @@
 /** Notifications between simulated servers: each may be late or lost, as those of PostgreSQL may. */
-import type { NotificationListener, Notifications, Topic } from '../../src/db/notifications.ts';
+import type { NotificationListener, Notifications, Topic } from '../../src/platform/db/notifications.ts';
 import { isCut, type Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
 import type { VirtualTime } from './virtual-time.ts';

@@ -1,6 +1,6 @@
 /** A SQLite database in memory. The simulated servers share it in place of a PostgreSQL database. */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { ConnectionLock } from '../../src/db/connection-lock.ts';
+import { ConnectionLock } from '../../src/platform/db/connection-lock.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** Statements kept prepared. */

@@ -1,10 +1,10 @@
 /** Files of sandboxes in a simulation, without their bytes: each file has its path as its content. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { Incoming, Staged, Staging } from '../../src/artifacts/store/staging.ts';
-import type { AgentFiles } from '../../src/driver/agent-files.ts';
-import { AgentError } from '../../src/driver/runtime-driver.ts';
-import { AccessFiles, type AccessFilesDeps, type Activity, type FileRequest } from '../../src/files/access-files.ts';
+import type { Incoming, Staged, Staging } from '../../src/features/artifacts/store/staging.ts';
+import type { AgentFiles } from '../../src/runtime/driver/agent-files.ts';
+import { AgentError } from '../../src/runtime/driver/runtime-driver.ts';
+import { AccessFiles, type AccessFilesDeps, type Activity, type FileRequest } from '../../src/features/files/access-files.ts';
 import type { Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
 

@@ -9,7 +9,7 @@ import {
   type LaunchSpec,
   type PlaceListing,
   type RuntimeDriver,
-} from '../../src/driver/runtime-driver.ts';
+} from '../../src/runtime/driver/runtime-driver.ts';
 import { AgentLinks, gone } from './agent-links.ts';
 import type { Peer } from './faults.ts';
 import type { Mechanism } from './mechanisms.ts';

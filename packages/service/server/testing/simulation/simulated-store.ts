@@ -8,7 +8,7 @@ import {
   NoAnswerError,
   type SetAsideContent,
   StoreError,
-} from '../../src/artifacts/store/artifact-store.ts';
+} from '../../src/features/artifacts/store/artifact-store.ts';
 import type { Peer } from './faults.ts';
 import type { WorkloadWorld } from './workload.ts';
 

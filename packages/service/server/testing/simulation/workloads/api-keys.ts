@@ -1,10 +1,10 @@
 /** Clients that create keys, use them with every server and revoke them. */
 import { operations } from '@cloche/contract';
-import { hashApiKey, makeApiKey } from '../../../src/api-keys/api-key-format.ts';
-import type { AuditLog } from '../../../src/audit/audit-log.ts';
+import { hashApiKey, makeApiKey } from '../../../src/platform/keys/api-key-format.ts';
+import type { AuditLog } from '../../../src/platform/audit-log/audit-log.ts';
 import { composeApiKeys } from '../../../src/compose/compose-api-keys.ts';
-import { OrgRepository } from '../../../src/projects/org-repository.ts';
-import { SqlProjectRepository } from '../../../src/projects/project-repository.ts';
+import { OrgRepository } from '../../../src/platform/tenancy/org-repository.ts';
+import { SqlProjectRepository } from '../../../src/platform/tenancy/project-repository.ts';
 import { ORG } from '../../sandboxes.ts';
 import type { Clients } from '../clients.ts';
 import type { Workload, WorkloadWorld } from '../workload.ts';

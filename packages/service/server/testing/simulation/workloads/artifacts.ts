@@ -1,13 +1,13 @@
 /** Clients that export files from sandboxes, often with the same content, and delete the artifacts or let them expire. */
 import { operations } from '@cloche/contract';
-import { ArtifactContents } from '../../../src/artifacts/artifact-contents.ts';
-import { SqlArtifactRepository } from '../../../src/artifacts/artifact-repository.ts';
-import { artifactRoutes } from '../../../src/artifacts/artifact-routes.ts';
-import { ArtifactService } from '../../../src/artifacts/artifact-service.ts';
-import { ExportArtifact } from '../../../src/artifacts/export-artifact.ts';
-import { KeepArtifact } from '../../../src/artifacts/keep-artifact.ts';
-import { Loop } from '../../../src/base/loop.ts';
-import type { SignedLinks } from '../../../src/base/signed-links.ts';
+import { ArtifactContents } from '../../../src/features/artifacts/artifact-contents.ts';
+import { SqlArtifactRepository } from '../../../src/features/artifacts/artifact-repository.ts';
+import { artifactRoutes } from '../../../src/features/artifacts/artifact-routes.ts';
+import { ArtifactService } from '../../../src/features/artifacts/artifact-service.ts';
+import { ExportArtifact } from '../../../src/features/artifacts/export-artifact.ts';
+import { KeepArtifact } from '../../../src/features/artifacts/keep-artifact.ts';
+import { Loop } from '../../../src/platform/base/loop.ts';
+import type { SignedLinks } from '../../../src/platform/base/signed-links.ts';
 import { watchArtifacts } from '../artifact-invariants.ts';
 import type { Clients } from '../clients.ts';
 import type { Peer } from '../faults.ts';

@@ -1,0 +1,104 @@
+import { type Command, type CommandStdinBody, LIMITS, type ResizeCommandBody, type Signal } from '@cloche/contract';
+import { inputClosed, noTerminal, ownError } from '../../runtime/agent-client/agent-errors.ts';
+import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
+import { invalidRequest } from '../../platform/base/app-error.ts';
+import type { Clock } from '../../platform/base/clock.ts';
+import type { AgentCommands } from '../../runtime/driver/runtime-driver.ts';
+import type { Executions } from '../sandbox-records/executions.ts';
+import { isLive } from '../sandbox-records/sandbox.ts';
+import { requireLive } from '../sandbox-records/sandbox-access.ts';
+import { asSeenIn, type CommandRecord, endingOf, toCommand } from './command.ts';
+import type { CommandRepository } from './command-repository.ts';
+import { tooLong } from './command-request.ts';
+import type { CommandRequest, ReadCommands } from './read-commands.ts';
+import { terminalSize } from './terminal-size.ts';
+
+export interface ChangeCommandDeps {
+  readonly readCommands: ReadCommands;
+  readonly commands: CommandRepository;
+  readonly executions: Executions;
+  readonly clock: Clock;
+}
+
+/** Writes to, resizes and kills running commands. */
+export class ChangeCommand {
+  readonly #deps: ChangeCommandDeps;
+
+  constructor(deps: ChangeCommandDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Writes to the command's standard input.
+   * @throws AppError `conflict` when the command has ended or its input is closed.
+   */
+  async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
+    const bytes = stdinBytes(request.body);
+    const { known, record } = await this.#change(request, 'stdin', (agent, id, signal) =>
+      agent.writeStdin(id, bytes, request.body.close ?? false, signal),
+    );
+    if (!known) throw inputClosed(undefined);
+    return toCommand(record);
+  }
+
+  /** @throws AppError `conflict` when the command has ended or has no terminal. */
+  async resize(request: CommandRequest, body: ResizeCommandBody): Promise<Command> {
+    const size = terminalSize(body);
+    const { known, record } = await this.#change(request, 'resize', (agent, id, signal) =>
+      agent.resize(id, size, signal),
+    );
+    if (!known) throw noTerminal(undefined);
+    return toCommand(record);
+  }
+
+  /** Changes a command of a live sandbox. `known` is false if the agent no longer has the command. */
+  async #change(
+    request: CommandRequest,
+    errors: 'stdin' | 'resize',
+    change: (agent: AgentCommands, id: string, signal: AbortSignal) => Promise<void>,
+  ): Promise<{ known: boolean; record: CommandRecord }> {
+    const { readCommands, executions } = this.#deps;
+    const { sandbox, record } = await readCommands.find(request);
+    const live = requireLive(sandbox);
+    executions.touch(live.id);
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
+    const known = await readCommands.act(live, bounds, async (agent, signal) => {
+      await change(agent, record.id, signal).catch((error: unknown) => {
+        throw ownError(errors, error) ?? error;
+      });
+      return true;
+    });
+    return { known: known ?? false, record };
+  }
+
+  /**
+   * Sends a signal. Idempotent: an ended command stays unchanged, but SIGKILL also ends processes that it left running.
+   */
+  async kill(request: CommandRequest, name: Signal): Promise<Command> {
+    const { readCommands, executions } = this.#deps;
+    const { sandbox, record } = await readCommands.find(request);
+    if (!isLive(sandbox)) return toCommand(asSeenIn(sandbox, record));
+    if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
+    executions.touch(sandbox.id);
+    const announce = () => request.audit?.announce({ id: record.id, projectId: sandbox.projectId });
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs, announce };
+    const known = await readCommands.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
+    if (!known) return toCommand(await readCommands.refresh({ sandbox, record }));
+    return toCommand(await this.#finish(record, known));
+  }
+
+  async #finish(record: CommandRecord, known: Parameters<typeof endingOf>[1]): Promise<CommandRecord> {
+    const { commands, clock } = this.#deps;
+    const ending = record.status === 'running' ? endingOf(record, known, clock.now()) : undefined;
+    return ending ? commands.finish(record, ending) : record;
+  }
+}
+
+function stdinBytes({ data = '', encoding = 'utf8' }: CommandStdinBody): Buffer {
+  const bytes = Buffer.from(data, encoding);
+  if (encoding === 'base64' && bytes.toString('base64').replace(/=+$/, '') !== data.replace(/=+$/, '')) {
+    throw invalidRequest({ path: 'body.data', message: 'is not valid base64' });
+  }
+  if (bytes.length > LIMITS.commandStdinBytes) throw tooLong('body.data', bytes.length, LIMITS.commandStdinBytes);
+  return bytes;
+}

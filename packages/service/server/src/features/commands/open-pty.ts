@@ -1,0 +1,136 @@
+import type { Duplex } from 'node:stream';
+import { type CommandUser, LIMITS, type SandboxId } from '@cloche/contract';
+import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import { ownError } from '../../runtime/agent-client/agent-errors.ts';
+import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
+import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { IdSource } from '../../platform/base/id-source.ts';
+import type { ClientSocket, SocketSession } from '../../platform/http/route.ts';
+import type { Executions } from '../sandbox-records/executions.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import { terminalSize } from './terminal-size.ts';
+
+/** Maximum number of unsent output messages to a client before reading from the terminal pauses. */
+const MAX_UNSENT = 64;
+/** Maximum bytes of input that the shell has not read; a client that exceeds it is disconnected. */
+const MAX_TYPED_BYTES = 1024 * 1024;
+
+export interface OpenPtyDeps {
+  readonly sandboxUse: SandboxUse;
+  readonly executions: Executions;
+  readonly ids: IdSource;
+  readonly terminalIdleMs: number;
+}
+
+export interface PtyRequest {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly query: {
+    readonly ptyId?: string;
+    readonly cols?: number;
+    readonly rows?: number;
+    readonly user?: CommandUser;
+  };
+  readonly signal: AbortSignal;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
+}
+
+/** Connects clients to terminals in sandboxes. */
+export class OpenPty {
+  readonly #deps: OpenPtyDeps;
+
+  constructor(deps: OpenPtyDeps) {
+    this.#deps = deps;
+  }
+
+  /** Resolves when the terminal is open. @throws AppError */
+  async open({ credential, params, query, signal, audit }: PtyRequest): Promise<SocketSession> {
+    const { sandboxUse, ids, terminalIdleMs } = this.#deps;
+    const { ptyId = ids.next('pty_'), user = 'user' } = query;
+    const size = terminalSize(query);
+    const place = placeName(params.sandboxId);
+    const fresh = query.ptyId === undefined ? { ...size, user, idleMs: terminalIdleMs, place } : undefined;
+    const target = { credential, sandboxId: params.sandboxId };
+    const announce = (sandbox: SandboxRecord) => audit?.announce(sandbox);
+    const bounds = { signal, actMs: AGENT_LIMITS.startMs, announce };
+    return sandboxUse.with(target, bounds, async ({ commands }, sandbox, limit) => {
+      const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
+        throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
+      });
+      return {
+        serve: (client) => this.#join(sandbox, ptyId, terminal, client),
+        [Symbol.dispose]: () => terminal.destroy(),
+      };
+    });
+  }
+
+  /** Connects the client and the terminal until either closes. The sandbox counts as `running` meanwhile. */
+  #join(sandbox: SandboxRecord, ptyId: string, terminal: Duplex, client: ClientSocket): void {
+    const execution = this.#deps.executions.begin(sandbox.id, undefined, () => client.close());
+    terminal.once('close', () => client.close());
+    client.onClose(() => {
+      execution[Symbol.dispose]();
+      terminal.destroy();
+    });
+    client.send(JSON.stringify({ type: 'ready', ptyId }));
+    show(terminal, client);
+    client.onMessage((message) => {
+      if (typeof message !== 'string') write(terminal, 'I', message);
+      else control(terminal, message);
+      if (terminal.writableLength > MAX_TYPED_BYTES) client.close();
+    });
+  }
+}
+
+/** Returns what the prompt calls the sandbox: the beginning of its id, which people type in place of the id. */
+function placeName(sandboxId: SandboxId): string {
+  return sandboxId.slice('sbx_'.length, 'sbx_'.length + 4);
+}
+
+function show(terminal: Duplex, client: ClientSocket): void {
+  let unsent = 0;
+  const sent = () => {
+    unsent -= 1;
+    if (unsent < MAX_UNSENT) terminal.resume();
+  };
+  const frames = new ByteFrames((type, body) => {
+    if (type === 'X') client.send(JSON.stringify({ type: 'exit', exitCode: Number(body.toString()) & 255 }));
+    if (type !== 'O') return;
+    unsent += 1;
+    if (unsent >= MAX_UNSENT) terminal.pause();
+    // A copy, because `body` is valid only during this call.
+    client.send(Buffer.from(body), sent);
+  });
+  terminal.on('data', (chunk: Buffer) => {
+    try {
+      frames.push(chunk);
+    } catch {
+      terminal.destroy();
+    }
+  });
+}
+
+/** Handles a control message. Ignores messages that are invalid. */
+function control(terminal: Duplex, text: string): void {
+  let message: { type?: unknown; cols?: unknown; rows?: unknown };
+  try {
+    message = Object(JSON.parse(text));
+  } catch {
+    return;
+  }
+  const { type, cols, rows } = message;
+  if (type !== 'resize' || !isSide(cols) || !isSide(rows)) return;
+  const size = terminalSize({ cols, rows });
+  write(terminal, 'R', Buffer.from(`${size.columns} ${size.rows}`));
+}
+
+function isSide(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LIMITS.terminalNamedSide;
+}
+
+function write(terminal: Duplex, type: 'I' | 'R', body: Buffer): void {
+  for (const part of encodeByteFrame(type, body)) terminal.write(part);
+}

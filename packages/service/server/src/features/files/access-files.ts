@@ -1,0 +1,131 @@
+import type { FileUser, SandboxId } from '@cloche/contract';
+import type { AgentFileEvent } from '@cloche/protocol';
+import { fileError } from '../../runtime/agent-client/agent-errors.ts';
+import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
+import { type AgentFiles, FileError } from '../../runtime/driver/agent-files.ts';
+import type { Executions } from '../sandbox-records/executions.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+
+/** Interval at which a transfer renews the sandbox's activity. */
+const TOUCH_MS = 5_000;
+
+export interface AccessFilesDeps {
+  readonly sandboxUse: SandboxUse;
+  readonly executions: Executions;
+}
+
+export interface FileRequest {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly signal: AbortSignal;
+}
+
+/** Gives operations access to the files of sandboxes and checks that the key may use them. */
+export class AccessFiles {
+  readonly #deps: AccessFilesDeps;
+
+  constructor(deps: AccessFilesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Runs `act`, which transfers no contents through the service, within its own time limit. Throws as `with` does. */
+  async act<T>(request: FileRequest, act: (files: AgentFiles, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.#with(request, AGENT_LIMITS.filesMs, (files, _activity, signal) => act(files, signal));
+  }
+
+  /**
+   * Waits until the sandbox is ready and runs `act` on its files. `act` can hold the `activity` while its result is
+   * still being read, so that the sandbox is not idle meanwhile.
+   *
+   * @throws AppError
+   */
+  async with<T>(request: FileRequest, act: (files: AgentFiles, activity: Activity) => Promise<T>): Promise<T> {
+    return this.#with(request, undefined, act);
+  }
+
+  /**
+   * Returns the changes of a directory, from the time this resolves. Watching is not activity: the sandbox may become
+   * idle.
+   *
+   * @throws AppError, here and from the iteration
+   */
+  async watch(
+    { credential, params: { sandboxId }, signal }: FileRequest,
+    path: string,
+    { user, ...options }: { recursive: boolean; user: FileUser | undefined },
+  ): Promise<AsyncIterable<AgentFileEvent>> {
+    const { sandboxUse } = this.#deps;
+    const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
+    const changes = await sandboxUse.act(sandbox, { signal }, async ({ files }) => {
+      const watched = files.as(user).watch(path, options, signal);
+      const started = await watched.catch((error) => Promise.reject(explained(error)));
+      return started[Symbol.asyncIterator]();
+    });
+    return {
+      [Symbol.asyncIterator]: () => ({
+        next: () =>
+          changes.next().catch(async (error) => {
+            throw await sandboxUse.explain(sandbox, explained(error), signal);
+          }),
+        return: async () => {
+          await changes.return?.();
+          return { done: true, value: undefined };
+        },
+      }),
+    };
+  }
+
+  async #with<T>(
+    { credential, params: { sandboxId }, signal }: FileRequest,
+    actMs: number | undefined,
+    act: (files: AgentFiles, activity: Activity, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { sandboxUse, executions } = this.#deps;
+    const bounds = { signal, ...(actMs !== undefined && { actMs }) };
+    return sandboxUse.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
+      const activity = new Activity(() => executions.touch(sandbox.id));
+      try {
+        const result = await act(files, activity, limit);
+        activity.endUnlessHeld();
+        return result;
+      } catch (error) {
+        activity.end();
+        throw explained(error);
+      }
+    });
+  }
+}
+
+/** An ongoing use of a sandbox, renewed at an interval. */
+export class Activity {
+  readonly #touch: () => void;
+  readonly #timer: NodeJS.Timeout;
+  #isHeld = false;
+
+  constructor(touch: () => void) {
+    this.#touch = touch;
+    this.#timer = setInterval(touch, TOUCH_MS);
+    this.#timer.unref();
+    touch();
+  }
+
+  /** Continues the activity until `emitter` closes. */
+  holdUntilClosed(emitter: NodeJS.EventEmitter): void {
+    this.#isHeld = true;
+    emitter.once('close', () => this.end());
+  }
+
+  endUnlessHeld(): void {
+    if (!this.#isHeld) this.end();
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
+    this.#touch();
+  }
+}
+
+function explained(error: unknown): unknown {
+  return error instanceof FileError ? fileError(error) : error;
+}

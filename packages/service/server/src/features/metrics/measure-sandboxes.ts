@@ -1,0 +1,106 @@
+import type { CurrentSandboxMetrics, SandboxId, SandboxMeasurement, SandboxMetrics } from '@cloche/contract';
+import { hostError } from '../../runtime/agent-client/agent-errors.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
+import { AgentError, LaunchError, type MeasuredInstance, type RuntimeDriver } from '../../runtime/driver/runtime-driver.ts';
+import type { ProjectAccess } from '../../platform/access/project-access.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+
+const MEBIBYTE = 1024 * 1024;
+/** Interval of the samples that hosts keep. */
+const INTERVAL_MS = 10_000;
+
+export interface MeasureSandboxesDeps {
+  readonly sandboxes: Pick<SandboxRepository, 'list'>;
+  readonly projects: ProjectAccess;
+  readonly sandboxUse: Pick<SandboxUse, 'ready' | 'explain'>;
+  readonly driver: RuntimeDriver;
+}
+
+/** Measures the resource usage of sandboxes. Measuring wakes no process in a sandbox and does not count as activity. */
+export class MeasureSandboxes {
+  readonly #deps: MeasureSandboxesDeps;
+
+  constructor(deps: MeasureSandboxesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Waits until the sandbox is ready. @throws AppError as `SandboxUse.ready` does, `unavailable` without its host */
+  async get(
+    credential: Credential,
+    sandboxId: SandboxId,
+    fromMs: number,
+    signal: AbortSignal,
+  ): Promise<SandboxMetrics> {
+    const { sandboxUse, driver } = this.#deps;
+    const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
+    try {
+      const { now, samples } = await driver.history(sandbox.instance, fromMs, signal);
+      if (!now) throw new AgentError('gone', 'the host has no such instance');
+      return { ...current(sandbox, now), intervalMs: INTERVAL_MS, samples: samples.map(measurement) };
+    } catch (error) {
+      throw await sandboxUse.explain(sandbox, error, signal);
+    }
+  }
+
+  /**
+   * @throws AppError `not_found` and `forbidden` for a `projectId` that the key cannot use, `unavailable` without a
+   * host
+   */
+  async list(
+    credential: Credential,
+    { projectId, limit }: { projectId?: string | undefined; limit: number },
+    signal: AbortSignal,
+  ): Promise<{ data: CurrentSandboxMetrics[]; hasMore: boolean }> {
+    const { sandboxes, projects, driver } = this.#deps;
+    const { orgId } = credential;
+    const projectIds = await projects.listed(credential, projectId);
+    const live = await sandboxes.list({ orgId, projectIds, status: 'ready' }, { limit: limit + 1 });
+    const shown = new Map(live.slice(0, limit).map((record) => [nameOf(record), record]));
+    try {
+      const instances = [...shown.values()].map(({ id, generation }) => ({ sandboxId: id, generation }));
+      const measured = instances.length === 0 ? [] : await driver.measure(instances, signal);
+      const byName = new Map(measured.map((one) => [`${one.sandboxId}/${one.generation}`, one]));
+      const data = [...shown].flatMap(([name, record]) => {
+        const now = byName.get(name);
+        return now ? [current(record, now)] : [];
+      });
+      return { data, hasMore: live.length > limit };
+    } catch (error) {
+      throw error instanceof LaunchError ? hostError(error) : error;
+    }
+  }
+}
+
+function nameOf({ id, generation }: SandboxRecord): string {
+  return `${id}/${generation}`;
+}
+
+function current({ id, resources }: SandboxRecord, measured: MeasuredInstance): CurrentSandboxMetrics {
+  const { diskLimitBytes, inodesLimit } = measured;
+  return {
+    sandboxId: id,
+    limits: {
+      cpu: resources.cpu,
+      memoryBytes: resources.memoryMb * MEBIBYTE,
+      diskBytes: diskLimitBytes ?? resources.diskMb * MEBIBYTE,
+      ...(inodesLimit !== undefined && { inodes: inodesLimit }),
+      processes: resources.pids,
+    },
+    now: measurement(measured.measurement),
+  };
+}
+
+function measurement({
+  at,
+  egressBytes,
+  ingressBytes,
+  ...values
+}: MeasuredInstance['measurement']): SandboxMeasurement {
+  return {
+    ...values,
+    at: new Date(at).toISOString(),
+    networkBytes: { egress: egressBytes, ingress: ingressBytes },
+  };
+}

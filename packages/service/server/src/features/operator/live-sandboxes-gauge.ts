@@ -1,0 +1,31 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { Database } from '../../platform/db/database.ts';
+
+/** Stored statuses of live sandboxes. The metrics of runs tell which sandboxes are in use. */
+const LIVE_STATUSES = ['creating', 'starting', 'ready', 'expiring'] as const;
+
+/**
+ * Registers a gauge of live sandboxes. It counts them in the database on each reading, so it is right whichever server
+ * changed them.
+ */
+export function registerLiveSandboxesGauge(registry: Registry, db: Database): void {
+  new Gauge({
+    name: 'cloche_sandboxes',
+    help: 'Sandboxes that are not destroyed or failed, by status.',
+    labelNames: ['status'],
+    registers: [registry],
+    async collect() {
+      const rows = await db
+        .selectFrom('sandboxes')
+        .select(({ fn }) => ['status', fn.countAll<number>().as('count')])
+        .where('status', 'in', LIVE_STATUSES)
+        .groupBy('status')
+        .execute()
+        .catch(() => undefined);
+      // While the database is away, the other metrics are served without this one.
+      if (!rows) return this.reset();
+      for (const status of LIVE_STATUSES) this.set({ status }, 0);
+      for (const { status, count } of rows) this.set({ status }, Number(count));
+    },
+  });
+}

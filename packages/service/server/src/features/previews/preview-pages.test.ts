@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { APP_PORT, openPreviewWorld, type PreviewWorld } from '../../../testing/previews.ts';
+
+let world: PreviewWorld;
+before(async () => {
+  world = await openPreviewWorld();
+});
+after(() => world.close());
+
+/** Makes the port in the sandbox answer each connection with these bytes. */
+async function serveBytes(bytes: string, port: number, ends = true): Promise<void> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => (ends ? socket.end(bytes) : socket.write(bytes)));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  server.unref();
+  world.agent.ports.map(port, (server.address() as AddressInfo).port);
+}
+
+describe('a page of the preview itself', () => {
+  let host: string;
+  before(async () => {
+    ({ host } = await world.open({ visibility: 'public' }));
+  });
+
+  it('says that nothing listens, on which port, and looks again', async () => {
+    world.agent.ports.unmap(APP_PORT);
+    const page = await world.ask(host, { headers: { accept: 'text/html' } });
+    assert.equal(page.status, 502);
+    assert.match(page.text, /port 8000/);
+    assert.match(page.text, /http-equiv="refresh"/);
+    assert.equal(page.headers['retry-after'], '2');
+    assert.equal(page.headers['cache-control'], 'no-store');
+    assert.match(String(page.headers['content-security-policy']), /default-src 'none'/);
+    const json = await world.ask(host, { headers: { accept: 'application/json' }, method: 'POST', body: 'x' });
+    assert.deepEqual([json.status, JSON.parse(json.text).error.code], [502, 'preview_port_closed']);
+    assert.equal(JSON.parse(json.text).error.requestId, json.headers['x-request-id']);
+  });
+
+  it('says that the program at the port does not speak HTTP', async () => {
+    const code = async (port: number) => {
+      const preview = await world.open({ visibility: 'public', port });
+      const answer = await world.ask(preview.host, { headers: { accept: 'application/json' } });
+      return [answer.status, JSON.parse(answer.text).error.code];
+    };
+    const nonsense = ['SSH-2.0-OpenSSH_9.2\r\n', '', 'HTTP/1.1 99 Low\r\n\r\n', 'HTTP/1.1 999 High\r\n\r\n'];
+    nonsense.push(
+      `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(64_000)}\r\n\r\n`,
+      'HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
+    );
+    nonsense.push('HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n');
+    for (const [index, bytes] of nonsense.entries()) {
+      await serveBytes(bytes, 9000 + index);
+      assert.deepEqual(await code(9000 + index), [502, 'preview_no_http'], JSON.stringify(bytes.slice(0, 40)));
+    }
+  });
+
+  it('cuts an answer that its app cuts', async () => {
+    await serveBytes('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', 9100);
+    const preview = await world.open({ visibility: 'public', port: 9100 });
+    await assert.rejects(world.ask(preview.host), /aborted/);
+  });
+
+  it('shows what others wrote as text', async () => {
+    const answer = await world.ask('prv-%22%3e%3cscript%3e.localhost');
+    assert.ok(!answer.text.includes('<script>'));
+  });
+
+  it('refuses a request that names no path', async () => {
+    const text = await world.raw(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    assert.match(text, /^HTTP\/1\.1 400 /);
+  });
+});

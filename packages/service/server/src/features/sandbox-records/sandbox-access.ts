@@ -1,0 +1,51 @@
+import type { SandboxId } from '@cloche/contract';
+import type { Credential } from '../../platform/keys/credential.ts';
+import { AppError, notFound } from '../../platform/base/app-error.ts';
+import { requireProject } from '../../platform/access/project-access.ts';
+import { isLive, type SandboxRecord } from './sandbox.ts';
+import type { SandboxRepository } from './sandbox-repository.ts';
+
+/** Finds sandboxes and checks that the key may access them. */
+export class SandboxAccess {
+  readonly #sandboxes: SandboxRepository;
+
+  constructor(sandboxes: SandboxRepository) {
+    this.#sandboxes = sandboxes;
+  }
+
+  /** @throws AppError `not_found` (unknown, or another organization's), `forbidden` (a project outside the key's). */
+  async get(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
+    return requireAccess(credential, id, await this.#sandboxes.find(id));
+  }
+
+  /** @throws AppError as `get` does, and `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live. */
+  async getLive(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
+    return requireLive(await this.get(credential, id));
+  }
+}
+
+/** Returns the record that was found for `id`. @throws AppError as `SandboxAccess.get` does */
+export function requireAccess(credential: Credential, id: SandboxId, record: SandboxRecord | undefined): SandboxRecord {
+  if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
+  requireProject(credential, record.projectId, `project of the sandbox "${id}"`);
+  return record;
+}
+
+export function requireLive(record: SandboxRecord): SandboxRecord {
+  if (isLive(record)) return record;
+  throw sandboxEnded(record);
+}
+
+/** Returns the error for an operation on a sandbox that is not live. */
+export function sandboxEnded(record: SandboxRecord): AppError {
+  if (record.status === 'failed') {
+    const reason = record.failureReason ?? 'The sandbox failed.';
+    return new AppError('sandbox_failed', `The sandbox "${record.id}" failed: ${reason} Create another one.`, {
+      details: { reason },
+    });
+  }
+  const reason = record.destroyedReason ?? record.endingReason;
+  return new AppError('sandbox_destroyed', `The sandbox "${record.id}" is destroyed (${reason}). Create another one.`, {
+    details: reason === undefined ? {} : { reason },
+  });
+}

@@ -1,0 +1,82 @@
+import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { ListPart, Selection } from '../../platform/db/list-part.ts';
+import type { Transaction } from '../../platform/db/transactions.ts';
+import type { InstanceUse } from '../../runtime/driver/runtime-driver.ts';
+import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
+
+/** Fields that a transition may write besides the status. */
+export interface TransitionChange {
+  readonly instance?: SandboxRecord['instance'];
+  readonly failureReason?: string;
+  readonly failureKind?: SandboxRecord['failureKind'];
+  readonly endingReason?: SandboxRecord['endingReason'];
+  readonly destroyedReason?: SandboxRecord['destroyedReason'];
+  readonly destroyedAt?: number;
+  readonly lastActiveAt?: number;
+  readonly readyAt?: number;
+  /** Set by `relaunch` only: the current generation plus one. */
+  readonly generation?: number;
+  /** Set by `relaunch` only: the server that launches the sandbox from now on. */
+  readonly launchOwner?: string;
+  /** Usage of the instance up to its end. Not a field: it is counted in the transaction of the transition. */
+  readonly use?: InstanceUse | undefined;
+}
+
+export type InsertResult =
+  | { readonly status: 'inserted'; readonly record: SandboxRecord }
+  /** A sandbox was already created with this idempotency record. */
+  | { readonly status: 'exists'; readonly record: SandboxRecord }
+  | { readonly status: 'project_deleted' };
+
+export interface SandboxFilter extends Selection {
+  readonly orgId: OrgId;
+  /** Undefined means every project of the organization. */
+  readonly projectIds: readonly ProjectId[] | undefined;
+  /** `unended` means every status but `destroyed` and `failed`; undefined means every status. */
+  readonly status: RecordStatus | 'unended' | undefined;
+}
+
+/**
+ * Stores sandbox records. Each transition and TTL change is a compare-and-set, and returns undefined if the record
+ * changed. A change that has events is one transaction with them; it joins `tx` if that is given.
+ */
+export interface SandboxRepository {
+  /**
+   * Checks that the project is not deleted, and inserts with the audit event, in one atomic step. The caller checks
+   * limits in `tx`.
+   */
+  insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult>;
+  /** As `insert`, unless limits apply in the project: then it inserts nothing and returns `limited`. */
+  insertUnlimited(record: SandboxRecord, audit?: RequestAudit): Promise<InsertResult | { readonly status: 'limited' }>;
+  find(id: string): Promise<SandboxRecord | undefined>;
+  findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
+  /** Returns a part of the matching sandboxes, newest first. */
+  list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]>;
+  /** Returns the sandboxes of all organizations with one of the statuses. */
+  listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]>;
+  /**
+   * Applies a transition. `end` also compares `expiresAt`, so that an expiry cannot overtake a concurrent extension.
+   */
+  transition(
+    current: SandboxRecord,
+    transition: TransitionName,
+    change?: TransitionChange,
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord | undefined>;
+  setTtl(
+    current: SandboxRecord,
+    ttl: { ttlMs: number; expiresAt: number },
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord | undefined>;
+  /** Gives up the launches of a server, so that another server continues them. */
+  releaseLaunches(serverId: string): Promise<void>;
+  markUsed(id: SandboxId): Promise<void>;
+  recordActivity(id: SandboxId, at: number): Promise<void>;
+  /** Returns the live sandboxes whose `expiresAt` has passed. */
+  listExpired(now: number): Promise<SandboxRecord[]>;
+  /** Returns the earliest `expiresAt` of all live sandboxes. */
+  nextExpiry(): Promise<number | undefined>;
+  /** Returns the ready sandboxes that have an idle timeout. */
+  listWithIdleTimeout(): Promise<SandboxRecord[]>;
+}

@@ -1,0 +1,96 @@
+/** Conversion between records of sandboxes and rows of the database. */
+import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
+import type { Insertable, Selectable } from 'kysely';
+import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
+import type { LaunchFailureKind, SandboxRecord } from './sandbox.ts';
+import type { TransitionChange } from './sandbox-repository.ts';
+
+export type NewSandboxRow = Insertable<SandboxTable>;
+
+export function toRow(record: SandboxRecord): NewSandboxRow {
+  return {
+    id: record.id,
+    org_id: record.orgId,
+    project_id: record.projectId,
+    status: record.status,
+    generation: record.generation,
+    template_id: record.templateId,
+    template_slug: record.templateSlug,
+    template_version: record.templateVersion,
+    template_version_id: record.templateVersionId,
+    ttl_ms: record.ttlMs,
+    idle_timeout_ms: record.idleTimeoutMs ?? null,
+    expires_at: record.expiresAt,
+    metadata: JSON.stringify(record.metadata),
+    env: JSON.stringify(record.env),
+    secrets: record.secrets ? JSON.stringify(record.secrets) : null,
+    network_policy: JSON.stringify(record.networkPolicy),
+    resources: JSON.stringify(record.resources),
+    cpu_millis: Math.round(record.resources.cpu * 1000),
+    memory_mb: record.resources.memoryMb,
+    used: record.used ? 1 : 0,
+    last_active_at: record.lastActiveAt ?? null,
+    instance: record.instance ? JSON.stringify(record.instance) : null,
+    created_at: record.createdAt,
+    planned_at: record.createdAt,
+    ready_at: record.readyAt ?? null,
+    destroyed_at: record.destroyedAt ?? null,
+    destroyed_reason: record.destroyedReason ?? null,
+    failure_reason: record.failureReason ?? null,
+    failure_kind: record.failureKind ?? null,
+    ending_reason: record.endingReason ?? null,
+    idempotency_record_id: record.idempotencyRecordId ?? null,
+    launch_owner: record.launchOwner ?? null,
+  };
+}
+
+/** Returns the columns that a transition changes. */
+export function toColumns(change: TransitionChange) {
+  return {
+    ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
+    ...(change.failureReason === undefined ? {} : { failure_reason: change.failureReason }),
+    ...(change.failureKind === undefined ? {} : { failure_kind: change.failureKind }),
+    ...(change.endingReason === undefined ? {} : { ending_reason: change.endingReason }),
+    ...(change.destroyedReason === undefined ? {} : { destroyed_reason: change.destroyedReason }),
+    ...(change.destroyedAt === undefined ? {} : { destroyed_at: change.destroyedAt }),
+    ...(change.lastActiveAt === undefined ? {} : { last_active_at: change.lastActiveAt }),
+    ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
+    ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
+    ...(change.launchOwner === undefined ? {} : { launch_owner: change.launchOwner }),
+  };
+}
+
+/** Converts a row. The casts are sound because only the repository of sandboxes writes these columns. */
+export function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
+  return {
+    id: row.id as SandboxId,
+    orgId: row.org_id as OrgId,
+    projectId: row.project_id as ProjectId,
+    status: row.status,
+    generation: row.generation,
+    templateId: row.template_id as TemplateId,
+    templateSlug: row.template_slug,
+    templateVersion: row.template_version,
+    templateVersionId: row.template_version_id as TemplateVersionId,
+    ttlMs: row.ttl_ms,
+    idleTimeoutMs: row.idle_timeout_ms ?? undefined,
+    expiresAt: row.expires_at,
+    metadata: JSON.parse(row.metadata),
+    env: JSON.parse(row.env),
+    secrets: row.secrets === null ? undefined : JSON.parse(row.secrets),
+    networkPolicy: JSON.parse(row.network_policy),
+    resources: JSON.parse(row.resources),
+    used: row.used === 1,
+    lastActiveAt: row.last_active_at ?? undefined,
+    instance: row.instance === null ? undefined : JSON.parse(row.instance),
+    createdAt: row.created_at,
+    readyAt: row.ready_at ?? undefined,
+    destroyedAt: row.destroyed_at ?? undefined,
+    destroyedReason: (row.destroyed_reason as DestroyedReason | null) ?? undefined,
+    failureReason: row.failure_reason ?? undefined,
+    failureKind: (row.failure_kind as LaunchFailureKind | null) ?? undefined,
+    endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
+    idempotencyRecordId: row.idempotency_record_id ?? undefined,
+    launchOwner: row.launch_owner ?? undefined,
+  };
+}

@@ -1,0 +1,77 @@
+/** The statements that insert sandboxes and change their status. */
+import { type Selectable, sql } from 'kysely';
+import type { Database } from '../../platform/db/database.ts';
+import { laterThanAll } from '../../platform/db/later-than-all.ts';
+import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
+import { locksRows } from '../../platform/db/row-locks.ts';
+import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
+import { type RecordStatus, type TransitionName, transitionOf } from './sandbox.ts';
+import type { NewSandboxRow } from './sandbox-row.ts';
+
+export type Values = Record<string, string | number | null>;
+export type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+export type PreparedInsert = PreparedQuery<Values, Pick<Selectable<SandboxTable>, 'created_at'>>;
+
+/**
+ * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
+ * concurrent deletion of the project or a change of its limits, and these for the insert.
+ */
+export function prepareInsert(
+  db: Database,
+  columns: readonly (keyof NewSandboxRow)[],
+  projects: 'any' | 'unlimited',
+): PreparedInsert {
+  return prepareQuery(db, (slots: Values) => {
+    const createdAt = laterThanAll({ table: 'sandboxes', list: 'org_id' }, slots.org_id, slots.created_at);
+    const values = columns.map((column) =>
+      column === 'created_at' ? createdAt.as(column) : sql`${slots[column]}`.as(column),
+    );
+    const planned = db
+      .selectFrom('projects')
+      .select(values)
+      .where('projects.id', '=', slots.project_id as string)
+      .where('projects.deleted_at', 'is', null)
+      .$if(projects === 'unlimited', (query) => query.where('projects.limited', '=', 0))
+      .$if(locksRows(db), (query) => query.forKeyShare());
+    return db
+      .insertInto('sandboxes')
+      .columns(columns)
+      .expression(planned)
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .returning('created_at');
+  });
+}
+
+export function prepareTransition(
+  db: Database,
+  transition: TransitionName,
+  columns: readonly string[],
+  ifIdle: boolean,
+): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
+    const query = db
+      .updateTable('sandboxes')
+      .set({ status: transitionOf(transition).to, ...changes })
+      .where('id', '=', slots.seenId as string)
+      .where('generation', '=', slots.seenGeneration as number)
+      .where('status', '=', slots.seenStatus as RecordStatus)
+      .$if(ifIdle, (update) => update.where(stillIdle(slots)))
+      .returningAll();
+    return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
+  });
+}
+
+/**
+ * Returns the condition of an update of `sandboxes` that no other server has used the sandbox since it was found to be
+ * idle at `now`. The server `own` may have stood still since then.
+ */
+function stillIdle({ now, own }: Values) {
+  return sql<boolean>`
+    coalesce(sandboxes.last_active_at, sandboxes.created_at) + sandboxes.idle_timeout_ms <= ${now} and not exists (
+      select 1 from sandbox_activity
+      left join server_leases on server_leases.id = sandbox_activity.server_id and server_leases.lease_until > ${now}
+      where sandbox_activity.sandbox_id = sandboxes.id and (
+        sandbox_activity.last_active_at + sandboxes.idle_timeout_ms > ${now}
+        or (sandbox_activity.running = 1 and server_leases.id is not null and sandbox_activity.server_id <> ${own})))`;
+}

@@ -1,0 +1,252 @@
+import type { SandboxId } from '@cloche/contract';
+import { sql } from 'kysely';
+import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Changes } from '../../platform/base/changes.ts';
+import type { Clock } from '../../platform/base/clock.ts';
+import type { Database } from '../../platform/db/database.ts';
+import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
+import { Lookups } from '../../platform/db/lookups.ts';
+import { prepareQuery } from '../../platform/db/prepared-query.ts';
+import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
+import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
+import { isOpenProject } from '../../platform/tenancy/open-project.ts';
+import type { SandboxUsages } from '../metering/sandbox-usages.ts';
+import {
+  type Activity,
+  allows,
+  LIVE_STATUSES,
+  PENDING_STATUSES,
+  type RecordStatus,
+  type SandboxRecord,
+  type TransitionName,
+  toSandbox,
+  transitionOf,
+} from './sandbox.ts';
+import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
+import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts';
+import {
+  type PreparedChange,
+  type PreparedInsert,
+  prepareInsert,
+  prepareTransition,
+  type Values,
+} from './sandbox-statements.ts';
+
+/** Transitions that end usage metering. */
+const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
+type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
+
+export interface SqlSandboxRepositoryDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  /** Notified after the commit of each change of status. */
+  readonly changes: Changes<SandboxId>;
+  /** Decides the status that an event gives. */
+  readonly activity: Activity;
+  readonly usages: SandboxUsages;
+  /** This server and its clock, if other servers use the sandboxes too. */
+  readonly sharedBy?: { readonly serverId: string; readonly clock: Clock } | undefined;
+}
+
+/** Appends the event of each change that has one in the transaction of that change. */
+export class SqlSandboxRepository implements SandboxRepository {
+  readonly #deps: SqlSandboxRepositoryDeps;
+  readonly #db: Database;
+  /** Prepared, because every run looks up its sandbox. */
+  readonly #findById;
+  readonly #found: Lookups<SandboxRecord>;
+  readonly #findByIdempotencyRecord;
+  #insert: PreparedInsert | undefined;
+  #insertUnlimited: PreparedInsert | undefined;
+  /** Prepared statements, by transition and the columns that they set. */
+  readonly #transitions = new Map<string, PreparedChange>();
+
+  constructor(deps: SqlSandboxRepositoryDeps) {
+    const { db } = deps;
+    this.#deps = deps;
+    this.#db = db;
+    this.#found = new Lookups(db, ['sandboxes']);
+    this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('id', '=', id),
+    );
+    this.#findByIdempotencyRecord = prepareQuery(db, ({ recordId }: { recordId: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('idempotency_record_id', '=', recordId),
+    );
+  }
+
+  async insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult> {
+    const row = toRow(record);
+    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'any');
+    return this.#inserted(record, this.#insert, row, audit, tx);
+  }
+
+  async insertUnlimited(
+    record: SandboxRecord,
+    audit?: RequestAudit,
+  ): Promise<InsertResult | { readonly status: 'limited' }> {
+    const row = toRow(record);
+    this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'unlimited');
+    const result = await this.#inserted(record, this.#insertUnlimited, row, audit);
+    if (result.status !== 'project_deleted') return result;
+    return (await isOpenProject(this.#db, record.projectId)) ? { status: 'limited' } : result;
+  }
+
+  async #inserted(
+    record: SandboxRecord,
+    insert: PreparedInsert,
+    row: NewSandboxRow,
+    audit: RequestAudit | undefined,
+    tx?: Transaction,
+  ): Promise<InsertResult> {
+    const write = async (own: Transaction) => {
+      const [inserted] = (await insert(row as Values, own)).rows;
+      return inserted && { ...record, createdAt: inserted.created_at };
+    };
+    const inserted = await this.#changed('sandbox.created', write, tx, audit);
+    if (inserted) return { status: 'inserted', record: inserted };
+    const { idempotencyRecordId } = record;
+    const existing =
+      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId, tx);
+    return existing ? { status: 'exists', record: existing } : { status: 'project_deleted' };
+  }
+
+  async find(id: string): Promise<SandboxRecord | undefined> {
+    return this.#found.find(id, async () => {
+      const [row] = (await this.#findById({ id })).rows;
+      return row && toRecord(row);
+    });
+  }
+
+  async findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
+    const [row] = (await this.#findByIdempotencyRecord({ recordId }, tx)).rows;
+    return row && toRecord(row);
+  }
+
+  async list({ orgId, status, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
+    let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
+    // Exactly the condition of the partial index, because SQLite infers no other.
+    if (status === 'unended') query = query.where(sql<boolean>`status not in ('destroyed', 'failed')`);
+    else if (status !== undefined) query = query.where('status', '=', status);
+    return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, selection, 'sandboxes'))).map(toRecord);
+  }
+
+  async listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]> {
+    const rows = await this.#db.selectFrom('sandboxes').selectAll().where('status', 'in', statuses).execute();
+    return rows.map(toRecord);
+  }
+
+  async transition(
+    current: SandboxRecord,
+    transition: TransitionName,
+    change: TransitionChange = {},
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord | undefined> {
+    if (!allows(transition, current.status)) return undefined;
+    const columns = toColumns(change);
+    const { id, generation, status, expiresAt } = current;
+    const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
+    const { sharedBy } = this.#deps;
+    const isIdle = change.endingReason === 'idle_expired';
+    const idle = sharedBy && isIdle ? { now: sharedBy.clock.now(), own: sharedBy.serverId } : undefined;
+    const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
+    const { event } = transitionOf(transition);
+    if (event || audit) {
+      const writeAndCount = async (tx: Transaction) => {
+        const [row] = (await write({ ...columns, ...seen, ...idle }, tx)).rows;
+        const record = row && toRecord(row);
+        if (record && ENDS.has(transition)) await this.#deps.usages.end(record, change.use, tx);
+        return record;
+      };
+      return this.#changed(event, writeAndCount, undefined, audit);
+    }
+    const [row] = (await write({ ...columns, ...seen, ...idle })).rows;
+    if (!row) return undefined;
+    this.#deps.changes.notify(id);
+    return toRecord(row);
+  }
+
+  async setTtl(
+    current: SandboxRecord,
+    { ttlMs, expiresAt }: { ttlMs: number; expiresAt: number },
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord | undefined> {
+    const write = async ({ db }: Transaction) => {
+      const query = db
+        .updateTable('sandboxes')
+        .set({ ttl_ms: ttlMs, expires_at: expiresAt })
+        .where('id', '=', current.id)
+        .where('status', 'in', LIVE_STATUSES)
+        .where('expires_at', '=', current.expiresAt);
+      const row = await query.returningAll().executeTakeFirst();
+      return row && toRecord(row);
+    };
+    return this.#changed('sandbox.extended', write, undefined, audit);
+  }
+
+  async releaseLaunches(serverId: string): Promise<void> {
+    const query = this.#db.updateTable('sandboxes').set({ launch_owner: null }).where('launch_owner', '=', serverId);
+    await query.where('status', 'in', PENDING_STATUSES).execute();
+  }
+
+  async markUsed(id: SandboxId): Promise<void> {
+    await this.#db.updateTable('sandboxes').set({ used: 1 }).where('id', '=', id).execute();
+  }
+
+  async recordActivity(id: SandboxId, at: number): Promise<void> {
+    await this.#db.updateTable('sandboxes').set({ last_active_at: at }).where('id', '=', id).execute();
+  }
+
+  async listExpired(now: number): Promise<SandboxRecord[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .selectAll()
+      .where('status', 'in', LIVE_STATUSES)
+      .where('expires_at', '<=', now)
+      .execute();
+    return rows.map(toRecord);
+  }
+
+  async nextExpiry(): Promise<number | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select((select) => select.fn.min('expires_at').as('at'))
+      .where('status', 'in', LIVE_STATUSES)
+      .executeTakeFirst();
+    return row?.at ?? undefined;
+  }
+
+  async listWithIdleTimeout(): Promise<SandboxRecord[]> {
+    const query = this.#db.selectFrom('sandboxes').selectAll().where('status', '=', 'ready');
+    const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
+    return rows.map(toRecord);
+  }
+
+  /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
+  #changed(
+    type: SandboxEventType | undefined,
+    write: (tx: Transaction) => Promise<SandboxRecord | undefined>,
+    joined: Transaction | undefined,
+    audit?: RequestAudit,
+  ): Promise<SandboxRecord | undefined> {
+    const { transactions, outbox, changes, activity } = this.#deps;
+    return transactions.run(async (tx) => {
+      const record = await write(tx);
+      if (!record) return undefined;
+      const { orgId, projectId } = record;
+      tx.afterCommit(() => changes.notify(record.id));
+      if (type) await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
+      await audit?.append(tx, record);
+      return record;
+    }, joined);
+  }
+
+  #preparedTransition(transition: TransitionName, columns: readonly string[], ifIdle: boolean): PreparedChange {
+    const name = [transition, ifIdle, ...columns].join(' ');
+    const known = this.#transitions.get(name);
+    if (known) return known;
+    const prepared = prepareTransition(this.#db, transition, columns, ifIdle);
+    this.#transitions.set(name, prepared);
+    return prepared;
+  }
+}

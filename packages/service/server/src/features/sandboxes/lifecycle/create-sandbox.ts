@@ -1,0 +1,149 @@
+import { setImmediate } from 'node:timers/promises';
+import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
+import type { Credential } from '../../../platform/keys/credential.ts';
+import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
+import type { Clock } from '../../../platform/base/clock.ts';
+import type { IdSource } from '../../../platform/base/id-source.ts';
+import type { Transaction } from '../../../platform/db/transactions.ts';
+import { type ProjectAccess, projectDeleted } from '../../../platform/access/project-access.ts';
+import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
+import { planSecrets } from '../../secrets/sandbox-secrets.ts';
+import type { SecretRepository } from '../../secrets/secret-repository.ts';
+import type { FindTemplates } from '../../template-catalogue/custom/find-templates.ts';
+import type { ResolvedVersion } from '../../template-catalogue/template-catalogue.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
+import { checkCreation, resourcesOfVersion } from './create-request.ts';
+import type { LaunchSandbox } from './launch-sandbox.ts';
+
+export interface CreateSandboxDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
+  readonly secrets: SecretRepository;
+  readonly templates: FindTemplates;
+  readonly launchSandbox: LaunchSandbox;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly settings: SandboxSettings;
+}
+
+export interface CreationRequest {
+  readonly credential: Credential;
+  readonly body: CreateSandboxBody;
+  readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
+  readonly reportRates?: ReportRates;
+  /** Template version to launch instead of the one that the body names, for example one that only builds use. */
+  readonly version?: ResolvedVersion;
+  /** Lifetime of a sandbox that the service itself creates. May exceed the maximum for clients. */
+  readonly lifetimeMs?: number;
+  /** Whether the caller retries until a quota has room, so that refusals by quotas have no events. */
+  readonly waitsForRoom?: boolean;
+  /** Whether the sandbox is busy from the start. */
+  readonly startsBusy?: boolean;
+  /** Called in the transaction that inserts the sandbox. If it rejects, there is no sandbox. */
+  readonly guard?: (tx: Transaction) => Promise<void>;
+}
+
+/** Accepts requests for sandboxes. Each launch continues in the background. */
+export class CreateSandbox {
+  readonly #deps: CreateSandboxDeps;
+
+  constructor(deps: CreateSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
+  async create(request: CreationRequest): Promise<SandboxRecord> {
+    const { sandboxes, launchSandbox } = this.#deps;
+    const { idempotencyRecordId } = request;
+    if (idempotencyRecordId !== undefined) {
+      const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
+      if (made) return made;
+    }
+    const plan = await this.#plan(request);
+    const planned = { ...plan, launchOwner: launchSandbox.claim(plan.id) };
+    const result = await this.#insert(planned, request).catch((error) => {
+      launchSandbox.release(planned.id);
+      throw error;
+    });
+    if (result.status === 'inserted') {
+      launchSandbox.start(result.record, request);
+      // Let the launch send its request to the runtime before this request is answered.
+      await setImmediate();
+      return result.record;
+    }
+    launchSandbox.release(planned.id);
+    if (result.status === 'exists') return result.record;
+    throw projectDeleted(planned.projectId);
+  }
+
+  /** If no limit applies, one statement inserts the sandbox and checks that none applies. */
+  async #insert(
+    planned: SandboxRecord,
+    { audit, reportRates, waitsForRoom = false, guard }: CreationRequest,
+  ): Promise<InsertResult> {
+    const { sandboxes, quotas } = this.#deps;
+    const { idempotencyRecordId, resources } = planned;
+    const { cpu, memoryMb } = resources;
+    const additions = { liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 };
+    if (!guard && !quotas.limits.limitAll(additions)) {
+      const result = await sandboxes.insertUnlimited(planned, audit);
+      if (result.status !== 'limited') return result;
+    }
+    const insert = async (tx: Transaction, requireRoom: RequireRoom): Promise<InsertResult> => {
+      await guard?.(tx);
+      const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
+      if (made) return { status: 'exists', record: made };
+      await requireRoom(additions);
+      return sandboxes.insert(planned, tx, audit);
+    };
+    return quotas.admit(planned, insert, { reportRates, announces: !waitsForRoom });
+  }
+
+  async #plan(request: CreationRequest): Promise<Omit<SandboxRecord, 'launchOwner'>> {
+    const { credential, body, idempotencyRecordId, lifetimeMs } = request;
+    const { projects, templates, ids, settings, clock } = this.#deps;
+    const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
+    const ttlMs = lifetimeMs ?? checked.ttlMs;
+    const projectId = await projects.forCreation(credential, body.projectId);
+    const { template, version } =
+      request.version ??
+      (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
+    const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
+    const createdAt = clock.now();
+    return {
+      id: ids.next('sbx_'),
+      orgId: credential.orgId,
+      projectId,
+      status: 'creating',
+      generation: 1,
+      templateId: template.id,
+      templateSlug: template.slug,
+      templateVersion: version.version,
+      templateVersionId: version.id,
+      ttlMs,
+      idleTimeoutMs: body.idleTimeoutMs,
+      expiresAt: createdAt + ttlMs,
+      metadata: body.metadata ?? {},
+      env: { ...body.env, ...planned?.env },
+      secrets: planned?.secrets,
+      networkPolicy,
+      resources: version.resources ? resourcesOfVersion(version.resources, body, settings) : resources,
+      used: false,
+      lastActiveAt: undefined,
+      instance: undefined,
+      createdAt,
+      readyAt: undefined,
+      destroyedAt: undefined,
+      destroyedReason: undefined,
+      failureReason: undefined,
+      failureKind: undefined,
+      endingReason: undefined,
+      idempotencyRecordId,
+    };
+  }
+}

@@ -1,0 +1,157 @@
+import { Deadline } from '@cloche/node-support';
+import type { ReconcileReport } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
+import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
+import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { AbandonedLaunches } from './abandoned-launches.ts';
+import type { DestroySandbox } from './destroy-sandbox.ts';
+import type { ForgetEnded } from './forget-ended.ts';
+
+export interface ReconcilerDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly driver: RuntimeDriver;
+  readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
+  readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
+  readonly forgetEnded: Pick<ForgetEnded, 'begin'>;
+  readonly log: Logger;
+  /** Whether no other server works with the sandboxes. */
+  readonly isAlone: boolean;
+  /** Longest wait for the answer of an agent. Default: `AGENT_LIMITS.probeMs`. */
+  readonly probeMs?: number;
+}
+
+/**
+ * Repairs differences between records and instances. Each suspected difference is confirmed by a second read of the
+ * other side, so that work in progress is not mistaken for an orphan. A sandbox counts as lost only if the host of its
+ * instance reports so; a host that does not answer ends no sandbox. Whether a pending launch is abandoned depends only
+ * on whether its server is alive.
+ */
+export class Reconciler {
+  readonly #deps: ReconcilerDeps;
+
+  constructor(deps: ReconcilerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Runs one pass. Rejects when no place answers; the next pass completes an interrupted one. */
+  async reconcile(): Promise<ReconcileReport> {
+    const { sandboxes, forgetEnded } = this.#deps;
+    const instances = await this.#listInstances();
+    const forgetOthers = forgetEnded.begin();
+    const records = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+    forgetOthers(records);
+    const ended = await this.#mendRecords(records, instances);
+    const removed = await this.#removeOrphans(instances);
+    return { instancesRemoved: removed, sandboxesEnded: ended };
+  }
+
+  /**
+   * Checks a ready sandbox whose connection broke, and destroys it if its instance is lost. Returns its current record.
+   * Rejects when the place of the instance does not answer.
+   */
+  async check(id: string): Promise<SandboxRecord | undefined> {
+    const { sandboxes, destroySandbox } = this.#deps;
+    const record = await sandboxes.find(id);
+    if (record?.status !== 'ready' || !record.instance) return record;
+    if (!(await this.#isLost(record)) && (await this.#answers(record.instance))) return record;
+    return destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+  }
+
+  /** Returns the instances of all places that answer. Rejects with the fault of a place if none does. */
+  async #listInstances(): Promise<readonly Instance[]> {
+    const listings = await this.#deps.driver.list();
+    const unknown = listings.flatMap((listing) => ('unknown' in listing ? [listing] : []));
+    if (unknown[0] && unknown.length === listings.length) throw unknown[0].unknown;
+    for (const { place, unknown: err } of unknown) this.#deps.log.warn({ err, place }, 'a place does not answer');
+    return listings.flatMap((listing) => ('instances' in listing ? listing.instances : []));
+  }
+
+  /** Returns whether an instance's place reports that it is gone. Rejects when the place does not answer. */
+  async #isLost({ instance }: SandboxRecord): Promise<boolean> {
+    if (!instance) return true;
+    using limit = new Deadline(AGENT_LIMITS.probeMs);
+    return (await this.#deps.driver.find(instance, limit.signal)) === undefined;
+  }
+
+  /**
+   * Returns whether the agent answers, in any version of its protocol. Uses a new connection, because active runs use
+   * the others. Rejects when the place of the instance does not answer.
+   *
+   * If there are other servers, an agent that does not answer within `probeMs` counts as answering, because another
+   * server may reach it. Its sandbox then ends when its place reports that the instance is gone, or when its TTL is
+   * over.
+   */
+  async #answers(instance: Instance): Promise<boolean> {
+    const { isAlone, probeMs = AGENT_LIMITS.probeMs } = this.#deps;
+    using limit = new Deadline(probeMs);
+    try {
+      const client = await this.#deps.driver.connect(instance, limit.signal);
+      await client.close();
+      return true;
+    } catch (error) {
+      if (error instanceof LaunchError) throw error;
+      if (limit.signal.aborted) return !isAlone;
+      return error instanceof AgentError && error.kind === 'incompatible';
+    }
+  }
+
+  async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
+    const { abandonedLaunches, destroySandbox } = this.#deps;
+    await abandonedLaunches.takeOverOf(records);
+    let ended = 0;
+    const suspects: SandboxRecord[] = [];
+    for (const record of records) {
+      if (record.status === 'expiring') {
+        const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
+        if (await this.#attempt(record.id, end)) ended += 1;
+      } else if (!isPending(record) && !hasInstance(instances, record)) suspects.push(record);
+    }
+    for (const record of suspects) if (await this.#attempt(record.id, () => this.#endIfLost(record))) ended += 1;
+    return ended;
+  }
+
+  /** The record was `ready` before its place is asked here, so an instance that the place does not have is lost. */
+  async #endIfLost(record: SandboxRecord): Promise<boolean> {
+    if (!(await this.#isLost(record))) return false;
+    const { destroySandbox, log } = this.#deps;
+    log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
+    await destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+    return true;
+  }
+
+  /**
+   * Stops instances without a live record. A record is inserted before its instance is launched, so such an instance
+   * never gets a record later.
+   */
+  async #removeOrphans(instances: readonly Instance[]): Promise<number> {
+    const { sandboxes, driver, log } = this.#deps;
+    let removed = 0;
+    for (const { sandboxId, generation } of instances) {
+      const record = await sandboxes.find(sandboxId);
+      const occupying = record && (OCCUPYING_STATUSES as readonly string[]).includes(record.status);
+      if (occupying && record.generation <= generation) continue;
+      log.warn({ sandboxId, generation }, 'an instance without a live record is removed');
+      if (await this.#attempt(sandboxId, () => driver.stop(sandboxId, generation))) removed += 1;
+    }
+    return removed;
+  }
+
+  /**
+   * Runs `act` and returns whether it succeeded and did something. A failure is logged and left to the next pass, so it
+   * does not block other repairs.
+   */
+  async #attempt(sandboxId: string, act: () => Promise<unknown>): Promise<boolean> {
+    try {
+      return (await act()) !== false;
+    } catch (error) {
+      this.#deps.log.warn({ err: error, sandboxId }, 'a sandbox could not be repaired yet');
+      return false;
+    }
+  }
+}
+
+function hasInstance(instances: readonly Instance[], record: SandboxRecord): boolean {
+  return instances.some(({ sandboxId, generation }) => sandboxId === record.id && generation === record.generation);
+}

@@ -1,0 +1,137 @@
+import type { SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
+import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
+import { tooSlow } from '../../../runtime/agent-client/agent-errors.ts';
+import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
+import { AppError, unavailable } from '../../../platform/base/app-error.ts';
+import type { AgentClient, Instance } from '../../../runtime/driver/runtime-driver.ts';
+import { isPending, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
+import type { AwaitSandbox } from './await-sandbox.ts';
+import type { ErrorTranslator } from './error-translator.ts';
+
+export interface SandboxUseDeps {
+  readonly access: Pick<SandboxAccess, 'getLive'>;
+  readonly awaitSandbox: Pick<AwaitSandbox, 'settled'>;
+  readonly connections: Pick<AgentConnections, 'get'>;
+  readonly errorTranslator: Pick<ErrorTranslator, 'translate'>;
+  /** Ends the requests that other servers may take over, if this server has lost its lease. */
+  readonly lookAtFence: () => void;
+}
+
+/** A sandbox id and the key that must be allowed to access it. */
+export interface SandboxTarget {
+  readonly credential: Credential;
+  readonly sandboxId: SandboxId;
+}
+
+/** Bounds of an act: the caller's signal, a time limit, or both. `signal` also aborts the wait before the act. */
+export type ActBounds = (
+  | { readonly signal: AbortSignal; readonly actMs?: number }
+  | { readonly signal?: AbortSignal; readonly actMs: number }
+) & {
+  /** Called when the agent is connected, before the act. Writes the audit event, for example. */
+  readonly announce?: (sandbox: SandboxRecord) => Promise<void> | undefined;
+};
+
+export interface ReadyBounds {
+  readonly signal: AbortSignal;
+  /** How long to wait for a sandbox that is still being created. */
+  readonly readyMs?: number;
+}
+
+/** An operation on the agent of `sandbox`; `signal` aborts when the operation must end. */
+export type Act<T> = (agent: AgentClient, sandbox: SandboxRecord, signal: AbortSignal) => Promise<T>;
+
+export type ReadySandbox = SandboxRecord & { readonly instance: Instance };
+
+/**
+ * Gives operations access to a sandbox's agent: finds the sandbox, waits until it is ready, connects, runs the
+ * operation in time and translates its errors. An `AppError` that the operation throws is passed on unchanged.
+ */
+export class SandboxUse {
+  readonly #deps: SandboxUseDeps;
+
+  constructor(deps: SandboxUseDeps) {
+    this.#deps = deps;
+  }
+
+  /** Waits until the sandbox is ready and runs `act`. @throws AppError, or the reason of `signal` when it aborts */
+  async with<T>(target: SandboxTarget | SandboxRecord, bounds: ActBounds & ReadyBounds, act: Act<T>): Promise<T> {
+    return this.act(await this.ready(target, bounds), bounds, act);
+  }
+
+  /** Runs `act` without waiting. Does nothing and returns undefined if no instance is ready. Throws as `with` does. */
+  async ifReady<T>(sandbox: SandboxRecord, bounds: ActBounds, act: Act<T>): Promise<T | undefined> {
+    return isReady(sandbox) ? this.act(sandbox, bounds, act) : undefined;
+  }
+
+  /** @throws AppError as `SandboxAccess.getLive` does, `unavailable` when it is not ready in time */
+  async ready(
+    target: SandboxTarget | SandboxRecord,
+    { signal, readyMs = AGENT_LIMITS.readyMs }: ReadyBounds,
+  ): Promise<ReadySandbox> {
+    const { access, awaitSandbox } = this.#deps;
+    const found = requireLive(
+      'credential' in target ? await access.getLive(target.credential, target.sandboxId) : target,
+    );
+    if (isReady(found)) return found;
+    using limit = new Deadline(readyMs, signal);
+    const settled = requireLive(await awaitSandbox.settled(found, limit.signal));
+    if (isPending(settled)) {
+      signal.throwIfAborted();
+      throw unavailable('The sandbox is still being created; try again.');
+    }
+    return requireInstance(settled);
+  }
+
+  /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
+  async act<T>(sandbox: SandboxRecord, { signal: caller, actMs, announce }: ActBounds, act: Act<T>): Promise<T> {
+    using limit = actMs === undefined ? undefined : new Deadline(actMs, caller);
+    // `ActBounds` guarantees that one of the two exists.
+    const signal = (limit?.signal ?? caller) as AbortSignal;
+    try {
+      const agent = await (limit ? this.connect(sandbox, signal) : this.#connectInTime(sandbox, signal));
+      if (announce) await announce(sandbox);
+      // If the process stood still meanwhile, the timer of the fence may not have fired yet.
+      this.#deps.lookAtFence();
+      signal.throwIfAborted();
+      return await act(agent, sandbox, signal);
+    } catch (error) {
+      if (limit?.endedBy === 'timeout' && !(error instanceof AppError)) throw tooSlow(actMs, error);
+      throw await this.explain(sandbox, error, caller);
+    }
+  }
+
+  /** Returns the agent of a ready sandbox; synchronously if it is already connected. */
+  connect(sandbox: SandboxRecord, signal: AbortSignal): AgentClient | Promise<AgentClient> {
+    return this.#deps.connections.get(requireInstance(sandbox).instance, signal);
+  }
+
+  /** Returns the error to throw for an error of the agent: the reason of `signal` if the caller has aborted. */
+  async explain(sandbox: SandboxRecord, error: unknown, signal?: AbortSignal): Promise<unknown> {
+    if (error instanceof AppError) return error;
+    if (signal?.aborted) return signal.reason;
+    return this.#deps.errorTranslator.translate(sandbox, error);
+  }
+
+  async #connectInTime(sandbox: SandboxRecord, signal: AbortSignal): Promise<AgentClient> {
+    using limit = new Deadline(AGENT_LIMITS.connectMs, signal);
+    try {
+      return await this.connect(sandbox, limit.signal);
+    } catch (error) {
+      throw limit.endedBy === 'timeout' ? tooSlow(AGENT_LIMITS.connectMs, error) : error;
+    }
+  }
+}
+
+function isReady(sandbox: SandboxRecord): sandbox is ReadySandbox {
+  return !isPending(sandbox) && sandbox.instance !== undefined;
+}
+
+function requireInstance(sandbox: SandboxRecord): ReadySandbox {
+  const { instance } = sandbox;
+  if (!instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+  return sandbox as ReadySandbox;
+}

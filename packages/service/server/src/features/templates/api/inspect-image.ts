@@ -1,0 +1,59 @@
+import { formatImageName, type ImageSettings, type RegistryImage } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
+import type { Credential } from '../../../platform/keys/credential.ts';
+import { AppError, invalidRequest, unavailable } from '../../../platform/base/app-error.ts';
+import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
+import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
+import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
+import { BuildFailedError } from '../builds/build-failure.ts';
+import type { RunStep } from '../builds/run-step.ts';
+import { secretsOf } from '../builds/unpack-image.ts';
+import type { PlanOrigin } from './plan-origin.ts';
+
+/** Longest answer of a registry, and the life of a sandbox that a killed server leaves behind. */
+const INSPECTION_MS = 120_000;
+const LIFETIME_MS = 2 * INSPECTION_MS;
+
+export interface InspectImageDeps {
+  readonly planOrigin: PlanOrigin;
+  readonly createSandbox: CreateSandbox;
+  readonly destroySandbox: DestroySandbox;
+  readonly sandboxUse: SandboxUse;
+  readonly runStep: RunStep;
+}
+
+/** Reads the settings of images in sandboxes of the default template. */
+export class InspectImage {
+  readonly #deps: InspectImageDeps;
+
+  constructor(deps: InspectImageDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws AppError `invalid_request` if the registry refuses, `not_found` for a secret, `unavailable` if it is silent */
+  async inspect(credential: Credential, from: RegistryImage, aborted: AbortSignal): Promise<ImageSettings> {
+    const { planOrigin, createSandbox, destroySandbox, sandboxUse, runStep } = this.#deps;
+    const { version, pull } = await planOrigin.plan(credential, from);
+    // Sound: the body names an image.
+    const image = pull as NonNullable<typeof pull>;
+    const secrets = secretsOf(image);
+    const body = { metadata: { purpose: 'inspect-image' }, ttlMs: LIFETIME_MS, ...(secrets && { secrets }) };
+    const created = await createSandbox.create({ credential, body, version, idempotencyRecordId: undefined });
+    using deadline = new Deadline(INSPECTION_MS, aborted);
+    try {
+      const { signal } = deadline;
+      const sandbox = await sandboxUse.ready(created, { signal });
+      const { digest, ...settings } = await runStep.inspectImage(image, { sandbox, signal });
+      return { name: formatImageName({ ...image, digest }), digest, ...settings };
+    } catch (error) {
+      aborted.throwIfAborted();
+      if (error instanceof BuildFailedError) throw invalidRequest({ path: 'body.image', message: error.message });
+      if (deadline.endedBy === 'timeout') throw unavailable('The registry did not answer in time; try again.', error);
+      if (error instanceof AppError && /^sandbox_/.test(error.code))
+        throw unavailable('The sandbox that reads the image ended; try again.', error);
+      throw error;
+    } finally {
+      await destroySandbox.destroy(created.id, 'platform_cleanup');
+    }
+  }
+}

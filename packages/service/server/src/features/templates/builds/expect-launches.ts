@@ -1,0 +1,38 @@
+import type { Logger } from 'pino';
+import type { RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
+import { checkCreation, resourcesOfVersion } from '../../sandboxes/lifecycle/create-request.ts';
+import { toLaunchSpec } from '../../sandbox-records/sandbox.ts';
+import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
+import type { CustomVersionRecord } from '../../template-catalogue/custom/custom-template.ts';
+
+/** Longest wait for an instance of a new version. It exceeds the wait of the host. */
+const EXPECT_MS = 90_000;
+
+export interface ExpectLaunchesDeps {
+  readonly driver: Pick<RuntimeDriver, 'expectLaunch'>;
+  readonly settings: SandboxSettings;
+  readonly log: Logger;
+}
+
+/**
+ * Announces a new version to the host, so that an instance of it waits for the first sandbox when its build succeeds. It
+ * is launched for a creation without options. A failure is logged: the first sandbox then takes longer.
+ */
+export async function expectLaunches(
+  { driver, settings, log }: ExpectLaunchesDeps,
+  { id, orgId, resources }: CustomVersionRecord,
+  signal: AbortSignal,
+): Promise<void> {
+  const { networkPolicy } = checkCreation({}, settings);
+  const ofSandbox = {
+    templateVersionId: id,
+    networkPolicy,
+    resources: resourcesOfVersion(resources ?? {}, {}, settings),
+  };
+  try {
+    const either = AbortSignal.any([signal, AbortSignal.timeout(EXPECT_MS)]);
+    await driver.expectLaunch?.(toLaunchSpec(ofSandbox), orgId, either);
+  } catch (err) {
+    if (!signal.aborted) log.warn({ err, templateVersionId: id }, 'no instance of a new version is launched ahead');
+  }
+}

@@ -1,0 +1,24 @@
+import type { FastifyReply } from 'fastify';
+import type { Credential } from '../keys/credential.ts';
+import type { AppError } from '../base/app-error.ts';
+
+/** `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10. */
+export type RateFields = Readonly<Record<'ratelimit-policy' | 'ratelimit', string>>;
+
+/** The answer of a rate limit to one request. */
+export interface RateDecision {
+  readonly headers: RateFields;
+  /** Why the request is refused. */
+  readonly refusal: AppError | undefined;
+}
+
+/** Counts a request. Returns undefined, at once where possible, if no limit applies to the key. */
+export type LimitRequests = (credential: Credential) => RateDecision | undefined | Promise<RateDecision | undefined>;
+
+/** Adds fields to an answer that may have those of other limits. */
+export function addRateFields(reply: FastifyReply, fields: RateFields): void {
+  for (const [name, value] of Object.entries(fields)) {
+    const present = reply.getHeader(name);
+    reply.header(name, present === undefined ? value : `${present}, ${value}`);
+  }
+}

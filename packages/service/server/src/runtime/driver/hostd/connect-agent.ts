@@ -1,0 +1,138 @@
+import { BackOff, reportFailure } from '@cloche/node-support';
+import type { Instance as HostdInstance, ProvideKernel, StartedLanguage } from '@cloche/protocol';
+import { dialer } from '../../agent-client/agent-endpoint.ts';
+import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
+import { SharedBudget } from '../../agent-client/http/event-budget.ts';
+import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
+import type { Tracing } from '../../../platform/tracing/tracing.ts';
+import { type AgentClient, AgentError, type Instance, type IsolationClaims } from '../runtime-driver.ts';
+import { ASK_MS, type HostdConnection } from './hostd-connection.ts';
+import { pathOf } from './instance-path.ts';
+
+const PROVIDE_MS = 5_000;
+/** Delay of the first health check after `connect`, so that the caller's first request precedes it. */
+const LOOK_MS = 50;
+/** Shortest time in milliseconds between two reports to hostd that a language is used. */
+const NOTE_AGAIN_MS = 10_000;
+/** Pauses between health checks of an agent that does not listen yet. */
+const PAUSES = { firstMs: 10, longestMs: 250 };
+
+export interface ConnectAgentDeps {
+  readonly hostd: HostdConnection;
+  /** Returns undefined for an instance that does not live. */
+  readonly find: (instance: Instance, signal: AbortSignal) => Promise<Instance | undefined>;
+  readonly tracing: Tracing | undefined;
+}
+
+/** The answer of hostd to a launch. */
+export interface FreshLaunch {
+  readonly agentAnswers: boolean;
+  readonly kernelReady: boolean;
+}
+
+/** Connects to the agents of hostd's instances. */
+export class ConnectAgent {
+  readonly #deps: ConnectAgentDeps;
+  readonly #lineMemory = new ServerLineMemory();
+  readonly #events = new SharedBudget();
+  /** The answers of hostd to launches, by the path of the instance. Each is kept until `connect`. */
+  readonly #launched = new Map<string, FreshLaunch>();
+  readonly #noteAgainAt = new Map<StartedLanguage, number>();
+
+  constructor(deps: ConnectAgentDeps) {
+    this.#deps = deps;
+  }
+
+  /** Keeps the answer of hostd to a launch until `connect` or `forget`. */
+  noteLaunched(path: string, launch: FreshLaunch): void {
+    this.#launched.set(path, launch);
+  }
+
+  forget(path: string): void {
+    this.#launched.delete(path);
+  }
+
+  async connect(
+    live: Instance,
+    { pythonKernels }: IsolationClaims,
+    signal: AbortSignal,
+    onBroken?: () => void,
+  ): Promise<AgentClient> {
+    const path = pathOf(live);
+    const fresh = this.#launched.get(path);
+    this.#launched.delete(path);
+    const client = new AgentHttpClient(dialer({ unix: socketPathOf(live) }), {
+      kernelReady: fresh?.kernelReady ?? false,
+      ...(pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
+      noteLanguage: (language) => this.#noteLanguage(language),
+      serverLineMemory: this.#lineMemory,
+      events: this.#events,
+      tracing: this.#deps.tracing,
+      ...(onBroken && { onBroken }),
+    });
+    if (fresh?.agentAnswers) {
+      // The health check opens a connection whose end shows that the agent is gone. It is delayed to let a run go
+      // first.
+      setTimeout(() => this.#lookAt(client, onBroken).catch(reportFailure), LOOK_MS).unref();
+      return client;
+    }
+    try {
+      await this.#waitForAgent(client, live, signal);
+      // Another server, or an earlier process of this one, may have opened contexts.
+      if (!fresh) await client.learnContexts(signal);
+      return client;
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  /** Asks hostd for a Python kernel. Rejects when hostd has none. */
+  async #provideKernel(instance: Instance): Promise<void> {
+    const path = `${pathOf(instance)}/kernels`;
+    const message = { language: 'python' } satisfies ProvideKernel;
+    const response = await this.#deps.hostd.request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
+    await response.body.dump();
+  }
+
+  /** Reports a language to hostd. A failure is ignored: the report only makes later contexts start faster. */
+  #noteLanguage(language: StartedLanguage): void {
+    const now = performance.now();
+    if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
+    this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
+    this.#deps.hostd
+      .request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS))
+      .then((response) => response.body.dump())
+      .catch(() => undefined);
+  }
+
+  async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {
+    if (client.isClosed) return;
+    await client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
+  }
+
+  /**
+   * Waits until the agent answers. The socket accepts connections before the agent runs, so usually one request waits
+   * there until the agent answers it.
+   */
+  async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
+    const backOff = new BackOff(PAUSES);
+    for (;;) {
+      try {
+        return await client.checkHealth(signal);
+      } catch (error) {
+        if (!(error instanceof AgentError && error.kind === 'gone')) throw error;
+        if (!(await this.#deps.find(live, signal))) throw error;
+        await backOff.pause(signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+}
+
+/** Returns the path of the agent's socket. Also reads instances that a server of the previous version has stored. */
+function socketPathOf({ place, ...stored }: Instance & Partial<HostdInstance>): string {
+  const path = place?.unix ?? stored.agentSocketPath;
+  if (typeof path !== 'string') throw new Error(`the instance of ${stored.sandboxId} has no path of its agent`);
+  return path;
+}

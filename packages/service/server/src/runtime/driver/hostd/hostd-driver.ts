@@ -1,0 +1,218 @@
+import {
+  AGENT_PROTOCOL_VERSION,
+  accepts,
+  CapturedVersion,
+  type CaptureInstance,
+  type DeriveVersion,
+  Instance as HostdInstance,
+  type HostWarning,
+  InstanceHistory,
+  InstanceList,
+  type InstanceUse,
+  InstanceUseList,
+  LaunchedInstance,
+  type LaunchSpec,
+  type MadeVersion,
+  MadeVersionList,
+  type MeasuredInstance,
+  MeasuredInstanceList,
+  type MeasureInstances,
+  OWNER_HEADER,
+  StoppedInstance,
+  TemplateVersionList,
+  type TemplateVersionManifest,
+} from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { readText } from '../../agent-client/bounded-body.ts';
+import type { Tracing } from '../../../platform/tracing/tracing.ts';
+import {
+  type AgentClient,
+  CaptureError,
+  type Instance,
+  type InstanceName,
+  type IsolationClaims,
+  LaunchError,
+  type Launched,
+  type LaunchHints,
+  type PlaceListing,
+  type RuntimeDriver,
+} from '../runtime-driver.ts';
+import { ConnectAgent } from './connect-agent.ts';
+import { ASK_MS, HostdConnection, requireAccepted } from './hostd-connection.ts';
+import { pathOf } from './instance-path.ts';
+import { claimsOf } from './isolation-claims.ts';
+
+const capturedVersion = Compile(CapturedVersion);
+const launched = Compile(LaunchedInstance);
+const foundInstance = Compile(HostdInstance);
+const instanceList = Compile(InstanceList);
+const instanceUseList = Compile(InstanceUseList);
+const instanceHistory = Compile(InstanceHistory);
+const measuredInstanceList = Compile(MeasuredInstanceList);
+const stoppedInstance = Compile(StoppedInstance);
+const templateVersionList = Compile(TemplateVersionList);
+const madeVersionList = Compile(MadeVersionList);
+
+const STOP_MS = 60_000;
+/** Name of this driver's only place. */
+const HERE = 'this host';
+const MAX_METRICS_BYTES = 256 * 1024;
+
+/** Launches instances through the host daemon on this machine. */
+export class HostdDriver implements RuntimeDriver {
+  readonly name = 'hostd';
+  #isolation = claimsOf('crun');
+  readonly #hostd: HostdConnection;
+  readonly #agents: ConnectAgent;
+
+  /** @param socketPath `runPaths(runDir).hostdSocket` */
+  constructor(socketPath: string, tracing?: Tracing) {
+    this.#hostd = new HostdConnection(socketPath, tracing);
+    const find = (instance: Instance, signal: AbortSignal) => this.find(instance, signal);
+    this.#agents = new ConnectAgent({ hostd: this.#hostd, find, tracing });
+  }
+
+  /** Claims for the OCI runtime that hostd reported last. */
+  get isolation(): IsolationClaims {
+    return this.#isolation;
+  }
+
+  async launch(
+    sandboxId: string,
+    generation: number,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    { startsBusy = false, owner }: LaunchHints = {},
+  ): Promise<Launched> {
+    const path = pathOf({ sandboxId, generation });
+    requireAgents(await this.#hostd.peer(signal));
+    const query = startsBusy ? '?starts=busy' : '';
+    const answer = await this.#hostd.ask(launched, 'PUT', `${path}${query}`, signal, spec, ownedBy(owner));
+    const { agentAnswers, kernelReady, ...instance } = answer;
+    this.#agents.noteLaunched(path, { agentAnswers, kernelReady });
+    return { instance: located(instance), agentAnswers };
+  }
+
+  async expectLaunch(spec: LaunchSpec, owner: string, signal: AbortSignal): Promise<void> {
+    const response = await this.#hostd.request('POST', '/expected-launches', signal, spec, ownedBy(owner));
+    await response.body.dump();
+  }
+
+  connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
+    return this.#agents.connect(live, this.#isolation, signal, onBroken);
+  }
+
+  async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
+    const path = pathOf({ sandboxId, generation });
+    this.#agents.forget(path);
+    return (await this.#hostd.ask(stoppedInstance, 'DELETE', path, AbortSignal.timeout(STOP_MS))).use;
+  }
+
+  async uses(): Promise<readonly InstanceUse[]> {
+    return (await this.#hostd.ask(instanceUseList, 'GET', '/uses', AbortSignal.timeout(ASK_MS))).uses;
+  }
+
+  async measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]> {
+    const names = instances.map(({ sandboxId, generation }) => ({ sandboxId, generation }));
+    const message = { instances: names } satisfies MeasureInstances;
+    const path = '/measurements';
+    return (await this.#hostd.ask(measuredInstanceList, 'POST', path, bounded(signal), message)).measured;
+  }
+
+  async history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory> {
+    const path = `${pathOf(instance)}/measurements?fromMs=${fromMs}`;
+    return this.#hostd.ask(instanceHistory, 'GET', path, bounded(signal));
+  }
+
+  async find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined> {
+    const limit = bounded(signal);
+    const { protocolVersion } = await this.#hostd.peer(limit);
+    if (protocolVersion === 4) return (await this.#listHere(limit)).find((one) => isSame(one, instance));
+    try {
+      return located(await this.#hostd.ask(foundInstance, 'GET', pathOf(instance), limit));
+    } catch (error) {
+      if (error instanceof CaptureError && error.kind === 'gone') return undefined;
+      throw error;
+    }
+  }
+
+  async list(): Promise<readonly PlaceListing[]> {
+    try {
+      return [{ place: HERE, instances: await this.#listHere(AbortSignal.timeout(ASK_MS)) }];
+    } catch (error) {
+      if (!(error instanceof LaunchError)) throw error;
+      return [{ place: HERE, unknown: error }];
+    }
+  }
+
+  async #listHere(signal: AbortSignal): Promise<readonly Instance[]> {
+    return (await this.#hostd.ask(instanceList, 'GET', '/instances', signal)).instances.map(located);
+  }
+
+  async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
+    const signal = AbortSignal.timeout(ASK_MS);
+    return (await this.#hostd.ask(templateVersionList, 'GET', '/template-versions', signal)).templateVersions;
+  }
+
+  async capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion> {
+    return this.#hostd.ask(capturedVersion, 'POST', `${pathOf(instance)}/capture`, signal, request);
+  }
+
+  async deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion> {
+    return this.#hostd.ask(capturedVersion, 'POST', '/captured-versions', signal, request);
+  }
+
+  async madeVersions(): Promise<readonly MadeVersion[]> {
+    return (await this.#hostd.ask(madeVersionList, 'GET', '/made-versions', AbortSignal.timeout(ASK_MS))).versions;
+  }
+
+  async removeVersion({ id, madeAt }: MadeVersion): Promise<void> {
+    const path = `/captured-versions/${encodeURIComponent(id)}?madeAt=${madeAt}`;
+    const response = await this.#hostd.request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    await response.body.dump();
+  }
+
+  async metrics(signal: AbortSignal): Promise<string> {
+    const response = await this.#hostd.request('GET', '/metrics', signal);
+    return readText(response.body, MAX_METRICS_BYTES);
+  }
+
+  async check(signal: AbortSignal): Promise<readonly HostWarning[]> {
+    const peer = await this.#hostd.askHealth(signal);
+    requireAccepted(peer);
+    requireAgents(peer);
+    this.#isolation = claimsOf(peer.ociRuntime);
+    return peer.warnings ?? [];
+  }
+
+  async close(): Promise<void> {
+    await this.#hostd.close();
+  }
+}
+
+/**
+ * Converts an instance of hostd. The socket's path is stored outside of `place` too, because servers of the previous
+ * version read it there.
+ */
+function located(instance: HostdInstance): Instance {
+  return { ...instance, place: { unix: instance.agentSocketPath } };
+}
+
+function ownedBy(owner: string | undefined): Record<string, string> {
+  return owner === undefined ? {} : { [OWNER_HEADER]: owner };
+}
+
+function isSame(one: InstanceName, other: InstanceName): boolean {
+  return one.sandboxId === other.sandboxId && one.generation === other.generation;
+}
+
+/** @throws LaunchError `incompatible` if this server does not speak to the agents that hostd launches */
+function requireAgents({ agentProtocolVersion: theirs = 2 }: { agentProtocolVersion?: number }): void {
+  if (accepts(AGENT_PROTOCOL_VERSION, theirs)) return;
+  throw new LaunchError('incompatible', `hostd launches agents of protocol ${theirs}, not ${AGENT_PROTOCOL_VERSION}`);
+}
+
+/** Returns a signal that also aborts when hostd does not answer in time. */
+function bounded(signal: AbortSignal): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]);
+}

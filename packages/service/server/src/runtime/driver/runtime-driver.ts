@@ -1,0 +1,265 @@
+import type { Duplex } from 'node:stream';
+import type {
+  AgentRunEvent,
+  CapturedVersion,
+  CaptureInstance,
+  DeriveVersion,
+  HostWarning,
+  InstanceHistory,
+  InstanceUse,
+  Language,
+  LaunchSpec,
+  MadeVersion,
+  MeasuredInstance,
+  OpenContext,
+  StartRun,
+  TemplateVersionManifest,
+} from '@cloche/protocol';
+
+import type { ResultMemory } from '../../platform/base/result-memory.ts';
+import type { AgentCommands } from './agent-commands.ts';
+import type { AgentFiles } from './agent-files.ts';
+
+export type { InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
+export * from './agent-commands.ts';
+export * from './agent-files.ts';
+
+/** Where an instance lives. Only the driver that launched the instance reads it; it is stored as JSON. */
+export type Place = Readonly<Record<string, unknown>>;
+
+/** A live incarnation of a sandbox. */
+export interface Instance {
+  readonly sandboxId: string;
+  readonly generation: number;
+  readonly templateVersionId: string;
+  readonly startedAt: string;
+  readonly place: Place;
+}
+
+/**
+ * The live instances of one host or cluster, or the error if it did not answer. An instance that is missing from
+ * `instances` may still be alive at a place that is `unknown`.
+ */
+export type PlaceListing =
+  | { readonly place: string; readonly instances: readonly Instance[] }
+  | { readonly place: string; readonly unknown: Error };
+
+/** The isolation that a driver promises to enforce. */
+export interface IsolationClaims {
+  readonly networkModes: readonly LaunchSpec['network']['mode'][];
+  readonly disk: 'bounded' | 'unbounded';
+  readonly kernel: 'shared' | 'own';
+  /**
+   * What enforces the memory limit: the host kernel (exact), or the agent by polling (a fast allocation can slip past
+   * it).
+   */
+  readonly memory: 'kernel' | 'watched';
+  /** Whether the agent has its own share of processor time, memory and processes, which user code cannot use up. */
+  readonly agentShare: 'own' | 'none';
+  /**
+   * How a Python kernel is made: forked from one loaded on the host, forked from one loaded in the sandbox, or started.
+   */
+  readonly pythonKernels: 'forked' | 'forked within' | 'started';
+  /** Whether runs continue while the launching service is down. */
+  readonly hostRestarts: 'unnoticed' | 'unavailable';
+}
+
+export interface Launched {
+  readonly instance: Instance;
+  /** Whether the agent is known to answer: the instance was launched ahead of demand, so connecting takes no time. */
+  readonly agentAnswers: boolean;
+}
+
+/** Facts about the use of a sandbox that the server knows at its launch. A driver may ignore it. */
+export interface LaunchHints {
+  /** Whether the sandbox is busy from the start, so that the driver should delay work for later sandboxes. */
+  readonly startsBusy?: boolean | undefined;
+  /** The organization of the sandbox. Waiting instances with a client's files count in its share. */
+  readonly owner?: string | undefined;
+}
+
+/** Names one incarnation of a sandbox. */
+export type InstanceName = Pick<Instance, 'sandboxId' | 'generation'>;
+
+/** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
+export interface RuntimeDriver {
+  readonly name: string;
+  /** The claims of this driver; e2e/security asserts each of them. */
+  readonly isolation: IsolationClaims;
+  /**
+   * Launches an instance. Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation.
+   */
+  launch(
+    sandboxId: string,
+    generation: number,
+    spec: LaunchSpec,
+    signal: AbortSignal,
+    hints?: LaunchHints,
+  ): Promise<Launched>;
+  /**
+   * Announces that sandboxes like this one will be launched, so that the driver can launch one ahead. Resolves when that
+   * was done or will not be done.
+   */
+  expectLaunch?(spec: LaunchSpec, owner: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Resolves when the agent answers. Throws `gone` if the instance's place reports that the instance is not alive.
+   * Calls `onBroken`, possibly more than once, when the last connection to the agent has closed: the agent may be gone,
+   * or the connections may only have been idle for long. Does not call it after `close`.
+   */
+  connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
+  /**
+   * Resolves when nothing runs in the instance and `find` no longer returns it. Idempotent: a missing instance is
+   * success. Resolves with what the instance used up to its end, or with undefined if it was gone already.
+   */
+  stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined>;
+  /** Returns what each live instance has used so far. */
+  uses(): Promise<readonly InstanceUse[]>;
+  /** Measures those of the named instances that live; at most `MAX_MEASURED_INSTANCES`. */
+  measure(instances: readonly InstanceName[], signal: AbortSignal): Promise<readonly MeasuredInstance[]>;
+  /**
+   * Measures an instance, and returns its samples of the last hour at or after `fromMs`. The samples begin anew when
+   * the host daemon restarts.
+   */
+  history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory>;
+  /**
+   * Looks an instance up at its place. Returns undefined if the place reports that the instance is not alive. Throws
+   * `LaunchError` if the place does not answer, which says nothing about the instance.
+   */
+  find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined>;
+  /** Returns all live instances by place, for the sweep. A place that does not answer is `unknown`. */
+  list(): Promise<readonly PlaceListing[]>;
+  /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
+  metrics?(signal: AbortSignal): Promise<string>;
+  /** Returns the curated template versions that instances can be launched from. */
+  templateVersions(): Promise<readonly TemplateVersionManifest[]>;
+  /**
+   * Makes a version of an instance's files. Kills its processes first; the instance has ended when this settles. Throws
+   * `CaptureError`, `LaunchError`.
+   */
+  capture(instance: InstanceName, request: CaptureInstance, signal: AbortSignal): Promise<CapturedVersion>;
+  /**
+   * Makes a version with the files of another one. Throws `LaunchError`: `template_not_found` if the other version does
+   * not exist.
+   */
+  deriveVersion(request: DeriveVersion, signal: AbortSignal): Promise<CapturedVersion>;
+  /**
+   * Returns the captured versions except snapshots, with the time of the latest `capture` or `deriveVersion` that made
+   * each.
+   */
+  madeVersions(): Promise<readonly MadeVersion[]>;
+  /**
+   * Removes a captured version. Idempotent. Throws `CaptureError` with `in_use` while an instance needs it, or if it
+   * was made again after `version.madeAt`, because a request to remove it may arrive late.
+   */
+  removeVersion(version: MadeVersion): Promise<void>;
+  /** Returns what keeps instances from the network. Rejects when instances cannot be launched now. */
+  check(signal: AbortSignal): Promise<readonly HostWarning[]>;
+}
+
+/** A run's request without its context. */
+export type RunCell = Omit<StartRun, 'contextId'>;
+
+/** Client of one instance's agent. Its results have been checked against the protocol and limited in size. */
+export interface AgentClient {
+  readonly commands: AgentCommands;
+  readonly files: AgentFiles;
+  /**
+   * Returns whether anything runs for any server: a run, a command, or a terminal with a client. Throws `not_found` if
+   * the agent is of an earlier version, which cannot report it.
+   */
+  isRunning(signal: AbortSignal): Promise<boolean>;
+  setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
+  /**
+   * Lets the sandbox's user run commands as root by `sudo`. Idempotent. Throws `not_found` for an agent of an earlier
+   * release.
+   */
+  permitSudo(signal: AbortSignal): Promise<void>;
+  openContext(
+    contextId: string,
+    request: OpenContext,
+    signal: AbortSignal,
+  ): Promise<{ cwd: string; language: Language }>;
+  /** Closes a context. Idempotent. */
+  closeContext(contextId: string, signal: AbortSignal): Promise<void>;
+  interrupt(contextId: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Passes a client's answer to the run that the context executes. Throws `not_found` for an agent of an earlier
+   * release.
+   */
+  answer(contextId: string, message: string, signal: AbortSignal): Promise<void>;
+  restart(contextId: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from
+   * `resultMemory` before it reads output. Throws `AgentError` when the agent breaks the protocol or is gone.
+   */
+  run(
+    contextId: string,
+    request: RunCell,
+    signal: AbortSignal,
+    resultMemory?: ResultMemory,
+  ): AsyncIterable<AgentRunEvent>;
+  /**
+   * Opens a connection to `port` of the sandbox's loopback. The caller destroys it. `signal` bounds only the opening.
+   * Throws `AgentError`, with `port_closed` where nothing listens.
+   */
+  openTunnel(port: number, signal: AbortSignal): Promise<Duplex>;
+  close(): Promise<void>;
+}
+
+/**
+ * A failure of the agent. `gone`: the connection broke; `misbehaved`: the agent broke the protocol; `busy`: too many
+ * runs are active or waiting; `internal`: the agent itself failed; `incompatible`: the agent speaks a version of the
+ * protocol that this server does not, and the sandbox lives on. The other kinds are error codes of the agent.
+ */
+export class AgentError extends Error {
+  override readonly name = 'AgentError';
+  readonly kind:
+    | 'gone'
+    | 'misbehaved'
+    | 'invalid_cwd'
+    | 'not_found'
+    | 'conflict'
+    | 'language_unavailable'
+    | 'kernel_failed'
+    | 'process_limit'
+    | 'timeout'
+    | 'busy'
+    | 'port_closed'
+    | 'unusable'
+    | 'incompatible'
+    | 'internal';
+
+  constructor(kind: AgentError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/**
+ * A failed launch. `unsupported`: the host cannot enforce the request; `no_capacity`: try again later; `failed`: the
+ * launch was undone and left nothing behind; `incompatible`: the host, or the agents that it launches, speak a version
+ * of the protocol that this server does not, and nothing was done.
+ */
+export class LaunchError extends Error {
+  override readonly name = 'LaunchError';
+  readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable' | 'incompatible';
+
+  constructor(kind: LaunchError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/**
+ * A version was not made or removed. `refused`: the changes cannot become a version, and the message says why; `gone`:
+ * there is no such instance; `in_use`: an instance or another version needs the version.
+ */
+export class CaptureError extends Error {
+  override readonly name = 'CaptureError';
+  readonly kind: 'refused' | 'gone' | 'in_use';
+
+  constructor(kind: CaptureError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
