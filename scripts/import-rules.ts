@@ -1,8 +1,5 @@
 import { dirname, join, normalize } from 'node:path';
 
-/** Names the files of `src` that the layers of their package do not name. They count as one folder. */
-export const OTHER_FILES = '*.ts';
-
 export interface Import {
   readonly from: string;
   /** As written: a package, or a path relative to `from`. */
@@ -39,45 +36,6 @@ export function forbiddenPackages(
     const isAllowed = imported === undefined || imported === name || mayImport[name]?.includes(imported);
     return isAllowed ? [] : [`${from} imports ${to}`];
   });
-}
-
-/** The layers of a package, from the bottom up: folders of its `src`, or files in it. */
-export class Layers {
-  readonly #root: string;
-  readonly #layers: readonly (readonly string[])[];
-  readonly #places: readonly string[];
-
-  /** @param root folder of the package's sources, with a slash at its end. */
-  constructor(root: string, layers: readonly (readonly string[])[]) {
-    this.#root = root;
-    this.#layers = layers;
-    this.#places = layers.flat();
-  }
-
-  /** Returns the folder or file of the layers that contains a file of the package: the longest match. */
-  placeOf(file: string): string | undefined {
-    return (
-      this.#places
-        .filter((place) => file === place || file.startsWith(`${place}/`))
-        .sort((one, other) => other.length - one.length)[0] ??
-      (this.#places.includes(OTHER_FILES) && !file.includes('/') ? OTHER_FILES : undefined)
-    );
-  }
-
-  heightOf(place: string | undefined): number {
-    return this.#layers.findIndex((layer) => layer.includes(place ?? ''));
-  }
-
-  /** Returns the imports, types included, that lead neither into the own folder nor into a lower layer. */
-  upwardImports(imports: readonly Import[]): string[] {
-    return imports.flatMap(({ from, to }) => {
-      if (!from.startsWith(this.#root) || !to.startsWith('.')) return [];
-      const source = from.slice(this.#root.length);
-      const target = normalize(join(dirname(source), to));
-      const [own, other] = [this.placeOf(source), this.placeOf(target)];
-      return own === other || this.heightOf(other) < this.heightOf(own) ? [] : [`${source} imports ${target}`];
-    });
-  }
 }
 
 /** Returns the circles of files that import each other, types not counted. */

@@ -12,26 +12,26 @@ const SUPPORT = /from '(\.[^']*\/testing\/[^']+\.ts|\.\/[^']+\.ts)'/g;
 /** Files that run with SQLite only, each with the reason. */
 const SQLITE_ONLY: Readonly<Record<string, string>> = {
   'compose/tenancy': 'tests which requests are refused, before their records',
-  'files/files': 'tests requests to the agent',
+  'features/files/files': 'tests requests to the agent',
   ...Object.fromEntries(
     [
       ...['app', 'authorize', 'breaking-off', 'bytes', 'deprecation', 'json-requests', 'large-answers', 'methods'],
       ...['outcome-log', 'raw-errors', 'request-validator', 'schema-bounds', 'service-routes', 'streams'],
       'wrong-key-delay',
-    ].map((name) => [`http/${name}`, 'tests requests and their answers, whose records other files test']),
+    ].map((name) => [`platform/http/${name}`, 'tests requests and their answers, whose records other files test']),
   ),
-  'metrics/measure-sandboxes': 'tests requests to the agent',
-  'previews/private-previews': 'tests tokens and cookies; previews/previews tests the records',
-  'runs/stream-code': 'tests streams; runs/run-code tests the records',
+  'features/metrics/measure-sandboxes': 'tests requests to the agent',
+  'features/previews/private-previews': 'tests tokens and cookies; previews/previews tests the records',
+  'features/runs/stream-code': 'tests streams; runs/run-code tests the records',
   'compose/hot-runs': 'counts statements of SQLite',
-  'contexts/context-repository': 'reads plans of SQLite',
-  'db/lookups': 'values are cached with SQLite alone',
-  'previews/hostile-apps': 'tests what an app sends; previews/previews tests the records',
-  'previews/preview-connections': 'tests connections; previews/previews tests the records',
-  'previews/preview-pages': 'tests pages; previews/previews tests the records',
-  'previews/preview-proxy': 'tests the proxy; previews/previews tests the records',
-  'webhooks/receiver-names': 'tests how names are resolved',
-  'webhooks/webhook-sender': 'tests requests to receivers; webhooks/deliveries tests the records',
+  'features/contexts/context-repository': 'reads plans of SQLite',
+  'platform/db/lookups': 'values are cached with SQLite alone',
+  'features/previews/hostile-apps': 'tests what an app sends; previews/previews tests the records',
+  'features/previews/preview-connections': 'tests connections; previews/previews tests the records',
+  'features/previews/preview-pages': 'tests pages; previews/previews tests the records',
+  'features/previews/preview-proxy': 'tests the proxy; previews/previews tests the records',
+  'features/webhooks/receiver-names': 'tests how names are resolved',
+  'features/webhooks/webhook-sender': 'tests requests to receivers; webhooks/deliveries tests the records',
 };
 
 /** Returns the unit tests of repositories and services, which run with PostgreSQL too. */

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
+import { FolderDeps } from './folder-deps.ts';
 import { functionLengths } from './function-lengths.ts';
-import { circles, forbiddenPackages, type Import, importsOf, Layers, OTHER_FILES, packageOf } from './import-rules.ts';
+import { circles, forbiddenPackages, type Import, importsOf, packageOf } from './import-rules.ts';
 
 /** Packages of this repository that each package may import, tests not counted. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
@@ -32,235 +33,22 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /**
- * Layers of a package, from the bottom up: folders of `src`, or files in it. A file imports from its own folder and
- * from lower layers, including types; folders of the same layer do not import each other.
- */
-const LAYERS: Record<string, readonly (readonly string[])[]> = {
-  contract: [
-    [OTHER_FILES],
-    ['errors.ts'],
-    ['audit.ts', 'operation.ts', 'workspace-run-event.ts'],
-    ['operations'],
-    ['openapi'],
-    ['client.ts', 'index.ts'],
-  ],
-  layout: [[OTHER_FILES], ['index.ts']],
-  settings: [
-    ['host-defaults.ts', 'setting.ts'],
-    ['host-settings.ts', 'service-settings.ts'],
-    ['settings.ts'],
-    ['read-settings.ts'],
-    ['effective-settings.ts'],
-    ['index.ts'],
-  ],
-  'node-support': [
-    [OTHER_FILES],
-    ['deadline.ts', 'direct-body.ts', 'idle-tidying.ts', 'semaphore.ts', 'sort-in-slices.ts'],
-    ['body-stream.ts'],
-    ['guarded-server.ts'],
-    ['index.ts'],
-  ],
-  protocol: [['bounded.ts'], [OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],
-  server: [
-    ['base'],
-    ['bytes', 'tracing'],
-    ['db/migrations'],
-    ['db'],
-    ['db/copy'],
-    ['outbox', 'sequence-log'],
-    ['projects'],
-    ['api-keys'],
-    ['projects/access'],
-    ['audit'],
-    ['driver'],
-    ['agent-client'],
-    ['agent-client/http'],
-    ['driver/hostd'],
-    ['usage'],
-    ['sandboxes/record', 'mcp-sessions'],
-    ['idempotency'],
-    ['idempotency/sqlite'],
-    ['http'],
-    ['quotas'],
-    ['secrets'],
-    ['audit/api'],
-    ['api-keys/api'],
-    ['projects/api'],
-    ['usage/api'],
-    ['templates'],
-    ['templates/custom', 'templates/recipe'],
-    ['sandboxes/lifecycle'],
-    ['sandboxes/use'],
-    ['sandboxes/api'],
-    ['metrics'],
-    ['files'],
-    ['artifacts/store'],
-    ['artifacts'],
-    ['templates/layers'],
-    ['templates/builds'],
-    ['templates/api'],
-    ['commands'],
-    ['operator'],
-    ['previews'],
-    ['previews/proxy'],
-    ['contexts'],
-    ['runs'],
-    ['events'],
-    ['webhooks'],
-    ['workspace-runs/record'],
-    ['workspace-runs/archive'],
-    ['workspace-runs/execution'],
-    ['workspace-runs/api'],
-    ['cluster'],
-    ['compose'],
-    ['database-program.ts', 'main.ts'],
-  ],
-  hostd: [
-    ['base'],
-    ['kernel'],
-    ['cgroups'],
-    ['addressing'],
-    ['instance'],
-    ['storage'],
-    ['relay'],
-    ['oci'],
-    ['network'],
-    ['processor'],
-    ['metering'],
-    ['locks'],
-    ['zygote'],
-    ['teardown'],
-    ['launch'],
-    ['pool'],
-    ['instances'],
-    ['capture'],
-    ['http'],
-    ['host'],
-    ['examine-network.ts', 'main.ts'],
-  ],
-  agent: [
-    ['base', 'config.ts'],
-    ['processes', 'wire'],
-    ['memory', 'files'],
-    ['archives', 'kernels', 'commands'],
-    ['provisioning', 'sudo', 'terminals'],
-    ['contexts'],
-    ['http'],
-    ['warm-up'],
-    ['guest', 'main.ts'],
-  ],
-  'kernel-js': [
-    ['esbuild-program.ts', 'messages.ts', 'source-position.ts'],
-    ['compile', 'main'],
-    ['worker'],
-    ['build'],
-  ],
-  egress: [
-    ['socket-options.ts', 'until-written.ts', 'shares', 'decisions', 'dns'],
-    ['reset-connection.ts', 'policy'],
-    ['authority', 'upstream'],
-    ['secrets'],
-    ['sandboxes'],
-    ['control', 'dns-relay', 'proxy'],
-    ['config.ts', 'gated-egress.ts'],
-    ['main.ts'],
-  ],
-  'host-checks': [[OTHER_FILES], ['examine-host.ts'], ['index.ts']],
-  setup: [
-    [OTHER_FILES],
-    ['templates'],
-    ['template-archive'],
-    ['host'],
-    ['installation'],
-    ['first-key.ts'],
-    ['end-sandboxes.ts', 'index.ts', 'start.ts'],
-    ['commands'],
-    ['host-commands.ts', 'main.ts'],
-  ],
-  sdk: [
-    ['cloche-error.ts', 'deadline.ts', 'output-bytes.ts'],
-    ['client-options.ts', 'event-stream.ts', 'operation-kinds.ts', 'outage.ts', 'packing'],
-    ['build-events.ts', 'command-events.ts', 'file-events.ts', 'numbered-events.ts', 'request.ts'],
-    ['retry.ts', 'signed-upload.ts'],
-    ['response.ts'],
-    ['api-client.ts'],
-    [OTHER_FILES],
-    ['commands.ts', 'context.ts'],
-    ['contexts.ts'],
-    ['sandbox.ts'],
-    ['sandboxes.ts'],
-    ['cloche.ts'],
-    ['index.ts'],
-    ['node.ts'],
-  ],
-  'image-archive': [['read'], ['registry'], ['unpack'], ['index.ts']],
-  e2b: [[OTHER_FILES], ['control'], ['box', 'ports', 'templates'], ['e2b-router.ts']],
-  mcp: [
-    ['sessions'],
-    ['resources'],
-    ['prompts', 'tools'],
-    ['calls-under-way.ts', 'foreign-origin.ts', 'mcp-server.ts', 'read-message.ts'],
-    ['mcp-router.ts', 'serve-stdio.ts'],
-  ],
-  jupyter: [
-    ['jupyter-error.ts'],
-    ['api-key.ts'],
-    ['kernels'],
-    ['channels'],
-    ['rest/sessions.ts'],
-    ['jupyter-state.ts'],
-    ['rest'],
-    ['jupyter-router.ts'],
-  ],
-  'run-apis': [
-    ['run-api-error.ts', 'languages.ts', 'run-program.ts', 'run-apis-deps.ts', 'text-bounds.ts'],
-    ['client-key.ts'],
-    ['run-request.ts'],
-    ['dify.ts', 'piston.ts', 'sandbox-fusion.ts'],
-    ['run-apis-router.ts'],
-  ],
-  dockerfile: [
-    ['dockerfile-error.ts', 'expand-word.ts', 'ignore-patterns.ts', 'plan.ts'],
-    ['instructions.ts', 'build-context.ts', 'step-lines.ts'],
-    ['pack-entries.ts', 'variables.ts', 'word-list.ts'],
-    ['read-copy.ts', 'read-run.ts'],
-    ['make-recipe.ts', 'read-dockerfile.ts'],
-    ['index.ts'],
-  ],
-  cli: [
-    ['terminal'],
-    ['pictures', 'repl', 'top'],
-    [OTHER_FILES],
-    ['copy', 'host-commands.ts', 'templates'],
-    ['command.ts', 'report-error.ts', 'run-presenter.ts'],
-    ['commands'],
-    ['kit.ts', 'program.ts'],
-    ['completion.ts'],
-    ['main.ts'],
-  ],
-  testkit: [
-    [OTHER_FILES],
-    ['fake-agent.ts', 'hostile-speaker.ts'],
-    ['fake-runtime-driver.ts', 'fuzz.ts'],
-    ['index.ts'],
-  ],
-};
-
-/**
  * Further rules of the server: which files must not import which. `not` is matched against the path from `server/src`.
  */
 const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
   {
     of: /-service\.ts$|\/[a-z-]+-repository\.ts$/,
-    not: /^http\/(?!route\.ts)|-routes\.ts$/,
+    not: /^platform\/http\/(?!route\.ts)|-routes\.ts$/,
     why: 'only routes and http/ know HTTP',
   },
   {
-    of: /^(?!compose\/|main|driver\/hostd\/|agent-client\/http\/|idempotency\/sqlite\/)/,
-    not: /^(driver\/hostd|agent-client\/http|idempotency\/sqlite)\//,
+    of: /^(?!compose\/|main|runtime\/driver\/hostd\/|runtime\/agent-client\/http\/|platform\/idempotency\/sqlite\/)/,
+    not: /^(runtime\/driver\/hostd|runtime\/agent-client\/http|platform\/idempotency\/sqlite)\//,
     why: 'only composition constructs adapters',
   },
-  { of: /^(?!bytes\/)/, not: /^bytes\/(?!byte-transfer\.ts)/, why: 'bodies pass one door' },
+  { of: /^(?!runtime\/bytes\/)/, not: /^runtime\/bytes\/(?!byte-transfer\.ts)/, why: 'bodies pass one door' },
+  { of: /^platform\//, not: /^(features|compose)\//, why: 'the platform knows no feature' },
+  { of: /^runtime\//, not: /^(features|compose)\//, why: 'the runtime knows no feature' },
 ];
 
 const MAX_FUNCTION_LINES = 80;
@@ -316,27 +104,10 @@ describe('a package', () => {
   });
 });
 
-function isFolder(place: string): boolean {
-  return !place.endsWith('.ts');
-}
-
-/** Returns the folders of a package in docs/architecture.md, by row. `a/{b,c}` stands for `a/b` and `a/c`. */
-function documentedFolders(name: string): string[][] {
-  const text = readFileSync('docs/architecture.md', 'utf8');
-  const table =
-    new RegExp(`^\\*\\*${name}\\*\\*\\n\\n\\| folders .*\\n.*\\n((?:\\|.*\\n)+)`, 'm').exec(text)?.[1] ?? '';
-  return [...table.matchAll(/^\| ([^|]*) \|/gm)].map(([, cell = '']) =>
-    [...cell.matchAll(/`([^`]+)`/g)].flatMap(([, path = '']) => {
-      const [, folder = '', names] = /^(.*)\{(.*)\}$/.exec(path) ?? [];
-      return names === undefined ? [path] : names.split(',').map((each) => folder + each);
-    }),
-  );
-}
-
 describe('the server', () => {
   it('names hostd only where it speaks to it', () => {
     // The last one passes metrics on, whose names begin with the process that has them.
-    const speaks = /^packages\/service\/server\/src\/(driver\/|compose\/|http\/host-metrics\.ts)/;
+    const speaks = /^packages\/service\/server\/src\/(runtime\/driver\/|compose\/|platform\/http\/host-metrics\.ts)/;
     const others = sources.filter((file) => file.startsWith('packages/service/server/src/') && !speaks.test(file));
     assert.ok(others.length > 100);
     assert.deepEqual(
@@ -347,38 +118,26 @@ describe('the server', () => {
 });
 
 describe('a folder', () => {
-  for (const [name, layers] of Object.entries(LAYERS)) {
-    const [root = ''] = globSync(`packages/*/${name}/src`).map((folder) => `${folder}/`);
+  for (const src of globSync('packages/*/*/src').sort()) {
+    const root = `${src}/`;
     const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
-    const order = new Layers(root, layers);
-    const placeOf = (file: string) => order.placeOf(file);
-    const heightOf = (place: string) => order.heightOf(place);
+    const deps = FolderDeps.read(root, inside);
 
-    it(`of ${name} imports only folders below it`, () => {
-      assert.deepEqual(order.upwardImports(imports), []);
+    it(`of ${src} has a list of what it imports, itself or above it`, () => {
+      assert.deepEqual(
+        inside.filter((file) => deps.placeOf(file) === undefined),
+        [],
+      );
     });
 
-    it(`of ${name} has its layer, and each layer is there`, () => {
-      assert.deepEqual([...new Set(inside.map(placeOf))].sort(), layers.flat().sort());
+    it(`of ${src} imports what its list names, and its list names no more`, () => {
+      assert.deepEqual(deps.faults(imports), []);
     });
 
-    it(`of ${name} stands in docs/architecture.md, where the rows begin at the bottom`, () => {
-      const rows = documentedFolders(name);
-      assert.deepEqual(rows.flat().sort(), layers.flat().filter(isFolder).sort());
-      const upward = rows.slice(1).filter((row, index) => {
-        const below = rows
-          .slice(0, index + 1)
-          .flat()
-          .map(heightOf);
-        return row.some((folder) => heightOf(folder) < Math.max(...below));
-      });
-      assert.deepEqual(upward, []);
+    it(`of ${src} imports none that imports it, types included`, () => {
+      assert.deepEqual(deps.circles(imports), []);
     });
   }
-
-  it('is in the layers of its package, for every package', () => {
-    assert.deepEqual(Object.keys(LAYERS).sort(), Object.keys(MAY_IMPORT).sort());
-  });
 });
 
 describe('the server', () => {
@@ -429,7 +188,7 @@ describe('a source file', () => {
       [
         'guest/agent/src/files/receive-body.ts',
         'guest/agent/src/files/receive-directly.ts',
-        'service/server/src/bytes/byte-transfer.ts',
+        'service/server/src/runtime/bytes/byte-transfer.ts',
       ].map((file) => `packages/${file}`),
     );
   });
@@ -457,10 +216,10 @@ describe('a source file', () => {
       'packages/host/egress/src/control/control-server.ts',
       'packages/host/egress/src/proxy/http1-proxy.ts',
       'packages/host/hostd/src/http/open-server.ts',
-      'packages/service/server/src/platform/http/app.ts',
-      'packages/service/server/src/platform/http/json-app.ts',
       'packages/service/server/src/features/operator/operator-app.ts',
       'packages/service/server/src/features/secrets/secret-socket.ts',
+      'packages/service/server/src/platform/http/app.ts',
+      'packages/service/server/src/platform/http/json-app.ts',
     ]);
     const leaving =
       /\b(assignSocket|detachSocket|shouldUpgradeCallback|clientError|checkExpectation|dropRequest)\b|server\.\w+\(\s*'(upgrade|connect)'|\.on\(\s*'upgrade'/i;
@@ -506,9 +265,45 @@ describe('a check of this file', () => {
     assert.deepEqual(forbiddenPackages(mayImport, made), ['packages/shared/lower/src/low/d.ts imports @cloche/upper']);
   });
 
-  it('names an import of a higher folder, also of its types', () => {
-    const layers = new Layers('packages/shared/lower/src/', [['low'], ['high']]);
-    assert.deepEqual(layers.upwardImports(made), ['low/a.ts imports high/b.ts']);
+  const root = 'packages/shared/lower/src/';
+
+  it('names an import that is in no list, also of types', () => {
+    const deps = new FolderDeps(
+      root,
+      new Map([
+        ['low', []],
+        ['high', ['low']],
+      ]),
+    );
+    assert.deepEqual(deps.faults(made), ['low/a.ts imports high, which low/DEPS does not name']);
+  });
+
+  it('names a line that nothing needs', () => {
+    const deps = new FolderDeps(
+      root,
+      new Map([
+        ['low', ['high']],
+        ['high', ['low', 'elsewhere']],
+      ]),
+    );
+    assert.deepEqual(deps.faults(made), ['high/DEPS names elsewhere, which nothing there imports']);
+  });
+
+  it('names folders that import each other, also only types', () => {
+    const deps = new FolderDeps(
+      root,
+      new Map([
+        ['low', ['high']],
+        ['high', ['low']],
+      ]),
+    );
+    assert.deepEqual(deps.circles(made), ['low → high → low']);
+  });
+
+  it('finds a file without a list', () => {
+    const deps = new FolderDeps(root, new Map([['low', []]]));
+    assert.equal(deps.placeOf('low/deeper/a.ts'), 'low');
+    assert.equal(deps.placeOf('high/b.ts'), undefined);
   });
 
   it('names a circle of files', () => {

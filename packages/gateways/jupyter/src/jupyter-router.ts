@@ -6,12 +6,12 @@ import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
 import { MAX_CONNECTIONS } from './channels/room.ts';
 import { JupyterError } from './jupyter-error.ts';
-import { type JupyterDeps, JupyterState } from './jupyter-state.ts';
+import { type JupyterDeps, JupyterState } from './rest/jupyter-state.ts';
 import { kernelRoutes } from './rest/kernel-routes.ts';
 import { sessionRoutes } from './rest/session-routes.ts';
 import { specRoutes } from './rest/spec-routes.ts';
 
-export type { JupyterDeps } from './jupyter-state.ts';
+export type { JupyterDeps } from './rest/jupyter-state.ts';
 
 const BODY_BYTES = 1024 * 1024;
 /** Most values of a body. */

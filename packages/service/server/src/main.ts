@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
-import { LogLines } from './platform/base/log-lines.ts';
 import { startServer } from './compose/compose.ts';
 import { type Config, ConfigError, readConfig } from './compose/config.ts';
+import { LogLines } from './platform/base/log-lines.ts';
 import { lockSqliteFile } from './platform/db/sqlite-file-lock.ts';
 
 const config = configuredOrExit();

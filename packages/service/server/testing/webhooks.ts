@@ -7,15 +7,7 @@ import type { EventPattern, OrgId, Preview, PreviewId, ProjectId, ResourceEvent 
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { Credential } from '../src/platform/keys/credential.ts';
-import { ClaimedRows } from '../src/platform/db/claimed-rows.ts';
-import type { Database } from '../src/platform/db/database.ts';
-import { Transactions } from '../src/platform/db/transactions.ts';
 import { EventFeed } from '../src/features/events/event-feed.ts';
-import { EventOutbox, type NewEvent } from '../src/platform/outbox/event-outbox.ts';
-import { ProjectAccess } from '../src/platform/access/project-access.ts';
-import { OrgRepository } from '../src/platform/tenancy/org-repository.ts';
-import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { Quotas } from '../src/features/quotas/quotas.ts';
 import { Deliverer } from '../src/features/webhooks/deliverer.ts';
 import { DeliveryRepository } from '../src/features/webhooks/delivery-repository.ts';
@@ -28,6 +20,14 @@ import { WebhookRepository } from '../src/features/webhooks/webhook-repository.t
 import { WebhookSecrets } from '../src/features/webhooks/webhook-secrets.ts';
 import { type SenderOptions, WebhookSender } from '../src/features/webhooks/webhook-sender.ts';
 import { WebhookService } from '../src/features/webhooks/webhook-service.ts';
+import { ProjectAccess } from '../src/platform/access/project-access.ts';
+import { ClaimedRows } from '../src/platform/db/claimed-rows.ts';
+import type { Database } from '../src/platform/db/database.ts';
+import { Transactions } from '../src/platform/db/transactions.ts';
+import type { Credential } from '../src/platform/keys/credential.ts';
+import { EventOutbox, type NewEvent } from '../src/platform/outbox/event-outbox.ts';
+import { OrgRepository } from '../src/platform/tenancy/org-repository.ts';
+import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { openTestDatabase } from './test-database.ts';
 
 export const CLAIM_MS = 60_000;

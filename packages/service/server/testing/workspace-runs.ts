@@ -9,27 +9,27 @@ import {
   type WorkspaceRunEvent,
   type WorkspaceRunId,
 } from '@cloche/contract';
-import { ArtifactContents } from '../src/features/artifacts/artifact-contents.ts';
-import { ExportArtifact } from '../src/features/artifacts/export-artifact.ts';
-import { KeepArtifact } from '../src/features/artifacts/keep-artifact.ts';
-import { LocalStore } from '../src/features/artifacts/store/local-store.ts';
-import { Staging } from '../src/features/artifacts/store/staging.ts';
-import { Changes } from '../src/platform/base/changes.ts';
 import {
   composeRunExecution,
   composeRunRecords,
   type RunExecution,
   type RunRecords,
 } from '../src/compose/compose-run-execution.ts';
+import { ArtifactContents } from '../src/features/artifacts/artifact-contents.ts';
+import { ExportArtifact } from '../src/features/artifacts/export-artifact.ts';
+import { KeepArtifact } from '../src/features/artifacts/keep-artifact.ts';
+import { LocalStore } from '../src/features/artifacts/store/local-store.ts';
+import { Staging } from '../src/features/artifacts/store/staging.ts';
 import { AccessFiles } from '../src/features/files/access-files.ts';
-import type { Route } from '../src/platform/http/route.ts';
-import { ProjectAccess } from '../src/platform/access/project-access.ts';
-import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
-import { SequenceLog } from '../src/platform/sequence-log/sequence-log.ts';
 import type { UnpackArchive } from '../src/features/workspace-runs/execution/execute-run.ts';
 import type { WorkspaceRunRecord } from '../src/features/workspace-runs/record/workspace-run.ts';
 import { WorkspaceRunRepository } from '../src/features/workspace-runs/record/workspace-run-repository.ts';
+import { ProjectAccess } from '../src/platform/access/project-access.ts';
+import { Changes } from '../src/platform/base/changes.ts';
+import type { Route } from '../src/platform/http/route.ts';
+import { SequenceLog } from '../src/platform/sequence-log/sequence-log.ts';
+import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { CommandsWorld } from './commands.ts';
 import { type Call, DEFAULT_PROJECT, ORG, openWorld, type SandboxesWorld, SILENT } from './sandboxes.ts';
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { JupyterState } from '../jupyter-state.ts';
 import type { KernelModel, Kernels } from '../kernels/kernels.ts';
 import { BODY_SCHEMAS } from './body-schemas.ts';
+import type { JupyterState } from './jupyter-state.ts';
 
 interface ById {
   Params: { id: string };

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { isKernelGone, JupyterError } from '../jupyter-error.ts';
-import type { JupyterState } from '../jupyter-state.ts';
 import type { KernelModel } from '../kernels/kernels.ts';
 import { BODY_SCHEMAS } from './body-schemas.ts';
+import type { JupyterState } from './jupyter-state.ts';
 import type { Session, SessionName } from './sessions.ts';
 
 interface ById {

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import { JupyterError } from '../jupyter-error.ts';
-import type { JupyterState } from '../jupyter-state.ts';
 import { readKernelName } from '../kernels/kernel-name.ts';
 import { LOGO, listKernelSpecs } from '../kernels/kernel-specs.ts';
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
+import type { JupyterState } from './jupyter-state.ts';
 
 interface ByName {
   Params: { name: string; file: string };

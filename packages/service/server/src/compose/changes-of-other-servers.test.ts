@@ -6,9 +6,9 @@ import { eventually } from '@cloche/testkit/eventually';
 import { repositoryOf, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES, TestServers } from '../../testing/servers.ts';
 import { cutNotifications } from '../../testing/test-database.ts';
-import { LOOK_AGAIN_MS, sharedChanges } from '../platform/db/notifications.ts';
 import { Executions } from '../features/sandbox-records/executions.ts';
 import { AwaitSandbox } from '../features/sandboxes/use/await-sandbox.ts';
+import { LOOK_AGAIN_MS, sharedChanges } from '../platform/db/notifications.ts';
 
 /** A wait so long that a test that depends on it fails by its own time limit. */
 const NEVER_MS = 600_000;

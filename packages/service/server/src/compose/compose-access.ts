@@ -1,11 +1,11 @@
 import { dataPaths } from '@cloche/layout';
+import { Quotas } from '../features/quotas/quotas.ts';
+import { RequestCounts } from '../features/quotas/request-counts.ts';
+import { RequestRates } from '../features/quotas/request-rates.ts';
 import { serverIdFor } from '../platform/cluster/server-lease.ts';
 import { LiveServers } from '../platform/db/live-servers.ts';
 import { OrgRepository } from '../platform/tenancy/org-repository.ts';
 import { SqlProjectRepository } from '../platform/tenancy/project-repository.ts';
-import { Quotas } from '../features/quotas/quotas.ts';
-import { RequestCounts } from '../features/quotas/request-counts.ts';
-import { RequestRates } from '../features/quotas/request-rates.ts';
 import { composeApiKeys } from './compose-api-keys.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeIdempotency } from './compose-idempotency.ts';

@@ -2,14 +2,6 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { ArtifactStore } from '../features/artifacts/store/artifact-store.ts';
 import type { Staging } from '../features/artifacts/store/staging.ts';
-import type { Clock } from '../platform/base/clock.ts';
-import { Loop } from '../platform/base/loop.ts';
-import { SignedLinks } from '../platform/base/signed-links.ts';
-import type { Database } from '../platform/db/database.ts';
-import { serverSecret } from '../platform/db/server-secret.ts';
-import type { Transactions } from '../platform/db/transactions.ts';
-import type { Route } from '../platform/http/route.ts';
-import type { SignedUploads } from '../platform/http/signed-uploads.ts';
 import { ArchiveJudge } from '../features/workspace-runs/archive/archive-judge.ts';
 import { ArchiveMetrics } from '../features/workspace-runs/archive/archive-metrics.ts';
 import { ArchiveRepository } from '../features/workspace-runs/archive/archive-repository.ts';
@@ -21,6 +13,14 @@ import { TransferArchive, UPLOAD_PATH } from '../features/workspace-runs/archive
 import { UnpackArchive } from '../features/workspace-runs/archive/unpack-archive.ts';
 import type { WorkspaceRunAccess } from '../features/workspace-runs/record/workspace-run-access.ts';
 import type { WorkspaceRunRepository } from '../features/workspace-runs/record/workspace-run-repository.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import { Loop } from '../platform/base/loop.ts';
+import { SignedLinks } from '../platform/base/signed-links.ts';
+import type { Database } from '../platform/db/database.ts';
+import { serverSecret } from '../platform/db/server-secret.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
+import type { SignedUploads } from '../platform/http/signed-uploads.ts';
 
 const SECRET_NAME = 'archive-uploads';
 /** Time between removals of expired archives. Clients do not see them any more, so this only frees their space. */

@@ -10,6 +10,10 @@ import { ExportArtifact } from '../features/artifacts/export-artifact.ts';
 import { KeepArtifact } from '../features/artifacts/keep-artifact.ts';
 import type { ArtifactStore } from '../features/artifacts/store/artifact-store.ts';
 import { Staging } from '../features/artifacts/store/staging.ts';
+import type { AccessFiles } from '../features/files/access-files.ts';
+import type { Quotas } from '../features/quotas/quotas.ts';
+import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
 import { AppError } from '../platform/base/app-error.ts';
 import type { Clock } from '../platform/base/clock.ts';
 import type { DiskSpace } from '../platform/base/disk-space.ts';
@@ -19,13 +23,9 @@ import type { Database } from '../platform/db/database.ts';
 import type { LiveServers } from '../platform/db/live-servers.ts';
 import { locksRows } from '../platform/db/row-locks.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
-import type { AccessFiles } from '../features/files/access-files.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { SignedDownloads } from '../platform/http/signed-downloads.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
-import type { Quotas } from '../features/quotas/quotas.ts';
-import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 
 /** Time between removals of expired artifacts. Clients no longer see them, so this only frees their space. */
 const EXPIRE_MS = 60_000;

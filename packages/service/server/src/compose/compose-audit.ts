@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { auditRoutes } from '../features/audit/audit-routes.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
 import { MarkSigner } from '../platform/audit-log/audit-chain.ts';
 import { AuditFeed } from '../platform/audit-log/audit-feed.ts';
 import { AuditLog } from '../platform/audit-log/audit-log.ts';
@@ -14,7 +15,6 @@ import type { Database } from '../platform/db/database.ts';
 import { serverSecret } from '../platform/db/server-secret.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
 
 const UPKEEP_MS = 60_000;
 

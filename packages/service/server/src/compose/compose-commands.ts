@@ -1,6 +1,4 @@
 import type { Logger } from 'pino';
-import type { Clock } from '../platform/base/clock.ts';
-import type { IdSource } from '../platform/base/id-source.ts';
 import { ChangeCommand } from '../features/commands/change-command.ts';
 import { SqlCommandRepository } from '../features/commands/command-repository.ts';
 import { commandRoutes } from '../features/commands/command-routes.ts';
@@ -9,6 +7,8 @@ import { CreateCommand } from '../features/commands/create-command.ts';
 import { OpenPty } from '../features/commands/open-pty.ts';
 import { ReadCommands } from '../features/commands/read-commands.ts';
 import { StartingCommands } from '../features/commands/starting-commands.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
 import type { Database } from '../platform/db/database.ts';
 import { kindOf } from '../platform/db/database-kind.ts';
 import type { LiveServers } from '../platform/db/live-servers.ts';

@@ -1,11 +1,11 @@
 import type { OrgId } from '@cloche/contract';
-import type { Database } from '../platform/db/database.ts';
-import { type Notifications, sharedChanges } from '../platform/db/notifications.ts';
 import { EventFeed } from '../features/events/event-feed.ts';
 import { eventRoutes } from '../features/events/event-routes.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { Database } from '../platform/db/database.ts';
+import { type Notifications, sharedChanges } from '../platform/db/notifications.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
 
 export interface EventsDeps {
   readonly db: Database;

@@ -2,12 +2,12 @@ import type { ApiKeyId } from '@cloche/contract';
 import type { McpSessions } from '@cloche/mcp';
 import { FrontRefusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import type { Authenticator } from '../platform/keys/authenticator.ts';
-import type { OpenWork } from '../platform/keys/end-key-work.ts';
-import { AppError } from '../platform/base/app-error.ts';
-import { errorResponse } from '../platform/http/error-response.ts';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
+import { AppError } from '../platform/base/app-error.ts';
+import { errorResponse } from '../platform/http/error-response.ts';
+import type { Authenticator } from '../platform/keys/authenticator.ts';
+import type { OpenWork } from '../platform/keys/end-key-work.ts';
 
 /** Returns the sessions as the protocol uses them: by keys, which are checked again. */
 export function sessionsOfKeys(

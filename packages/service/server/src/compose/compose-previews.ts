@@ -1,15 +1,5 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { OpenWork } from '../platform/keys/end-key-work.ts';
-import type { Clock } from '../platform/base/clock.ts';
-import type { IdSource } from '../platform/base/id-source.ts';
-import { Loop } from '../platform/base/loop.ts';
-import type { Database } from '../platform/db/database.ts';
-import type { LiveServers } from '../platform/db/live-servers.ts';
-import type { Notifications } from '../platform/db/notifications.ts';
-import type { Transactions } from '../platform/db/transactions.ts';
-import type { Route } from '../platform/http/route.ts';
-import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import { PreviewHosts } from '../features/previews/preview-hosts.ts';
 import { SqlPreviewRepository } from '../features/previews/preview-repository.ts';
 import { previewRoutes } from '../features/previews/preview-routes.ts';
@@ -19,8 +9,18 @@ import { PreviewRouter } from '../features/previews/proxy/preview-router.ts';
 import { PREVIEW_LOOK_MS, PreviewsOfServers } from '../features/previews/proxy/previews-of-servers.ts';
 import { ReachPort } from '../features/previews/proxy/reach-port.ts';
 import { PublicPorts } from '../features/previews/public-ports.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import { Loop } from '../platform/base/loop.ts';
+import type { Database } from '../platform/db/database.ts';
+import type { LiveServers } from '../platform/db/live-servers.ts';
+import type { Notifications } from '../platform/db/notifications.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
+import type { OpenWork } from '../platform/keys/end-key-work.ts';
+import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface PreviewsDeps {

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { JupyterDeps } from '@cloche/jupyter';
 import type { RunApi } from '@cloche/run-apis';
+import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../platform/http/front-gate.ts';
 import type { HostRouter } from '../platform/http/host-router.ts';
 import type { InFlight } from '../platform/http/in-flight.ts';
-import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { type E2bServicesDeps, openE2b } from './compose-e2b.ts';
 import { sessionsOfKeys } from './compose-mcp.ts';
 import { FRONTS, type FrontName } from './fronts.ts';

@@ -1,17 +1,12 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KeepArtifact } from '../features/artifacts/keep-artifact.ts';
-import type { Clock } from '../platform/base/clock.ts';
-import type { IdSource } from '../platform/base/id-source.ts';
 import { ChangeContext } from '../features/contexts/change-context.ts';
 import { SqlContextRepository } from '../features/contexts/context-repository.ts';
 import { contextRoutes } from '../features/contexts/context-routes.ts';
 import { CreateContext } from '../features/contexts/create-context.ts';
 import { OpenContexts } from '../features/contexts/open-contexts.ts';
-import type { Database } from '../platform/db/database.ts';
-import { kindOf } from '../platform/db/database-kind.ts';
-import type { Transactions } from '../platform/db/transactions.ts';
-import type { Route } from '../platform/http/route.ts';
+import type { StartedWork } from '../features/metering/started-work.ts';
 import { LookUpRun } from '../features/runs/look-up-run.ts';
 import { PromoteOutputs } from '../features/runs/promote-outputs.ts';
 import { ResolveRun } from '../features/runs/resolve-run.ts';
@@ -25,7 +20,12 @@ import type { AwaitSandbox } from '../features/sandboxes/use/await-sandbox.ts';
 import type { ErrorTranslator } from '../features/sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../features/sandboxes/use/sandbox-use.ts';
 import type { FindTemplates } from '../features/template-catalogue/custom/find-templates.ts';
-import type { StartedWork } from '../features/metering/started-work.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import type { Database } from '../platform/db/database.ts';
+import { kindOf } from '../platform/db/database-kind.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
 
 export interface RunsDeps {
   readonly db: Database;

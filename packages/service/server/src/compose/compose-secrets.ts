@@ -1,11 +1,5 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { Clock } from '../platform/base/clock.ts';
-import type { IdSource } from '../platform/base/id-source.ts';
-import type { Database } from '../platform/db/database.ts';
-import type { Transactions } from '../platform/db/transactions.ts';
-import type { Route } from '../platform/http/route.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
 import { FindSecretValues } from '../features/secrets/find-secret-values.ts';
@@ -15,6 +9,12 @@ import { SecretRepository } from '../features/secrets/secret-repository.ts';
 import { secretRoutes } from '../features/secrets/secret-routes.ts';
 import { SecretService } from '../features/secrets/secret-service.ts';
 import { buildSecretApp } from '../features/secrets/secret-socket.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import type { Database } from '../platform/db/database.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
 
 export interface SecretsDeps {
   readonly clock: Clock;

@@ -1,14 +1,14 @@
 import type { Logger } from 'pino';
+import { ROLL_UP_MS, RollUp } from '../features/metering/roll-up.ts';
+import { SandboxUsages } from '../features/metering/sandbox-usages.ts';
+import { StartedWork } from '../features/metering/started-work.ts';
+import { type UsageRoutesDeps, usageRoutes } from '../features/usage/usage-routes.ts';
 import type { Clock } from '../platform/base/clock.ts';
 import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import type { Route } from '../platform/http/route.ts';
-import { type UsageRoutesDeps, usageRoutes } from '../features/usage/usage-routes.ts';
-import { ROLL_UP_MS, RollUp } from '../features/metering/roll-up.ts';
-import { SandboxUsages } from '../features/metering/sandbox-usages.ts';
-import { StartedWork } from '../features/metering/started-work.ts';
+import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 
 export interface UsageDeps {
   readonly db: Database;

@@ -1,15 +1,6 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Clock } from '../platform/base/clock.ts';
-import type { IdSource } from '../platform/base/id-source.ts';
-import { Loop } from '../platform/base/loop.ts';
-import { ClaimedRows } from '../platform/db/claimed-rows.ts';
-import type { Database } from '../platform/db/database.ts';
-import type { Transactions } from '../platform/db/transactions.ts';
 import { EventFeed } from '../features/events/event-feed.ts';
-import type { Route } from '../platform/http/route.ts';
-import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
-import type { ProjectAccess } from '../platform/access/project-access.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import { Deliverer } from '../features/webhooks/deliverer.ts';
 import { DeliveryRepository } from '../features/webhooks/delivery-repository.ts';
@@ -23,6 +14,15 @@ import { webhookRoutes } from '../features/webhooks/webhook-routes.ts';
 import { WebhookSecrets } from '../features/webhooks/webhook-secrets.ts';
 import { WebhookSender } from '../features/webhooks/webhook-sender.ts';
 import { WebhookService } from '../features/webhooks/webhook-service.ts';
+import type { ProjectAccess } from '../platform/access/project-access.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import type { IdSource } from '../platform/base/id-source.ts';
+import { Loop } from '../platform/base/loop.ts';
+import { ClaimedRows } from '../platform/db/claimed-rows.ts';
+import type { Database } from '../platform/db/database.ts';
+import type { Transactions } from '../platform/db/transactions.ts';
+import type { Route } from '../platform/http/route.ts';
+import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 
 /**
  * Minimum duration of a claim, so that it outlasts an attempt, which takes at most 15 seconds. Otherwise a claim lasts

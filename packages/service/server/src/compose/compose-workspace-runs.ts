@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
-import type { Route } from '../platform/http/route.ts';
 import { addRunQueueMetrics } from '../features/workspace-runs/execution/run-queue-metrics.ts';
+import type { Route } from '../platform/http/route.ts';
 import { type ArchiveStorage, type Archives, composeArchives } from './compose-archives.ts';
 import {
   composeRunExecution,

@@ -15,6 +15,10 @@ import {
 import { NEEDS_POSTGRES } from '../../testing/servers.ts';
 import { openBeside } from '../../testing/test-database.ts';
 import { newRun, runRepositoryOf } from '../../testing/workspace-runs.ts';
+import { SqlPreviewRepository } from '../features/previews/preview-repository.ts';
+import { ProjectChanges } from '../features/projects/project-changes.ts';
+import { Quotas } from '../features/quotas/quotas.ts';
+import { SecretRepository } from '../features/secrets/secret-repository.ts';
 import { MarkSigner } from '../platform/audit-log/audit-chain.ts';
 import { AuditLog } from '../platform/audit-log/audit-log.ts';
 import { VerifyChain } from '../platform/audit-log/verify-chain.ts';
@@ -28,11 +32,7 @@ import { HeldClaims } from '../platform/idempotency/held-claims.ts';
 import { Idempotency } from '../platform/idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../platform/idempotency/idempotency-repository.ts';
 import { EventOutbox } from '../platform/outbox/event-outbox.ts';
-import { SqlPreviewRepository } from '../features/previews/preview-repository.ts';
-import { ProjectChanges } from '../features/projects/project-changes.ts';
 import { OrgRepository } from '../platform/tenancy/org-repository.ts';
-import { Quotas } from '../features/quotas/quotas.ts';
-import { SecretRepository } from '../features/secrets/secret-repository.ts';
 
 /** The services that each server has of its own. */
 function serverOf(db: Database) {

@@ -8,12 +8,12 @@ import { dataPaths, machineMemory, machineProcessors } from '@cloche/layout';
 import { parseRanges } from '@cloche/protocol';
 import type { RunApi } from '@cloche/run-apis';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
-import { parseApiKey } from '../platform/keys/api-key-format.ts';
 import type { ArtifactSettings } from '../features/artifacts/artifact-settings.ts';
-import { keptSocketFd } from '../platform/http/kept-socket.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
-import { readTracingSettings, type TracingSettings } from '../platform/tracing/tracing-settings.ts';
 import type { TargetOptions } from '../features/webhooks/target-guard.ts';
+import { keptSocketFd } from '../platform/http/kept-socket.ts';
+import { parseApiKey } from '../platform/keys/api-key-format.ts';
+import { readTracingSettings, type TracingSettings } from '../platform/tracing/tracing-settings.ts';
 
 const PREFIX = 'CLOCHE_';
 const MEBIBYTE = 1024 * 1024;

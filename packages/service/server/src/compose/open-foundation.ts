@@ -8,11 +8,11 @@ import { openNotifications } from '../platform/db/notifications.ts';
 import { openDatabase } from '../platform/db/open-database.ts';
 import { Transactions } from '../platform/db/transactions.ts';
 import type { SchemaReport } from '../platform/db/upgrade-schema.ts';
-import { HostdDriver } from '../runtime/driver/hostd/hostd-driver.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import { logEvents } from '../platform/outbox/log-events.ts';
 import { openTracing } from '../platform/tracing/open-tracing.ts';
+import { HostdDriver } from '../runtime/driver/hostd/hostd-driver.ts';
+import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import type { Config } from './config.ts';
 
 export type Foundation = Awaited<ReturnType<typeof openFoundation>>;

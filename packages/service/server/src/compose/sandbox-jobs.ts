@@ -1,12 +1,12 @@
 import type { Logger } from 'pino';
-import type { Clock } from '../platform/base/clock.ts';
-import { Loop } from '../platform/base/loop.ts';
-import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
+import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
 import type { AbandonedLaunches } from '../features/sandboxes/lifecycle/abandoned-launches.ts';
 import type { EndedRecords } from '../features/sandboxes/lifecycle/ended-records.ts';
 import type { Reaper } from '../features/sandboxes/lifecycle/reaper.ts';
-import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
 import type { TemplateCatalogue } from '../features/template-catalogue/template-catalogue.ts';
+import type { Clock } from '../platform/base/clock.ts';
+import { Loop } from '../platform/base/loop.ts';
+import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
+import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import type { Clock } from '../platform/base/clock.ts';
 import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
-import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { DeletedRecords } from '../platform/tenancy/deleted-records.ts';
 import type { Config } from './config.ts';
 

@@ -2,9 +2,14 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Incoming, Staged, Staging } from '../../src/features/artifacts/store/staging.ts';
+import {
+  AccessFiles,
+  type AccessFilesDeps,
+  type Activity,
+  type FileRequest,
+} from '../../src/features/files/access-files.ts';
 import type { AgentFiles } from '../../src/runtime/driver/agent-files.ts';
 import { AgentError } from '../../src/runtime/driver/runtime-driver.ts';
-import { AccessFiles, type AccessFilesDeps, type Activity, type FileRequest } from '../../src/features/files/access-files.ts';
 import type { Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
 

@@ -2,12 +2,12 @@
 
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import { AppError } from '../../src/platform/base/app-error.ts';
 import type { DiskSpace } from '../../src/platform/base/disk-space.ts';
 import type { Database } from '../../src/platform/db/database.ts';
 import { execute } from '../../src/platform/http/execute.ts';
 import { ListCursors } from '../../src/platform/http/list-cursors.ts';
+import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import { credentialOf, SILENT } from '../sandboxes.ts';
 import { openFor } from './database-connections.ts';
 import type { Link, Peer } from './faults.ts';

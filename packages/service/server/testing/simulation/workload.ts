@@ -1,7 +1,7 @@
 /** What the servers of a seed do besides sandboxes, and what its clients do. */
 import type { FakeRuntimeDriver } from '@cloche/testkit';
-import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import type { Route } from '../../src/platform/http/route.ts';
+import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import type { Clients } from './clients.ts';
 import type { Peer } from './faults.ts';
 import type { Mechanism } from './mechanisms.ts';

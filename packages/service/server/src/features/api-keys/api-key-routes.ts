@@ -2,8 +2,8 @@ import { operations } from '@cloche/contract';
 import { timestamp } from '../../platform/base/clock.ts';
 import { listRoute } from '../../platform/http/list-route.ts';
 import { type Route, route } from '../../platform/http/route.ts';
-import { toProject } from '../../platform/tenancy/project.ts';
 import { toApiKey } from '../../platform/keys/api-key.ts';
+import { toProject } from '../../platform/tenancy/project.ts';
 import type { KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
 export function apiKeyRoutes(keys: ManageApiKeys): Route[] {

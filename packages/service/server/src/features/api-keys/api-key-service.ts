@@ -13,14 +13,14 @@ import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
-import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import { type ApiKeyRecord, BOOTSTRAP_PREFIX, OPERATOR, toApiKey } from '../../platform/keys/api-key.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from '../../platform/keys/api-key-format.ts';
 import type { ApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
 import type { Authenticator } from '../../platform/keys/authenticator.ts';
 import { type ChosenKeyHash, findHashOfChosenKey, hashChosenKey } from '../../platform/keys/chosen-key-hash.ts';
+import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
+import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
+import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 
 const OPERATOR_ACTOR = { type: 'operator', id: OPERATOR } as const;
 

@@ -9,13 +9,13 @@ import type { Database } from '../../platform/db/database.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { InFlight } from '../../platform/http/in-flight.ts';
 import { type ClaimedRecord, IdempotencyRepository } from '../../platform/idempotency/idempotency-repository.ts';
-import { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import { OrgRepository } from '../../platform/tenancy/org-repository.ts';
-import { SqlProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import { SqlApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
 import { Authenticator } from '../../platform/keys/authenticator.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import { EndKeyWork } from '../../platform/keys/end-key-work.ts';
+import { EventOutbox } from '../../platform/outbox/event-outbox.ts';
+import { OrgRepository } from '../../platform/tenancy/org-repository.ts';
+import { SqlProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import type { ApiKeyService } from './api-key-service.ts';
 import { type KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 

@@ -17,10 +17,6 @@ import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
 import { requireClaim } from '../../platform/idempotency/require-claim.ts';
-import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import type { Org, OrgRepository } from '../../platform/tenancy/org-repository.ts';
-import type { ProjectRecord } from '../../platform/tenancy/project.ts';
-import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import { type ApiKeyRecord, toApiKey } from '../../platform/keys/api-key.ts';
 import { hashApiKey, makeApiKey } from '../../platform/keys/api-key-format.ts';
 import type { ApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
@@ -28,6 +24,10 @@ import type { Authenticator } from '../../platform/keys/authenticator.ts';
 import { type Credential, mayUseProject } from '../../platform/keys/credential.ts';
 import type { EndKeyWork } from '../../platform/keys/end-key-work.ts';
 import { maySee, requireCovered } from '../../platform/keys/grants.ts';
+import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
+import type { Org, OrgRepository } from '../../platform/tenancy/org-repository.ts';
+import type { ProjectRecord } from '../../platform/tenancy/project.ts';
+import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 
 export interface ManageApiKeysDeps {
   readonly keys: ApiKeyRepository;

@@ -1,5 +1,6 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
+import { projectDeleted } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
@@ -7,7 +8,6 @@ import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from 
 import type { ArtifactTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import { projectDeleted } from '../../platform/access/project-access.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import { UsageHours } from '../metering/usage-hours.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';

@@ -1,11 +1,11 @@
 import type { Artifact, ArtifactId, operations, QueryOf } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
+import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { tryEach } from '../../platform/base/try-each.ts';
 import { type List, labelsOf, newestFirst } from '../../platform/db/list.ts';
-import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';

@@ -1,8 +1,8 @@
 import { operations } from '@cloche/contract';
-import { timeOf } from '../../platform/http/query-time.ts';
-import { type Route, route } from '../../platform/http/route.ts';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { AuditFeed } from '../../platform/audit-log/audit-feed.ts';
+import { timeOf } from '../../platform/http/query-time.ts';
+import { type Route, route } from '../../platform/http/route.ts';
 
 const PAGE_EVENTS = 100;
 

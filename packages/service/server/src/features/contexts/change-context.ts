@@ -1,13 +1,13 @@
 import type { CodeContext, ContextId, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { List } from '../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../platform/db/list-part.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
+import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
 import { type AgentClient, AgentError } from '../../runtime/driver/runtime-driver.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';

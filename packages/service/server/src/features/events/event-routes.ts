@@ -1,10 +1,10 @@
 import { EVENT_TYPES, type EventType, operations, type ResourceEvent } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
+import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import { invalidRequest } from '../../platform/base/app-error.ts';
 import { lastSeen } from '../../platform/http/last-seen.ts';
 import { type Route, route, streamRoute } from '../../platform/http/route.ts';
 import type { SseEvent } from '../../platform/http/sse.ts';
-import type { ProjectAccess } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import type { EventFeed, EventFilter } from './event-feed.ts';
 
 const PAGE_EVENTS = 100;

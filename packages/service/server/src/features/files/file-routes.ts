@@ -9,10 +9,17 @@ import {
 import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
 import { timestamp } from '../../platform/base/clock.ts';
 import type { Place } from '../../platform/db/list-part.ts';
-import type { FileContent, FileTransfer } from '../../runtime/driver/agent-files.ts';
 import { listRoute } from '../../platform/http/list-route.ts';
-import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../../platform/http/route.ts';
+import {
+  type Download,
+  downloadRoute,
+  type Route,
+  route,
+  streamRoute,
+  uploadRoute,
+} from '../../platform/http/route.ts';
 import { wholeList } from '../../platform/http/spooled-list.ts';
+import type { FileContent, FileTransfer } from '../../runtime/driver/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
 import { requireAttributes } from './file-attributes.ts';
 

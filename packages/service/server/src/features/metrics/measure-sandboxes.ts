@@ -1,8 +1,13 @@
 import type { CurrentSandboxMetrics, SandboxId, SandboxMeasurement, SandboxMetrics } from '@cloche/contract';
-import { hostError } from '../../runtime/agent-client/agent-errors.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
-import { AgentError, LaunchError, type MeasuredInstance, type RuntimeDriver } from '../../runtime/driver/runtime-driver.ts';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
+import { hostError } from '../../runtime/agent-client/agent-errors.ts';
+import {
+  AgentError,
+  LaunchError,
+  type MeasuredInstance,
+  type RuntimeDriver,
+} from '../../runtime/driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';

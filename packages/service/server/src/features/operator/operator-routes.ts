@@ -11,12 +11,12 @@ import {
   type ReconcileReport,
 } from '@cloche/protocol';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { ApiKeyService } from '../api-keys/api-key-service.ts';
-import type { ApiKeyRecord } from '../../platform/keys/api-key.ts';
 import { timestamp } from '../../platform/base/clock.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import { bodyValidator } from '../../platform/http/request-validator.ts';
+import type { ApiKeyRecord } from '../../platform/keys/api-key.ts';
 import type { Org, OrgRepository } from '../../platform/tenancy/org-repository.ts';
+import type { ApiKeyService } from '../api-keys/api-key-service.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { addAuditRoutes, type OperatorAuditDeps } from './audit-routes.ts';
 import { getOrg } from './get-org.ts';

@@ -1,5 +1,6 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
+import { projectDeleted } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
@@ -10,7 +11,6 @@ import { locksRows } from '../../platform/db/row-locks.ts';
 import type { PreviewTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import { projectDeleted } from '../../platform/access/project-access.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import { LIVE_STATUSES } from '../sandbox-records/sandbox.ts';
 import { type PreviewRecord, toPreview } from './preview.ts';

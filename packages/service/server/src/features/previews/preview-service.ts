@@ -1,5 +1,5 @@
 import { LIMITS, type OpenPreviewBody, type PreviewId, type SandboxId } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
+import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
@@ -7,7 +7,7 @@ import type { IdSource } from '../../platform/base/id-source.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
 import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
 import { requireClaim } from '../../platform/idempotency/require-claim.ts';
-import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { PreviewRecord } from './preview.ts';

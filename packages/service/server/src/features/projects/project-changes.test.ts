@@ -3,11 +3,11 @@ import { describe, it } from 'node:test';
 import type { ArtifactId, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
 import { ORG, OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
-import type { ArtifactRecord } from '../artifacts/artifact.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
+import { toProject } from '../../platform/tenancy/project.ts';
+import type { ArtifactRecord } from '../artifacts/artifact.ts';
 import { type NewPreview, SqlPreviewRepository } from '../previews/preview-repository.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
-import { toProject } from '../../platform/tenancy/project.ts';
 import { ProjectChanges } from './project-changes.ts';
 
 async function aSandbox(world: SandboxesWorld): Promise<SandboxRecord> {

@@ -13,10 +13,10 @@ import { locksRows } from '../../platform/db/row-locks.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import { isUniqueViolation } from '../../platform/db/unique-violation.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
-import type { Limits } from '../quotas/limits.ts';
-import { OCCUPYING_STATUSES } from '../sandbox-records/sandbox.ts';
 import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
 import { nameKey, type ProjectRecord, toProject, toRecord } from '../../platform/tenancy/project.ts';
+import type { Limits } from '../quotas/limits.ts';
+import { OCCUPYING_STATUSES } from '../sandbox-records/sandbox.ts';
 
 export interface NewProject extends Pick<ProjectRecord, 'id' | 'orgId' | 'name' | 'metadata' | 'quotas'> {
   readonly idempotencyRecordId: string | undefined;

@@ -9,12 +9,12 @@ import {
   type QueryOf,
   type UpdateProjectBody,
 } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
+import { type ProjectAccess, projectDeleted } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
-import { type ProjectAccess, projectDeleted } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import { type ProjectRecord, toProject } from '../../platform/tenancy/project.ts';
 import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import type { ProjectChanges } from './project-changes.ts';

@@ -1,7 +1,7 @@
 import type { OrgId, ProjectId } from '@cloche/contract';
+import { projectDeleted } from '../../platform/access/project-access.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
-import { projectDeleted } from '../../platform/access/project-access.ts';
 import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 

@@ -1,6 +1,6 @@
 import { operations } from '@cloche/contract';
-import { type Route, route } from '../../platform/http/route.ts';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
+import { type Route, route } from '../../platform/http/route.ts';
 import type { Quotas } from './quotas.ts';
 
 export function quotaRoutes(quotas: Quotas, access: ProjectAccess): Route[] {

@@ -1,10 +1,10 @@
 import type { Language, SandboxId } from '@cloche/contract';
 import { type Expression, type ExpressionBuilder, type Selectable, type SqlBool, sql } from 'kysely';
-import type { ContextRecord } from '../contexts/context.ts';
-import { toContextRecord } from '../contexts/context-repository.ts';
 import type { Database, Tables } from '../../platform/db/database.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { CodeContextTable } from '../../platform/db/tables/sandbox-tables.ts';
+import type { ContextRecord } from '../contexts/context.ts';
+import { toContextRecord } from '../contexts/context-repository.ts';
 import { requireAccess, requireLive } from '../sandbox-records/sandbox-access.ts';
 import { toRecord } from '../sandbox-records/sandbox-row.ts';
 import type { LookedUpRun, RunRequest } from './resolve-run.ts';

@@ -1,11 +1,11 @@
 import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
 import { invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import type { ResultMemory } from '../../platform/base/result-memory.ts';
+import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 

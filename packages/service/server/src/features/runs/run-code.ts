@@ -2,12 +2,13 @@ import { type CodeRun, type CodeRunEvent, type KernelMessageEvent, LIMITS } from
 import { Deadline } from '@cloche/node-support';
 import type { AgentOutput } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
 import { unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
-import type { OpenContexts } from '../contexts/open-contexts.ts';
+import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../runtime/driver/runtime-driver.ts';
+import type { OpenContexts } from '../contexts/open-contexts.ts';
+import type { StartedWork } from '../metering/started-work.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { isPending, type SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { sandboxEnded } from '../sandbox-records/sandbox-access.ts';
@@ -15,7 +16,6 @@ import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import type { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import type { StartedWork } from '../metering/started-work.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
 import { Rendezvous } from './rendezvous.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';

@@ -7,9 +7,9 @@ import {
   LIMITS,
 } from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
-import type { ContextRecord } from '../contexts/context.ts';
 import { cutBytes } from '../../runtime/driver/cut-bytes.ts';
 import { AgentError } from '../../runtime/driver/runtime-driver.ts';
+import type { ContextRecord } from '../contexts/context.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
 /** The agent's limit, plus room for the truncation notice. */

@@ -1,7 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
-import { AppError, notFound } from '../../platform/base/app-error.ts';
 import { requireProject } from '../../platform/access/project-access.ts';
+import { AppError, notFound } from '../../platform/base/app-error.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import { isLive, type SandboxRecord } from './sandbox.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
 

@@ -6,14 +6,14 @@ import {
   type Secret,
   type UpdateSecretBody,
 } from '@cloche/contract';
-import type { Credential } from '../../platform/keys/credential.ts';
+import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { keepKeys } from './key-locks.ts';

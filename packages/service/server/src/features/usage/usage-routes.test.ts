@@ -13,9 +13,9 @@ import {
   type SandboxesWorld,
 } from '../../../testing/sandboxes.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
-import { ProjectChanges } from '../projects/project-changes.ts';
 import { HOUR_COLUMNS, HOUR_MS, NO_USE } from '../metering/hour-sums.ts';
 import { UsageHours } from '../metering/usage-hours.ts';
+import { ProjectChanges } from '../projects/project-changes.ts';
 import { readUsage } from './usage-report.ts';
 
 const list = async (world: SandboxesWorld, query: Record<string, unknown> = {}, call: Call = {}): Promise<UsageRow[]> =>

@@ -1,12 +1,12 @@
 import { operations, type SandboxUsage } from '@cloche/contract';
+import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import { type Clock, timestamp } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { type Route, route } from '../../platform/http/route.ts';
-import type { ProjectAccess } from '../../platform/access/project-access.ts';
-import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
-import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { UsageRecord } from '../metering/next-count.ts';
 import type { SandboxUsages } from '../metering/sandbox-usages.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import { rangeOf } from './usage-range.ts';
 import { readUsage } from './usage-report.ts';
 

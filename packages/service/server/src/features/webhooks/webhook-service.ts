@@ -9,7 +9,7 @@ import {
   type UpdateWebhookBody,
   type WebhookDelivery,
 } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../../platform/keys/credential.ts';
+import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../platform/base/clock.ts';
@@ -17,7 +17,7 @@ import type { IdSource } from '../../platform/base/id-source.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
 import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
-import type { ProjectAccess } from '../../platform/access/project-access.ts';
+import { type Credential, mayUseProject } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
 import type { DeliveryRepository } from './delivery-repository.ts';

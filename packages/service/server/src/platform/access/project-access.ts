@@ -1,6 +1,6 @@
 import type { ProjectId } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../keys/credential.ts';
 import { AppError, notFound } from '../base/app-error.ts';
+import { type Credential, mayUseProject } from '../keys/credential.ts';
 import type { ProjectRecord } from '../tenancy/project.ts';
 import type { ProjectRepository } from '../tenancy/project-repository.ts';
 

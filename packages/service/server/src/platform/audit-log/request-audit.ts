@@ -1,7 +1,7 @@
 import type { AuditAction, Operation, ProjectId } from '@cloche/contract';
 import { AUDIT_ACTIONS, type OperationId } from '@cloche/contract';
-import type { Credential } from '../keys/credential.ts';
 import type { Transaction } from '../db/transactions.ts';
+import type { Credential } from '../keys/credential.ts';
 import type { AuditChanges, AuditLog, NewAuditEvent } from './audit-log.ts';
 
 /** The request that an audit event comes from. */

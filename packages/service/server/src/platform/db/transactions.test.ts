@@ -164,9 +164,13 @@ describe('a transaction', () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-transactions-'));
     try {
       const url = `sqlite:${join(folder, 'x.db')}`;
-      const child = spawn(process.execPath, [join(import.meta.dirname, '../../../testing/killed-transaction.ts'), url], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
+      const child = spawn(
+        process.execPath,
+        [join(import.meta.dirname, '../../../testing/killed-transaction.ts'), url],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      );
       await once(child.stdout, 'data');
       child.kill('SIGKILL');
       await once(child, 'exit');

@@ -1,8 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Authenticator } from '../keys/authenticator.ts';
-import type { Credential } from '../keys/credential.ts';
 import type { AuditLog } from '../audit-log/audit-log.ts';
 import type { Refusals } from '../audit-log/refusals.ts';
 import type { Clock } from '../base/clock.ts';
@@ -11,6 +9,8 @@ import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import { CutOffError } from '../idempotency/held-claims.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
+import type { Authenticator } from '../keys/authenticator.ts';
+import type { Credential } from '../keys/credential.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { auditRefusal } from './audited-route.ts';
 import { requireExtraScope, requireOperationScope } from './authorize.ts';

@@ -1,8 +1,8 @@
 import type { Operation, Scope } from '@cloche/contract';
+import { AppError } from '../base/app-error.ts';
 import type { Authenticator } from '../keys/authenticator.ts';
 import { unauthorized } from '../keys/authenticator.ts';
 import type { Credential } from '../keys/credential.ts';
-import { AppError } from '../base/app-error.ts';
 
 /**
  * Form of the header. Limits the length of a key, so that hashing a stranger's header is cheap. No key is longer. A key

@@ -8,9 +8,9 @@ import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { startTestService, type TestService } from '../../../testing/test-service.ts';
-import { AppError } from '../base/app-error.ts';
 import { sendBody } from '../../runtime/bytes/byte-transfer.ts';
 import { LentBytes, type TakeBytes } from '../../runtime/bytes/lent-bytes.ts';
+import { AppError } from '../base/app-error.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';
 
 const PATH = '/v1/sandboxes/sbx_1/files/content?path=a';

@@ -2,8 +2,8 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { AppError } from '../base/app-error.ts';
 import { sendBody } from '../../runtime/bytes/byte-transfer.ts';
+import { AppError } from '../base/app-error.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGoneError } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';

@@ -1,7 +1,7 @@
-import type { Authenticator } from '../keys/authenticator.ts';
-import type { Credential } from '../keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Authenticator } from '../keys/authenticator.ts';
+import type { Credential } from '../keys/credential.ts';
 import { authenticateHeader } from './authorize.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 

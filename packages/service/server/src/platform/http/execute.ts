@@ -2,8 +2,6 @@
 import { takesSpace } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { Authenticator } from '../keys/authenticator.ts';
-import type { Credential } from '../keys/credential.ts';
 import type { AuditLog } from '../audit-log/audit-log.ts';
 import { auditActionOf, RequestAudit } from '../audit-log/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
@@ -11,6 +9,8 @@ import type { DiskSpace } from '../base/disk-space.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import type { Authenticator } from '../keys/authenticator.ts';
+import type { Credential } from '../keys/credential.ts';
 import { answerSocket } from './answer-socket.ts';
 import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';

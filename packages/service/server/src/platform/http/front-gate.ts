@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorCode } from '@cloche/contract';
 import { answerRefusal, FrontRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
-import type { Credential } from '../keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { Credential } from '../keys/credential.ts';
 import type { Callers } from './callers.ts';
 import type { CheckKey } from './check-key.ts';
 import { errorResponse } from './error-response.ts';

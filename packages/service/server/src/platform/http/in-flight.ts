@@ -1,9 +1,9 @@
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { OpenWork } from '../keys/end-key-work.ts';
 import { AppError } from '../base/app-error.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
 import { CutOffError } from '../idempotency/held-claims.ts';
+import type { OpenWork } from '../keys/end-key-work.ts';
 
 /** Time for handlers to undo their work after their signal has aborted. */
 const UNWIND_MS = 2_000;

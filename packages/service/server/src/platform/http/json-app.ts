@@ -9,10 +9,10 @@ import fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from 'pino';
+import { finishBody } from '../../runtime/bytes/byte-transfer.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { LineLimit } from '../base/line-limit.ts';
-import { finishBody } from '../../runtime/bytes/byte-transfer.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
 import { BEFORE_KEY } from './front.ts';
 import type { FindHostRouter } from './host-router.ts';

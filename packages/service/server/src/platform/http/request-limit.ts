@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
-import type { Credential } from '../keys/credential.ts';
 import type { AppError } from '../base/app-error.ts';
+import type { Credential } from '../keys/credential.ts';
 
 /** `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10. */
 export type RateFields = Readonly<Record<'ratelimit-policy' | 'ratelimit', string>>;

@@ -1,6 +1,6 @@
 import type { ErrorCode, Operation } from '@cloche/contract';
-import type { Credential } from '../keys/credential.ts';
 import type { RequestAudit } from '../audit-log/request-audit.ts';
+import type { Credential } from '../keys/credential.ts';
 import type { Span } from '../tracing/tracing.ts';
 
 /** Facts about a request, gathered during its execution for its log line and its metrics. */

@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { Credential } from '../keys/credential.ts';
 import type { RequestAudit } from '../audit-log/request-audit.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
 import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
+import type { Credential } from '../keys/credential.ts';
 import type { ListCursors } from './list-cursors.ts';
 import type { RateFields } from './request-limit.ts';
 import type { Spool } from './spooled-list.ts';

@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import { AppError } from '../base/app-error.ts';
 import { requestBody } from '../../runtime/bytes/byte-transfer.ts';
+import { AppError } from '../base/app-error.ts';
 import { digestCheckOf } from './content-digest.ts';
 import type { FindHostRouter } from './host-router.ts';
 import type { Route, Upload } from './route.ts';

@@ -1,8 +1,8 @@
 /** Clients that create keys, use them with every server and revoke them. */
 import { operations } from '@cloche/contract';
-import { hashApiKey, makeApiKey } from '../../../src/platform/keys/api-key-format.ts';
-import type { AuditLog } from '../../../src/platform/audit-log/audit-log.ts';
 import { composeApiKeys } from '../../../src/compose/compose-api-keys.ts';
+import type { AuditLog } from '../../../src/platform/audit-log/audit-log.ts';
+import { hashApiKey, makeApiKey } from '../../../src/platform/keys/api-key-format.ts';
 import { OrgRepository } from '../../../src/platform/tenancy/org-repository.ts';
 import { SqlProjectRepository } from '../../../src/platform/tenancy/project-repository.ts';
 import { ORG } from '../../sandboxes.ts';

@@ -1,8 +1,8 @@
 /** Clients that build templates, often with equal contents, cancel some builds, look how they end, and delete some templates. */
 import { operations } from '@cloche/contract';
-import { Loop } from '../../../src/platform/base/loop.ts';
 import { composeTemplates } from '../../../src/compose/compose-templates.ts';
 import { RemoveVersions } from '../../../src/features/templates/builds/remove-versions.ts';
+import { Loop } from '../../../src/platform/base/loop.ts';
 import { NO_SHARED_LAYERS } from '../../shared-layers.ts';
 import { watchBuilds } from '../build-invariants.ts';
 import type { Clients } from '../clients.ts';

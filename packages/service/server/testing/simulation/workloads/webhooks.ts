@@ -1,7 +1,6 @@
 /** Clients that use sandboxes, whose events are sent to webhooks. */
 import { operations } from '@cloche/contract';
 import { Registry } from 'prom-client';
-import { ClaimedRows } from '../../../src/platform/db/claimed-rows.ts';
 import { EventFeed } from '../../../src/features/events/event-feed.ts';
 import { Deliverer } from '../../../src/features/webhooks/deliverer.ts';
 import type { SendResult } from '../../../src/features/webhooks/delivery.ts';
@@ -16,6 +15,7 @@ import { webhookRoutes } from '../../../src/features/webhooks/webhook-routes.ts'
 import { WebhookSecrets } from '../../../src/features/webhooks/webhook-secrets.ts';
 import type { WebhookSender } from '../../../src/features/webhooks/webhook-sender.ts';
 import { WebhookService } from '../../../src/features/webhooks/webhook-service.ts';
+import { ClaimedRows } from '../../../src/platform/db/claimed-rows.ts';
 import type { Peer } from '../faults.ts';
 import type { ServerParts } from '../server-parts.ts';
 import { type WebhookInvariants, watchWebhooks } from '../webhook-invariants.ts';

@@ -1,10 +1,10 @@
 /** Clients that queue workspace runs in two projects, cancel some, and look how they end. */
 import { type Operation, operations, type WorkspaceRunId } from '@cloche/contract';
-import type { ExportArtifact } from '../../../src/features/artifacts/export-artifact.ts';
 import { composeCommands } from '../../../src/compose/compose-commands.ts';
 import { composeRunExecution, composeRunRecords } from '../../../src/compose/compose-run-execution.ts';
-import { type Route, route } from '../../../src/platform/http/route.ts';
+import type { ExportArtifact } from '../../../src/features/artifacts/export-artifact.ts';
 import { toWorkspaceRun } from '../../../src/features/workspace-runs/record/workspace-run.ts';
+import { type Route, route } from '../../../src/platform/http/route.ts';
 import { DEFAULT_PROJECT, OTHER_PROJECT } from '../../sandboxes.ts';
 import type { Clients } from '../clients.ts';
 import { watchCommands } from '../command-invariants.ts';

@@ -1,8 +1,8 @@
 import type { ApiKeyId, OrgId, PreviewId } from '@cloche/contract';
 import { TurnBudget } from '@cloche/node-support';
-import type { OpenWork } from '../../../platform/keys/end-key-work.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../../../platform/base/concurrency-limit.ts';
+import type { OpenWork } from '../../../platform/keys/end-key-work.ts';
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewError } from './preview-error.ts';
 

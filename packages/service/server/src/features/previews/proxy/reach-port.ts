@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
+import { AppError } from '../../../platform/base/app-error.ts';
 import { tunnelError } from '../../../runtime/agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import { AppError } from '../../../platform/base/app-error.ts';
 import type { AgentClient } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';

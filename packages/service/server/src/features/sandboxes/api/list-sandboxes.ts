@@ -1,9 +1,9 @@
 import type { operations, QueryOf, Sandbox, SandboxStatus } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
+import type { ProjectAccess } from '../../../platform/access/project-access.ts';
 import { type List, labelsOf } from '../../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../../platform/db/list-part.ts';
 import { createdBetween } from '../../../platform/http/query-time.ts';
-import type { ProjectAccess } from '../../../platform/access/project-access.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxFilter, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { type SharedActivity, showSandboxes } from '../../sandbox-records/shared-activity.ts';

@@ -1,12 +1,12 @@
 import { LIMITS, operations, type Sandbox } from '@cloche/contract';
 import { listRoute } from '../../../platform/http/list-route.ts';
 import { type RequestContext, type Route, route } from '../../../platform/http/route.ts';
-import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
-import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
-import type { SetSandboxTtl } from '../lifecycle/set-sandbox-ttl.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
 import { type SharedActivity, showSandboxes } from '../../sandbox-records/shared-activity.ts';
+import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
+import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
+import type { SetSandboxTtl } from '../lifecycle/set-sandbox-ttl.ts';
 import type { AwaitSandbox } from '../use/await-sandbox.ts';
 import type { ListSandboxes } from './list-sandboxes.ts';
 

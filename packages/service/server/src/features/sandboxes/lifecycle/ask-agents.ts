@@ -1,8 +1,8 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import type { Clock } from '../../../platform/base/clock.ts';
 import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import type { Clock } from '../../../platform/base/clock.ts';
 import { AgentError } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 

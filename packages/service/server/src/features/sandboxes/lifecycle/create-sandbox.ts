@@ -1,19 +1,19 @@
 import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
+import { type ProjectAccess, projectDeleted } from '../../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
-import { type ProjectAccess, projectDeleted } from '../../../platform/access/project-access.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { planSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';
 import type { FindTemplates } from '../../template-catalogue/custom/find-templates.ts';
 import type { ResolvedVersion } from '../../template-catalogue/template-catalogue.ts';
-import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
-import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
-import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { checkCreation, resourcesOfVersion } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 

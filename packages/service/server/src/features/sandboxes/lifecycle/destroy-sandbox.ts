@@ -1,9 +1,9 @@
 import type { DestroyedReason, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import type { InstanceUse, RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxUsages } from '../../metering/sandbox-usages.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';

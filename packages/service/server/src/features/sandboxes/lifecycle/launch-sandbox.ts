@@ -2,9 +2,10 @@ import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
 import { BackOff, Deadline, reportTo } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import { type Tracing, traced } from '../../../platform/tracing/tracing.ts';
+import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import {
   type Instance,
   LaunchError,
@@ -12,8 +13,13 @@ import {
   type LaunchHints,
   type RuntimeDriver,
 } from '../../../runtime/driver/runtime-driver.ts';
-import { type Tracing, traced } from '../../../platform/tracing/tracing.ts';
-import { isLive, isPending, type SandboxRecord, type TransitionName, toLaunchSpec } from '../../sandbox-records/sandbox.ts';
+import {
+  isLive,
+  isPending,
+  type SandboxRecord,
+  type TransitionName,
+  toLaunchSpec,
+} from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository, TransitionChange } from '../../sandbox-records/sandbox-repository.ts';
 import { explainLaunchFailure, type LaunchFailure, notReadyWithin } from './launch-failure.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';

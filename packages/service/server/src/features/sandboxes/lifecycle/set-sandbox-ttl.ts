@@ -1,8 +1,8 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { type SandboxAccess, sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino';
-import { hostError, sandboxError } from '../../../runtime/agent-client/agent-errors.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
+import { hostError, sandboxError } from '../../../runtime/agent-client/agent-errors.ts';
 import { AgentError, LaunchError } from '../../../runtime/driver/runtime-driver.ts';
-import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
-import type { Reconciler } from '../lifecycle/reconciler.ts';
 import { isLive, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
+import type { Reconciler } from '../lifecycle/reconciler.ts';
 
 /** Translates agent faults into errors for the client. Checks or fails the sandbox when the fault calls for it. */
 export class ErrorTranslator {

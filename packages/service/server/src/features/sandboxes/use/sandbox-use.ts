@@ -1,10 +1,10 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import { AppError, unavailable } from '../../../platform/base/app-error.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
 import { tooSlow } from '../../../runtime/agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
-import { AppError, unavailable } from '../../../platform/base/app-error.ts';
 import type { AgentClient, Instance } from '../../../runtime/driver/runtime-driver.ts';
 import { isPending, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../../sandbox-records/sandbox-access.ts';

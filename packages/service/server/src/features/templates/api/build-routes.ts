@@ -1,14 +1,14 @@
 import { LIMITS, operations, type TemplateBuildEvent } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import { notFound } from '../../../platform/base/app-error.ts';
 import { newestFirst } from '../../../platform/db/list.ts';
 import type { ListPart } from '../../../platform/db/list-part.ts';
 import { lastSeen } from '../../../platform/http/last-seen.ts';
 import { listRoute } from '../../../platform/http/list-route.ts';
 import { type Route, route, streamRoute } from '../../../platform/http/route.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
+import { type CustomTemplateRecord, deleted } from '../../template-catalogue/custom/custom-template.ts';
 import type { BuildLog } from '../builds/build-log.ts';
 import { type BuildRecord, toBuild } from '../builds/template-build.ts';
-import { type CustomTemplateRecord, deleted } from '../../template-catalogue/custom/custom-template.ts';
 import type { BuildService } from './build-service.ts';
 import type { InspectImage } from './inspect-image.ts';
 import { requireWholeOrganization, type TemplateService } from './template-service.ts';

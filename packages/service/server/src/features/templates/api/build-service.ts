@@ -1,7 +1,5 @@
 import { ID_PREFIXES, LIMITS, type TemplateBuildId, type TemplateRecipe } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
-import type { Credential } from '../../../platform/keys/credential.ts';
-import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
@@ -9,19 +7,21 @@ import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import type { ListPart } from '../../../platform/db/list-part.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import { lockOrganization } from '../../../platform/tenancy/lock-organization.ts';
-import { checkResources } from '../../sandboxes/lifecycle/create-request.ts';
+import type { ArtifactRepository } from '../../artifacts/artifact-repository.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
-import type { BuildLog } from '../builds/build-log.ts';
-import type { BuildRepository } from '../builds/build-repository.ts';
-import type { EndBuild } from '../builds/end-build.ts';
-import { type BuildRecord, isFinished, type StepState } from '../builds/template-build.ts';
+import { checkResources } from '../../sandboxes/lifecycle/create-request.ts';
 import { type CustomTemplateRecord, deleted } from '../../template-catalogue/custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../../template-catalogue/custom/custom-template-repository.ts';
 import { describeStep } from '../../template-catalogue/recipe/describe-step.ts';
 import type { Plan } from '../../template-catalogue/recipe/plan.ts';
 import { artifactsOf, planRecipe } from '../../template-catalogue/recipe/plan-recipe.ts';
 import type { ResolvedVersion } from '../../template-catalogue/template-catalogue.ts';
+import type { BuildLog } from '../builds/build-log.ts';
+import type { BuildRepository } from '../builds/build-repository.ts';
+import type { EndBuild } from '../builds/end-build.ts';
+import { type BuildRecord, isFinished, type StepState } from '../builds/template-build.ts';
 import type { PlanOrigin } from './plan-origin.ts';
 
 export interface BuildServiceDeps {

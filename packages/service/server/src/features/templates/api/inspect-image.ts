@@ -1,7 +1,7 @@
 import { formatImageName, type ImageSettings, type RegistryImage } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import { AppError, invalidRequest, unavailable } from '../../../platform/base/app-error.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';

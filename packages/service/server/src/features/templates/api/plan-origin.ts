@@ -1,7 +1,7 @@
 import { DEFAULT_TEMPLATE, ID_PREFIXES, isImageName, parseImageName, type TemplateRecipe } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
-import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import type { ProjectAccess } from '../../../platform/access/project-access.ts';
+import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import { requireSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';
 import type { FindTemplates } from '../../template-catalogue/custom/find-templates.ts';

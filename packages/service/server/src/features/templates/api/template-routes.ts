@@ -2,8 +2,8 @@ import { operations } from '@cloche/contract';
 import { inMemory } from '../../../platform/db/list.ts';
 import { listRoute } from '../../../platform/http/list-route.ts';
 import { type Route, route } from '../../../platform/http/route.ts';
-import { toBuild } from '../builds/template-build.ts';
 import { toOwnTemplate } from '../../template-catalogue/custom/custom-template.ts';
+import { toBuild } from '../builds/template-build.ts';
 import type { TemplateService } from './template-service.ts';
 
 export function templateRoutes(service: TemplateService): Route[] {

@@ -6,21 +6,26 @@ import {
   type TemplateVersion,
   type UpdateTemplateBody,
 } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { EventOutbox } from '../../../platform/outbox/event-outbox.ts';
 import { lockOrganization } from '../../../platform/tenancy/lock-organization.ts';
 import { insertLimited } from '../../quotas/limited-insert.ts';
-import type { BuildRepository } from '../builds/build-repository.ts';
-import type { BuildRecord } from '../builds/template-build.ts';
-import { type CustomTemplateRecord, deleted, toOwnTemplate, toOwnVersion } from '../../template-catalogue/custom/custom-template.ts';
+import {
+  type CustomTemplateRecord,
+  deleted,
+  toOwnTemplate,
+  toOwnVersion,
+} from '../../template-catalogue/custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../../template-catalogue/custom/custom-template-repository.ts';
 import { toTemplate, toTemplateVersion } from '../../template-catalogue/template.ts';
 import type { CatalogueEntry, TemplateCatalogue } from '../../template-catalogue/template-catalogue.ts';
+import type { BuildRepository } from '../builds/build-repository.ts';
+import type { BuildRecord } from '../builds/template-build.ts';
 import type { BuildService } from './build-service.ts';
 
 export interface TemplateServiceDeps {

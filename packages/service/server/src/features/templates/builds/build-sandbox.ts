@@ -1,12 +1,12 @@
 import type { ApiKeyId, SecretId, TemplateVersionId } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
-import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
-import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { LaunchFailureKind, SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
+import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
 import type { Plan } from '../../template-catalogue/recipe/plan.ts';
 import { BuildEndedError, type BuildProgress } from './build-progress.ts';
 import type { BuildRecord } from './template-build.ts';

@@ -5,9 +5,9 @@ import type { KyselyPlugin, PluginTransformQueryArgs, PluginTransformResultArgs 
 import { openSandboxes, type SandboxesWorld, SETTINGS, SILENT } from '../../../../testing/sandboxes.ts';
 import { NO_SHARED_LAYERS } from '../../../../testing/shared-layers.ts';
 import { createTemplate, endOf, recipe } from '../../../../testing/templates.ts';
-import { Changes } from '../../../platform/base/changes.ts';
 import { composeTemplates } from '../../../compose/compose-templates.ts';
 import { ProjectAccess } from '../../../platform/access/project-access.ts';
+import { Changes } from '../../../platform/base/changes.ts';
 import { SqlProjectRepository } from '../../../platform/tenancy/project-repository.ts';
 import { BuildProgress } from './build-progress.ts';
 import { BuildRepository } from './build-repository.ts';

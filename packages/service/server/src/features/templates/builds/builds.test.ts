@@ -2,8 +2,22 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type TemplateBuild } from '@cloche/contract';
 import type { LaunchSpec } from '@cloche/protocol';
-import { addOrganizations, credentialOf, ORG, openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
-import { built, containing, createTemplate, endOf, followBuild, rebuilt, recipe } from '../../../../testing/templates.ts';
+import {
+  addOrganizations,
+  credentialOf,
+  ORG,
+  openSandboxes,
+  type SandboxesWorld,
+} from '../../../../testing/sandboxes.ts';
+import {
+  built,
+  containing,
+  createTemplate,
+  endOf,
+  followBuild,
+  rebuilt,
+  recipe,
+} from '../../../../testing/templates.ts';
 import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 
 const LARGE_MB = 1024;

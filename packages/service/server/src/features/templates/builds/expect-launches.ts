@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
-import { checkCreation, resourcesOfVersion } from '../../sandboxes/lifecycle/create-request.ts';
 import { toLaunchSpec } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
+import { checkCreation, resourcesOfVersion } from '../../sandboxes/lifecycle/create-request.ts';
 import type { CustomVersionRecord } from '../../template-catalogue/custom/custom-template.ts';
 
 /** Longest wait for an instance of a new version. It exceeds the wait of the host. */

@@ -4,8 +4,8 @@ import { parsePlainJson } from '@cloche/node-support';
 import { type AgentCommandEvent, type ImagePull, REGISTRY_PASSWORD } from '@cloche/protocol';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { LayerBlob } from '../layers/image-layer-repository.ts';
 import type { PlannedPull } from '../../template-catalogue/recipe/plan.ts';
+import type { LayerBlob } from '../layers/image-layer-repository.ts';
 
 export const ARCHIVE = '/tmp/image.tar';
 /** Folder that a capture takes as the root. */

@@ -9,9 +9,9 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LIMITS, type OrgId, type TemplateBuildId } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
+import { Changes } from '../../../platform/base/changes.ts';
 import { LocalStore } from '../../artifacts/store/local-store.ts';
 import { Staging } from '../../artifacts/store/staging.ts';
-import { Changes } from '../../../platform/base/changes.ts';
 import { ImageLayerRepository, type LayerBlob } from './image-layer-repository.ts';
 import { ImageLayers, type LayerPlace } from './image-layers.ts';
 

@@ -2,12 +2,12 @@ import { pipeline, type Readable } from 'node:stream';
 import type { OrgId, TemplateBuildId } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { type ArtifactStore, ContentMissingError, StoreError } from '../../artifacts/store/artifact-store.ts';
-import { DigestCheck } from '../../artifacts/store/digest-check.ts';
-import type { Staging } from '../../artifacts/store/staging.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { tryEach } from '../../../platform/base/try-each.ts';
+import { type ArtifactStore, ContentMissingError, StoreError } from '../../artifacts/store/artifact-store.ts';
+import { DigestCheck } from '../../artifacts/store/digest-check.ts';
+import type { Staging } from '../../artifacts/store/staging.ts';
 import type { ImageLayerRepository, LayerBlob, LayerClaim } from './image-layer-repository.ts';
 
 const SHA256 = 'sha256:';

@@ -3,8 +3,8 @@ import { posix } from 'node:path';
 import { ARTIFACT_PATTERN, type CreateWorkspaceRunBody, DEFAULT_CWD, type Issue, LIMITS } from '@cloche/contract';
 import { invalidRequest } from '../../../platform/base/app-error.ts';
 import { commandSpec } from '../../commands/command-request.ts';
-import { type CheckedCreation, checkCreation } from '../../sandboxes/lifecycle/create-request.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
+import { type CheckedCreation, checkCreation } from '../../sandboxes/lifecycle/create-request.ts';
 import type { RunSettings } from '../record/workspace-run.ts';
 
 type CheckedRun = Pick<CheckedCreation, 'networkPolicy' | 'resources'> &

@@ -9,7 +9,7 @@ import {
   type WorkspaceRunId,
 } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { Credential } from '../../../platform/keys/credential.ts';
+import type { ProjectAccess } from '../../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
@@ -17,7 +17,7 @@ import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import { type List, labelsOf, newestFirst } from '../../../platform/db/list.ts';
 import type { Selection } from '../../../platform/db/list-part.ts';
-import type { ProjectAccess } from '../../../platform/access/project-access.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { requireSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';

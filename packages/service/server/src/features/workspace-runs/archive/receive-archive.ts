@@ -1,7 +1,7 @@
 import { LIMITS, type operations, WORKSPACE_ARCHIVE_TYPES, type WorkspaceArchiveFormat } from '@cloche/contract';
-import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts/store/staging.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { ReceivedBody, Upload, UploadRequest } from '../../../platform/http/route.ts';
+import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts/store/staging.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
 import { requireArchivable } from './archivable-run.ts';

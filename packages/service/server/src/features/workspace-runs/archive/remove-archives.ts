@@ -1,8 +1,8 @@
 import { LIMITS } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { ArtifactStore } from '../../artifacts/store/artifact-store.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { tryEach } from '../../../platform/base/try-each.ts';
+import type { ArtifactStore } from '../../artifacts/store/artifact-store.ts';
 import type { ArchiveRepository } from './archive-repository.ts';
 
 /** Archives that one query returns for their removal. */

@@ -8,11 +8,11 @@ import { digestOf, EMPTY_TAR, fileAt, tarOf } from '../../../../testing/archives
 import { openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
 import { standStill } from '../../../../testing/stand-still.ts';
 import { newRun, RUN_ID, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
-import { LocalStore } from '../../artifacts/store/local-store.ts';
-import { Staging } from '../../artifacts/store/staging.ts';
 import { unavailable } from '../../../platform/base/app-error.ts';
 import { SignedLinks } from '../../../platform/base/signed-links.ts';
 import { type Transaction, Transactions } from '../../../platform/db/transactions.ts';
+import { LocalStore } from '../../artifacts/store/local-store.ts';
+import { Staging } from '../../artifacts/store/staging.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import { ArchiveJudge } from './archive-judge.ts';

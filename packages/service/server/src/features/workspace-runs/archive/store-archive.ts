@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { LIMITS, type WorkspaceArchiveFormat } from '@cloche/contract';
-import { type ArtifactStore, StoreError } from '../../artifacts/store/artifact-store.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, unavailable } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
+import { type ArtifactStore, StoreError } from '../../artifacts/store/artifact-store.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import { notArchivable } from './archivable-run.ts';

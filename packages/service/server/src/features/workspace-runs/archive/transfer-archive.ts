@@ -1,7 +1,5 @@
 import { type ArchiveTransfer, type ArchiveTransferBody, LIMITS } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import { type ArtifactStore, ContentMissingError } from '../../artifacts/store/artifact-store.ts';
-import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts/store/staging.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
@@ -9,6 +7,8 @@ import { LatestOnly } from '../../../platform/base/latest-only.ts';
 import type { GivenLink, SignedLinks } from '../../../platform/base/signed-links.ts';
 import type { Upload } from '../../../platform/http/route.ts';
 import type { SignedUpload } from '../../../platform/http/signed-uploads.ts';
+import { type ArtifactStore, ContentMissingError } from '../../artifacts/store/artifact-store.ts';
+import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts/store/staging.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import { requireArchivable } from './archivable-run.ts';
 import type { ArchiveRecord, ArchiveRepository } from './archive-repository.ts';

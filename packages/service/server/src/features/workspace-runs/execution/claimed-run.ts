@@ -1,9 +1,9 @@
 import type { WorkspaceRunId } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { Fence } from '../../../platform/base/fence.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { RunTransitionName, WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 import type { RunChange } from '../record/workspace-run-row.ts';

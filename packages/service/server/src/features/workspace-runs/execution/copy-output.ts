@@ -1,5 +1,9 @@
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry } from '@cloche/protocol';
-import { ENTRY_OVERHEAD_BYTES, type NewLogEntry, type SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
+import {
+  ENTRY_OVERHEAD_BYTES,
+  type NewLogEntry,
+  type SequenceLog,
+} from '../../../platform/sequence-log/sequence-log.ts';
 
 /** Entries and bytes written in one transaction, which other queries wait for. One entry has at most 64 KiB. */
 const PART_ENTRIES = 64;

@@ -1,8 +1,8 @@
 import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
-import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
 import { isFinished, type RunOutcome, type RunTransitionName } from '../record/workspace-run.ts';
 import type { ClaimedRun } from './claimed-run.ts';
 import { findSandbox } from './run-sandbox.ts';

@@ -8,9 +8,9 @@ import { DEFAULT_PROJECT, ORG } from '../../../../testing/sandboxes.ts';
 import { standStill } from '../../../../testing/stand-still.ts';
 import { newRun, openRuns, RUN_ID, type RunsWorld, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
 import { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
+import { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import type { AgentFiles } from '../../../runtime/driver/agent-files.ts';
 import { AccessFiles } from '../../files/access-files.ts';
-import { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import { ClaimedRun } from './claimed-run.ts';
 import { ExportArtifacts } from './export-artifacts.ts';
 

@@ -3,13 +3,13 @@ import { posix } from 'node:path';
 import { type ArtifactId, DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { Deadline, sortInSlices, TimeSlice } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
-import type { ExportArtifact } from '../../artifacts/export-artifact.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
-import type { AccessFiles } from '../../files/access-files.ts';
 import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
+import type { ExportArtifact } from '../../artifacts/export-artifact.ts';
+import type { AccessFiles } from '../../files/access-files.ts';
 import { ArtifactPattern, type PatternState } from './artifact-patterns.ts';
 import { type ClaimedRun, claimGuard } from './claimed-run.ts';
 

@@ -2,15 +2,15 @@ import { type Command, type CommandId, LIMITS, type SandboxId } from '@cloche/co
 import { BackOff, Deadline, onAbort, pause, reportTo } from '@cloche/node-support';
 import type { AgentCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
-import type { CreateCommand } from '../../commands/create-command.ts';
+import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
+import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
 import { AgentError } from '../../../runtime/driver/runtime-driver.ts';
+import type { CreateCommand } from '../../commands/create-command.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
-import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
 import { type ClaimedRun, ClaimLostError } from './claimed-run.ts';
 import { copyOutput } from './copy-output.ts';

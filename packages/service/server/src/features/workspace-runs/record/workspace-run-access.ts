@@ -1,7 +1,7 @@
 import type { WorkspaceRunId } from '@cloche/contract';
-import type { Credential } from '../../../platform/keys/credential.ts';
-import { notFound } from '../../../platform/base/app-error.ts';
 import { requireProject } from '../../../platform/access/project-access.ts';
+import { notFound } from '../../../platform/base/app-error.ts';
+import type { Credential } from '../../../platform/keys/credential.ts';
 import type { WorkspaceRunRecord } from './workspace-run.ts';
 import type { WorkspaceRunRepository } from './workspace-run-repository.ts';
 

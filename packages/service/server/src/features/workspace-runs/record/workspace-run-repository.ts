@@ -6,6 +6,7 @@ import {
   type WorkspaceRunStatus,
 } from '@cloche/contract';
 import { sql } from 'kysely';
+import { projectDeleted } from '../../../platform/access/project-access.ts';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Database } from '../../../platform/db/database.ts';
@@ -13,10 +14,9 @@ import { laterThanAll } from '../../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../../../platform/db/list-part.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../../platform/outbox/event-outbox.ts';
-import { projectDeleted } from '../../../platform/access/project-access.ts';
+import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import { lockOrganization } from '../../../platform/tenancy/lock-organization.ts';
 import { isOpenProject } from '../../../platform/tenancy/open-project.ts';
-import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import { UsageHours } from '../../metering/usage-hours.ts';
 import {
   allowsRun,

@@ -13,8 +13,8 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../../platform/base/result-memory.ts';
-import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
 import { errorTypeOf, type Tracing } from '../../../platform/tracing/tracing.ts';
+import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { refusal } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';

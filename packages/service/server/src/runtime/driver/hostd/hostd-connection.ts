@@ -2,9 +2,9 @@ import { accepts, HOSTD_PROTOCOL_VERSION, HostdErrorBody, HostdHealth } from '@c
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
+import { type Tracing, tracedRequest } from '../../../platform/tracing/tracing.ts';
 import { isConnectionError } from '../../agent-client/agent-errors.ts';
 import { readJson } from '../../agent-client/bounded-body.ts';
-import { type Tracing, tracedRequest } from '../../../platform/tracing/tracing.ts';
 import { CaptureError, LaunchError } from '../runtime-driver.ts';
 
 const health = Compile(HostdHealth);

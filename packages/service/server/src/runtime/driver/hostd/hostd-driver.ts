@@ -23,8 +23,8 @@ import {
   type TemplateVersionManifest,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { readText } from '../../agent-client/bounded-body.ts';
 import type { Tracing } from '../../../platform/tracing/tracing.ts';
+import { readText } from '../../agent-client/bounded-body.ts';
 import {
   type AgentClient,
   CaptureError,

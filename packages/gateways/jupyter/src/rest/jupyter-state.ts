@@ -2,11 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import { fetchFor } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
-import { type ApiAccess, apiKeyOf } from './api-key.ts';
-import { Rooms } from './channels/rooms.ts';
-import { JupyterError } from './jupyter-error.ts';
-import { Kernels } from './kernels/kernels.ts';
-import { Sessions } from './rest/sessions.ts';
+import { type ApiAccess, apiKeyOf } from '../api-key.ts';
+import { Rooms } from '../channels/rooms.ts';
+import { JupyterError } from '../jupyter-error.ts';
+import { Kernels } from '../kernels/kernels.ts';
+import { Sessions } from './sessions.ts';
 
 /** A place among the connections of an organization, which the client gives back by its disposal. */
 export interface HeldConnection extends Disposable {
