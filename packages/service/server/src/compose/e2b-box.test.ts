@@ -96,7 +96,7 @@ describe('the code interpreter of E2B’s protocol', () => {
 
   it('refuses a context whose name is a part of a path', async () => {
     const box = await boxes.create(tenants.keys.whole);
-    for (const id of ['.', '..', '../features/contexts']) {
+    for (const id of ['.', '..', '../contexts']) {
       const { status } = await boxes.call(box, {
         port: INTERPRETER,
         path: '/execute',

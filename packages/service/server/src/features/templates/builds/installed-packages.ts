@@ -21,7 +21,7 @@ for d in m.distributions():
 const { readdirSync, readFileSync } = require("fs");
 const { join } = require("path");
 const { env, execPath } = require("process");
-const root = join(env.NPM_CONFIG_PREFIX || join(execPath, "../../.."), "lib/node_modules");
+const root = join(env.NPM_CONFIG_PREFIX || join(execPath, "../.."), "lib/node_modules");
 const names = (folder) => { try { return readdirSync(folder); } catch { return []; } };
 const scoped = (scope) => names(join(root, scope)).map((name) => scope + "/" + name);
 for (const name of names(root).flatMap((each) => (each[0] === "@" ? scoped(each) : each))) {
