@@ -61,9 +61,10 @@ const UNIT_CONCURRENCY = Math.min(availableParallelism() + 2, 8);
 const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /**
  * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of
- * egress measure the memory of their process.
+ * egress measure the memory of their process, and one of the command line waits for modules before its tests.
  */
-const GROUPED = /^packages\/\w+\/((cli|hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
+const GROUPED =
+  /^packages\/\w+\/(cli\/(?!src\/ends-of-commands\.)|(hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;
 /** Test files with a service for those that need none of their own. A file computes for half of its time. */
 const E2E = { concurrency: 4, alone: runsAlone, globalSetup: 'e2e/support/shared-service.ts' };
 const stages: Stage[] = [

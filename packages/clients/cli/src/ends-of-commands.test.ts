@@ -152,7 +152,8 @@ describe('the terminal after a command', { concurrency: 3 }, () => {
 describe('the output of a command', () => {
   it('is text without sequences in a pipe, JSON where it is asked for, and whole lines everywhere', async () => {
     await using service = new HeldService(NEVER);
-    const env = { CLOCHE_URL: await service.listen(), CLOCHE_API_KEY: 'clk_test', CLOCHE_DATA_DIR: '/nonexistent' };
+    const url = await service.listen();
+    const env = { HOME: folder, CLOCHE_URL: url, CLOCHE_API_KEY: 'clk_test', CLOCHE_DATA_DIR: '/nonexistent' };
     const here = process.cwd();
     process.chdir(join(folder, 'work'));
     try {

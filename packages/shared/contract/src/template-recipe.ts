@@ -116,7 +116,7 @@ export const RegistryImage = Type.Object(
           username: Text({
             minLength: 1,
             maxLength: LIMITS.imageUserLength,
-            ...documented({ pattern: '^[^:]+$' }),
+            ...documented({ pattern: '^[^:\\u0000]+$' }),
             description: 'Name of the account, without a colon.',
           }),
           secretId: SecretIdSchema,

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { eventStream, json, startScriptedServer } from '@cloche/sdk/testing';
+import { eventStream, failing, json, startScriptedServer } from '@cloche/sdk/testing';
 import { runInProcess } from '../testing/run-in-process.ts';
 
 let folder: string;
@@ -19,9 +19,11 @@ async function built(lines: readonly string[], step: number, how: string): Promi
   const build = { id: 'bld_1', templateId: 'tpl_1', templateSlug: 'own', steps: [], status: 'running' };
   const error = { code: 'step_failed', message: `Step ${step} (exec /bin/sh -c …) failed. ${how}`, step };
   const ended = { type: 'complete', data: { ...build, status: 'failed', error } };
-  await using server = await startScriptedServer(({ method }) =>
-    method === 'POST' ? json(201, { build }) : eventStream([`data: ${JSON.stringify(ended)}\n\n`]),
-  );
+  await using server = await startScriptedServer(({ method, path }) => {
+    if (path === '/v1/images/inspect') return failing('not_found');
+    if (path === '/v1/templates/python-node') return json(200, { template: { id: 'tpl_1', slug: 'python-node' } });
+    return method === 'POST' ? json(201, { build }) : eventStream([`data: ${JSON.stringify(ended)}\n\n`]);
+  });
   const { stderr } = await runInProcess(['template', 'build', '--slug', 'own', folder], { url: server.url });
   return stderr.replaceAll(`${file}:`, 'Dockerfile:');
 }
