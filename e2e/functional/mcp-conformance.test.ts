@@ -21,8 +21,6 @@ const NOT_OFFERED: Readonly<Record<string, string>> = {
   'elicitation-sep1034-defaults': 'as above',
   'elicitation-sep1330-enums': 'as above',
   'json-schema-2020-12': "looks for the definition `address` in the schema of the package's own tool",
-  'resources-subscribe': 'changes of files are no notifications: `command_run` can wait for one',
-  'resources-unsubscribe': 'as above',
 };
 /** Warnings of scenarios that pass: what the protocol recommends and the service does not do. */
 const WARNED: Readonly<Record<string, string>> = {
@@ -116,7 +114,7 @@ describe('the conformance package of the Model Context Protocol', () => {
       'resources',
       'tools',
     ]);
-    assert.equal(capabilities?.resources?.subscribe, undefined);
+    assert.equal(capabilities?.resources?.subscribe, true);
     for (const tool of ['test_sampling', 'test_elicitation', 'json_schema_2020_12_tool'])
       assert.ok(!tools.includes(tool), tool);
   });

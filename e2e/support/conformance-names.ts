@@ -46,6 +46,7 @@ export function standIns(sandboxId: string) {
     'test://static-binary': file('data.bin'),
     'test://template/123/data': file('123/data'),
     'test://example-resource': file('note.txt'),
+    'test://watched-resource': file('note.txt'),
   };
   const prompts: Readonly<Record<string, (given: Arguments) => { name: string; arguments: Arguments }>> = {
     test_simple_prompt: () => ({ name: 'tidy_up', arguments: {} }),
@@ -79,7 +80,7 @@ export function withOwnNames({ tools, resources, prompts }: ReturnType<typeof st
   const changed = (fields: Arguments | undefined) =>
     fields ? { ...rest, method, params: { _meta, ...fields } } : message;
   if (method === 'tools/call') return changed(tools[String(name)]);
-  if (method === 'resources/read')
+  if (/^resources\/(read|subscribe|unsubscribe)$/.test(method ?? ''))
     return changed(uri !== undefined && String(uri) in resources ? { uri: resources[String(uri)] } : undefined);
   if (method === 'prompts/get') return changed(prompts[String(name)]?.((params.arguments ?? {}) as Arguments));
   if (method !== 'completion/complete') return message;

@@ -9,14 +9,16 @@ import { CallsUnderWay } from './calls-under-way.ts';
 import { isForeign } from './foreign-origin.ts';
 import { mcpServer } from './mcp-server.ts';
 import { readMessage, UnreadableMessage } from './read-message.ts';
-import { openingSessions, SESSION_HEADER } from './sessions/opening-sessions.ts';
+import { isInitialize, openingSessions, SESSION_HEADER } from './sessions/opening-sessions.ts';
 import type { McpSession, McpSessions } from './sessions/session.ts';
+import { sendSessionStream } from './subscriptions/session-stream.ts';
 
 export type { McpSession, McpSessions } from './sessions/session.ts';
 
 /** Data of a request that its authentication carries to the server of the protocol. */
 type RequestExtra = {
   readonly session: McpSession | undefined;
+  readonly hasStream: boolean;
   /** Aborts when the client has disconnected, in each revision and whatever the library writes meanwhile. */
   readonly gone: AbortSignal;
   readonly fields: IncomingHttpHeaders;
@@ -30,6 +32,12 @@ const INVALID = -32_600;
 /** Ids that can be one of a session. */
 const SESSION_ID = /^[\x21-\x7e]{1,128}$/;
 
+/** A place among the requests of an organization, which the client gives back by its disposal. */
+export interface HeldConnection extends Disposable {
+  /** Aborts when the key of the client ends, or the server stops. */
+  readonly signal: AbortSignal;
+}
+
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
   readonly apiUrl: () => string;
@@ -37,6 +45,12 @@ export interface McpDeps {
   readonly publicUrl?: string | undefined;
   readonly version: string;
   readonly sessions: McpSessions;
+  /**
+   * Counts a stream as a request under way of the organization of this key.
+   *
+   * @throws an error with `status` and `message` if the organization, or all together, have too many
+   */
+  readonly holdConnection: (apiKey: string) => Promise<HeldConnection>;
   readonly log: Logger;
 }
 
@@ -52,14 +66,17 @@ export class McpRouter {
   readonly #sessions: McpSessions;
   readonly #log: Logger;
   readonly #calls = new CallsUnderWay();
+  readonly #holdConnection: McpDeps['holdConnection'];
+  /** What ends the stream of each session that has one here. */
+  readonly #streams = new Map<string, AbortController>();
 
-  constructor({ apiUrl, publicUrl, version, sessions, log }: McpDeps) {
+  constructor({ apiUrl, publicUrl, version, sessions, holdConnection, log }: McpDeps) {
     this.#handler = createMcpHandler(
       ({ authInfo }) => {
         if (!authInfo) throw new Error('a request without its key reached the protocol');
         // Sound: `#answer` puts it there.
-        const { session, gone, fields } = authInfo.extra as RequestExtra;
-        return mcpServer({ cloche: this.#clientOf(authInfo.token, fields), version, session, gone });
+        const { fields, ...extra } = authInfo.extra as RequestExtra;
+        return mcpServer({ cloche: this.#clientOf(authInfo.token, fields), version, ...extra });
       },
       { onerror: (error) => log.debug({ err: error }, 'a request of an MCP client failed') },
     );
@@ -67,6 +84,7 @@ export class McpRouter {
     this.#apiUrl = apiUrl;
     this.#publicUrl = publicUrl;
     this.#sessions = sessions;
+    this.#holdConnection = holdConnection;
     this.#log = log;
   }
 
@@ -119,9 +137,11 @@ export class McpRouter {
       requireAnswerable(request);
       if (request.method === 'DELETE') return await this.#endSession(request, response, token);
       const session = await this.#sessionOf(request, token);
+      if (request.method === 'GET') return await this.#openStream(request, response, { token, session, gone });
       const message = await readMessage(request);
       using _underWay = this.#enter(request, message, token, gone);
-      const extra: RequestExtra = { session, gone: gone.signal, fields: request.headers };
+      const hasStream = session !== undefined || isInitialize(message);
+      const extra: RequestExtra = { session, hasStream, gone: gone.signal, fields: request.headers };
       const auth = { token, clientId: 'cloche', scopes: [], extra };
       // A request that a server received has a method, which Node's type leaves open.
       await this.#handle(Object.assign(request, { auth }) as Parameters<NodeHandler>[0], response, message);
@@ -144,6 +164,32 @@ export class McpRouter {
     const found = isSessionId(id) ? await this.#sessions.find(apiKey, id) : undefined;
     if (!found) throw sessionNotFound();
     return found;
+  }
+
+  /** Sends notifications of a session. A later stream of the session replaces it. */
+  async #openStream(
+    { headers }: IncomingMessage,
+    response: ServerResponse,
+    { token, session, gone }: { token: string; session: McpSession | undefined; gone: AbortController },
+  ): Promise<void> {
+    if (!session)
+      throw new FrontRefusal(405, 'Only a session has a stream: send `initialize` first.', { allow: 'POST' });
+    using held = await this.#hold(token);
+    this.#streams.get(session.name)?.abort();
+    this.#streams.set(session.name, gone);
+    try {
+      const signal = AbortSignal.any([gone.signal, held.signal]);
+      const cloche = this.#clientOf(token, headers);
+      await sendSessionStream(response, { cloche, session, sessionId: String(headers[SESSION_HEADER]), signal });
+    } finally {
+      if (this.#streams.get(session.name) === gone) this.#streams.delete(session.name);
+    }
+  }
+
+  #hold(apiKey: string): Promise<HeldConnection> {
+    return this.#holdConnection(apiKey).catch((error: { status?: number; message: string }) => {
+      throw error.status === undefined ? error : new FrontRefusal(error.status, error.message);
+    });
   }
 
   /** Ends a session and its sandbox. */
@@ -191,9 +237,9 @@ function isId(id: unknown): boolean {
 
 /** @throws FrontRefusal for a request that the library cannot express as one of the web, and would fail of. */
 function requireAnswerable({ method, headers }: IncomingMessage): void {
-  if (method !== 'POST' && method !== 'DELETE') {
-    const message = 'This endpoint supports POST, and DELETE to end a session.';
-    throw new FrontRefusal(405, message, { allow: 'POST, DELETE' });
+  if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') {
+    const message = 'This endpoint supports POST, and of a session GET for its stream and DELETE to end it.';
+    throw new FrontRefusal(405, message, { allow: 'POST, GET, DELETE' });
   }
   if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) {
     throw new FrontRefusal(400, 'headers.host is not a host: send the one of the URL.');

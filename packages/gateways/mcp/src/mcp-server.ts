@@ -3,6 +3,7 @@ import { McpServer } from '@modelcontextprotocol/server';
 import { registerPrompts } from './prompts/register-prompts.ts';
 import { registerResources } from './resources/register-resources.ts';
 import type { McpSession } from './sessions/session.ts';
+import { handleSubscriptions } from './subscriptions/handle-subscriptions.ts';
 import { artifactTools } from './tools/artifact-tools.ts';
 import { codeTools } from './tools/code-tools.ts';
 import { commandTools } from './tools/command-tools.ts';
@@ -26,17 +27,24 @@ export interface McpServerOptions {
   readonly version: string;
   /** Undefined for a client without one. */
   readonly session: McpSession | undefined;
+  /** Whether the client has a session or is about to get one. */
+  readonly hasStream: boolean;
   /** Aborts all calls. */
   readonly gone?: AbortSignal | undefined;
 }
 
 /** Creates a server whose tools, resources and prompts make requests with this client. */
-export function mcpServer({ cloche, version, session, gone }: McpServerOptions): McpServer {
+export function mcpServer({ cloche, version, session, hasStream, gone }: McpServerOptions): McpServer {
   const never = { listChanged: false };
   const server = new McpServer(
     { name: 'cloche', title: 'Cloche sandboxes', version },
     {
-      capabilities: { tools: never, resources: never, prompts: never, logging: {} },
+      capabilities: {
+        tools: never,
+        resources: { ...never, subscribe: hasStream },
+        prompts: never,
+        logging: {},
+      },
       instructions:
         'Runs code, commands and files in isolated sandboxes. A client with sessions has a sandbox of its own, which calls ' +
         'without `sandboxId` use and which ends with the session. For other clients, a first call without `sandboxId` creates ' +
@@ -47,6 +55,7 @@ export function mcpServer({ cloche, version, session, gone }: McpServerOptions):
     await session?.setLogLevel(params.level);
     return {};
   });
+  if (session) handleSubscriptions(server, session);
   const deps = { cloche, session, gone };
   for (const tool of TOOLS) registerTool(server, tool, deps);
   registerResources(server, deps);

@@ -1,9 +1,11 @@
 import type { Readable, Writable } from 'node:stream';
 import type { SandboxId } from '@cloche/contract';
+import { reportFailure } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { mcpServer } from './mcp-server.ts';
 import { ProcessSession } from './sessions/process-session.ts';
+import { followSubscriptions } from './subscriptions/follow-subscriptions.ts';
 
 export interface StdioOptions {
   readonly cloche: Cloche;
@@ -25,8 +27,18 @@ export async function serveOnStdio({ cloche, version, input, output }: StdioOpti
   });
   const session = new ProcessSession();
   const transport = new StdioServerTransport(input, output);
-  const handle = serveStdio(() => mcpServer({ cloche, version, session }), { transport });
+  const closing = new AbortController();
+  const handle = serveStdio(
+    () => {
+      const server = mcpServer({ cloche, version, session, hasStream: true });
+      const tell = (uri: string) => server.server.sendResourceUpdated({ uri });
+      followSubscriptions({ cloche, session, signal: closing.signal, tell }).catch(reportFailure);
+      return server;
+    },
+    { transport },
+  );
   await ended;
+  closing.abort();
   // Aborts the calls in progress, which ends what they do in sandboxes.
   await handle.close();
   const sandboxId = session.end();

@@ -20,13 +20,29 @@ export async function startRouter(script: Script) {
   const publicUrl = 'https://cloche.example';
   const log = pino({ level: 'silent' });
   const sessions = sessionsInMemory();
-  const router = new McpRouter({ apiUrl: () => service.url, publicUrl, version: '1', sessions, log });
+  let refusal: { status: number; message: string } | undefined;
+  const held = new Set<AbortController>();
+  const holdConnection = async () => {
+    if (refusal) throw refusal;
+    const controller = new AbortController();
+    held.add(controller);
+    return { signal: controller.signal, [Symbol.dispose]: () => void held.delete(controller) };
+  };
+  const router = new McpRouter({ apiUrl: () => service.url, publicUrl, version: '1', sessions, holdConnection, log });
   const server = createServer((request, response) => router.handle(request, response));
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
   return {
     service,
     url,
+    /** Refuses streams from now on; undefined: none. */
+    refuse(answer: typeof refusal) {
+      refusal = answer;
+    },
+    /** Ends streams, as the end of their key does. */
+    endKey() {
+      for (const controller of held) controller.abort();
+    },
     async connect(options: ClientOptions): Promise<Client> {
       const client = new Client({ name: 'test', version: '1' }, options);
       const requestInit = { headers: { authorization: 'Bearer clk_test' } };

@@ -29,7 +29,8 @@ export function openingSessions(handler: Answering, open: (apiKey: string) => Pr
   };
 }
 
-function isInitialize(message: unknown): boolean {
+/** Whether a message asks for a session. */
+export function isInitialize(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'method' in message && message.method === 'initialize';
 }
 

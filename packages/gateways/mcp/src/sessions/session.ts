@@ -13,6 +13,12 @@ export interface McpSession {
    */
   replaceSandbox(sandboxId: string): Promise<string | undefined>;
   setLogLevel(level: LoggingLevel): Promise<void>;
+  /** Adds the URI of a resource. Idempotent. Returns false if the session has `most` already. */
+  subscribe(uri: string, most: number): Promise<boolean>;
+  /** Idempotent. */
+  unsubscribe(uri: string): Promise<void>;
+  /** Yields the URIs to which the session is subscribed, now and after each change. Ends with the session or `signal`. */
+  follow(signal: AbortSignal): AsyncIterable<readonly string[]>;
 }
 
 /** The sessions of clients over HTTP. Any server of an installation finds them. */

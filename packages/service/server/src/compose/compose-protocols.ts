@@ -55,7 +55,7 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   if (answersMcp) {
     const { McpRouter } = await import('@cloche/mcp');
     const sessions = sessionsOfKeys(deps.mcpSessions, deps.authenticator);
-    add(new McpRouter({ apiUrl, publicUrl, version, sessions, log }));
+    add(new McpRouter({ apiUrl, publicUrl, version, sessions, holdConnection: holder(deps), log }));
   }
   if (answersJupyter) {
     const { JupyterRouter } = await import('@cloche/jupyter');
@@ -76,7 +76,7 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   };
 }
 
-/** Returns what counts a WebSocket of a key as a request under way, and ends it with its key or with the server. */
+/** Returns what counts a long connection of a key as a request under way, and ends it with its key or with the server. */
 function holder({ authenticator, inFlight }: ProtocolsDeps): JupyterDeps['holdConnection'] {
   return async (apiKey) => {
     const credential = await authenticator.authenticate(apiKey);

@@ -3,6 +3,7 @@ import { after, before, beforeEach, it } from 'node:test';
 import type { ApiKeyId } from '@cloche/contract';
 import { FakeClock } from '@cloche/testkit';
 import { openTestDatabase } from '../../../testing/test-database.ts';
+import { Changes } from '../../platform/base/changes.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { SESSION_IDLE_MS, SESSIONS_PER_KEY, SqlMcpSessions } from './sql-mcp-sessions.ts';
@@ -21,7 +22,7 @@ after(() => db.destroy());
 beforeEach(async () => {
   await db.deleteFrom('mcp_sessions').execute();
   clock = new FakeClock();
-  const deps = { db, transactions: new Transactions(db), clock };
+  const deps = { db, transactions: new Transactions(db), clock, changes: new Changes<string>() };
   [sessions, elsewhere] = [new SqlMcpSessions(deps), new SqlMcpSessions(deps)];
 });
 
@@ -95,4 +96,35 @@ it('the sessions of a key end together, with the names of their sandboxes', asyn
   assert.deepEqual((await elsewhere.endOfKey(KEY)).sort(), ['sbx_1', 'sbx_3']);
   for (const id of ids) assert.equal(await sessions.find(KEY, id), undefined);
   assert.ok(await sessions.find(OTHER, other));
+});
+
+it('what a session subscribes to at one server is followed at another one, until the session ends', async () => {
+  const id = await sessions.open(KEY);
+  const following = (await found(id, elsewhere)).follow(new AbortController().signal)[Symbol.asyncIterator]();
+  assert.deepEqual(await following.next(), { done: false, value: [] });
+  const session = await found(id);
+  for (const [uri, uris] of [
+    ['a', ['a']],
+    ['b', ['a', 'b']],
+  ] as const) {
+    const next = following.next();
+    assert.equal(await session.subscribe(uri, 2), true);
+    assert.deepEqual(await next, { done: false, value: uris });
+  }
+  assert.equal(await session.subscribe('a', 2), true);
+  assert.equal(await session.subscribe('c', 2), false);
+  const next = following.next();
+  await session.unsubscribe('a');
+  assert.deepEqual(await next, { done: false, value: ['b'] });
+  const last = following.next();
+  await sessions.end(KEY, id);
+  assert.deepEqual(await last, { done: true, value: undefined });
+});
+
+it('subscriptions that are made at the same time are all kept', async () => {
+  const id = await sessions.open(KEY);
+  const [here, there] = [await found(id), await found(id, elsewhere)];
+  await Promise.all(['a', 'b', 'c', 'd'].map((uri, index) => (index % 2 ? here : there).subscribe(uri, 4)));
+  const { value } = await here.follow(new AbortController().signal)[Symbol.asyncIterator]().next();
+  assert.deepEqual([...(value ?? [])].sort(), ['a', 'b', 'c', 'd']);
 });

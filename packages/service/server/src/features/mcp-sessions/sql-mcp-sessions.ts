@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { ApiKeyId, SandboxId } from '@cloche/contract';
 import type { McpSession } from '@cloche/mcp';
+import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
@@ -20,6 +21,8 @@ export interface SqlMcpSessionsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly clock: Clock;
+  /** Wakes the streams of a session, by its name, when its subscriptions have changed or it has ended. */
+  readonly changes: Changes<string>;
 }
 
 /** The sessions of MCP clients, each bound to the key that opened it. Every server of the database finds them. */
@@ -27,17 +30,25 @@ export class SqlMcpSessions {
   readonly #db: Database;
   readonly #transactions: Transactions;
   readonly #clock: Clock;
+  readonly #changes: Changes<string>;
 
-  constructor({ db, transactions, clock }: SqlMcpSessionsDeps) {
+  constructor({ db, transactions, clock, changes }: SqlMcpSessionsDeps) {
     this.#db = db;
     this.#transactions = transactions;
     this.#clock = clock;
+    this.#changes = changes;
   }
 
   /** Opens a session, and returns its id. The database has only a hash of it. */
   async open(apiKeyId: ApiKeyId): Promise<string> {
     const id = randomBytes(ID_BYTES).toString('base64url');
-    const session = { id_hash: hashOf(id), api_key_id: apiKeyId, sandbox_id: null, log_level: null };
+    const session = {
+      id_hash: hashOf(id),
+      api_key_id: apiKeyId,
+      sandbox_id: null,
+      log_level: null,
+      subscriptions: '[]',
+    };
     await this.#transactions.run(async ({ db }) => {
       await db
         .insertInto('mcp_sessions')
@@ -69,7 +80,7 @@ export class SqlMcpSessions {
     if (row.used_at < now - USE_MS) {
       await this.#db.updateTable('mcp_sessions').set({ used_at: now }).where('id_hash', '=', row.id_hash).execute();
     }
-    return new StoredMcpSession(this.#db, row);
+    return new StoredMcpSession(this.#db, this.#changes, row);
   }
 
   /** Ends a session. Returns what it had, or undefined as `find` does. */
@@ -80,6 +91,7 @@ export class SqlMcpSessions {
       .where('api_key_id', '=', apiKeyId)
       .returning('sandbox_id')
       .executeTakeFirst();
+    if (row) this.#changes.notify(hashOf(id));
     return row && { sandboxId: (row.sandbox_id ?? undefined) as SandboxId | undefined };
   }
 
@@ -88,8 +100,9 @@ export class SqlMcpSessions {
     const rows = await this.#db
       .deleteFrom('mcp_sessions')
       .where('api_key_id', '=', apiKeyId)
-      .returning('sandbox_id')
+      .returning(['id_hash', 'sandbox_id'])
       .execute();
+    for (const { id_hash } of rows) this.#changes.notify(id_hash);
     return rows.flatMap(({ sandbox_id }) => (sandbox_id === null ? [] : [sandbox_id as SandboxId]));
   }
 

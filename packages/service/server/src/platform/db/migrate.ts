@@ -35,6 +35,7 @@ import { lostEvents } from './migrations/035-lost-events-expand.ts';
 import { sandboxNotes } from './migrations/036-sandbox-notes-expand.ts';
 import { mcpSessions } from './migrations/037-mcp-sessions-expand.ts';
 import { imageLayers } from './migrations/038-image-layers-expand.ts';
+import { mcpSubscriptions } from './migrations/039-mcp-subscriptions-expand.ts';
 import { type SchemaReport, upgradeSchema } from './upgrade-schema.ts';
 
 /**
@@ -77,6 +78,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '036-sandbox-notes-expand': sandboxNotes,
   '037-mcp-sessions-expand': mcpSessions,
   '038-image-layers-expand': imageLayers,
+  '039-mcp-subscriptions-expand': mcpSubscriptions,
 };
 
 /** The newest migration of this version. */

@@ -11,6 +11,7 @@ export type Topic =
   | 'event'
   | 'image_layer'
   | 'log'
+  | 'mcp_session'
   | 'preview'
   | 'sandbox'
   | 'template_build'

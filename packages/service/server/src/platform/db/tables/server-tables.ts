@@ -73,5 +73,7 @@ export interface McpSessionTable {
   sandbox_id: string | null;
   /** The least severe messages that the client wants; null if it wants none. */
   log_level: string | null;
+  /** URIs of resources, JSON. */
+  subscriptions: string;
   used_at: number;
 }
