@@ -62,6 +62,7 @@ SINGLE = {
     "download": models.ArtifactDownloadUrl,
     "metrics": models.SandboxMetrics,
     "usage": models.SandboxUsage,
+    "image": models.ImageSettings,
 }
 EVENTS = {
     "streamCode": ("complete", models.CodeRunCompleteEvent),
