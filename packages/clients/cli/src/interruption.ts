@@ -59,7 +59,10 @@ export function watchForInterruption({ follows = false } = {}): Disposable & { r
  * itself.
  */
 export async function untilInterruption<T>(work: () => Promise<T>): Promise<T> {
-  const { promise: interrupted, reject } = Promise.withResolvers<never>();
+  let reject: (reason: InterruptedError) => void = () => undefined;
+  const interrupted = new Promise<never>((_resolve, rejectIt) => {
+    reject = rejectIt;
+  });
   const onSignal = (name: NodeJS.Signals) => {
     if (process.listenerCount(name) === 1) reject(new InterruptedError(name));
   };
