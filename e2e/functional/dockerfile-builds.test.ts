@@ -59,7 +59,7 @@ describe('a Dockerfile', () => {
       'large root 0 0 644 3000000',
       'a.txt root 0 0 644 1',
       'inline UNKNOWN 4321 4321 640 5',
-      '/tmp/numbered UNKNOWN 4321 4321 644 0',
+      '/tmp/numbered UNKNOWN 4321 0 644 0',
       'app /home/app',
       'clean',
     ]);
