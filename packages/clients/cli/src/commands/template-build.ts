@@ -68,7 +68,7 @@ async function build(session: Session, flags: BuildFlags, folder = '.'): Promise
   const cloche = await session.connect();
   await using upload = new BuildUpload(cloche, session.terminal, signal);
   const prepare = file.endsWith('.json') ? prepareRecipe : prepareDockerfile;
-  const prepared = await prepare({ session, cloche, file, folder, flags, upload });
+  const prepared = await prepare({ session, cloche, file, folder, flags, upload, signal });
   await buildTemplate(session, cloche, flags, prepared, signal);
 }
 
@@ -88,6 +88,8 @@ interface Preparation {
   readonly folder: string;
   readonly flags: BuildFlags;
   readonly upload: BuildUpload;
+  /** Aborts at an interruption. */
+  readonly signal: AbortSignal;
 }
 
 async function prepareRecipe({ file, flags, upload }: Preparation): Promise<TitledRecipe> {
@@ -135,7 +137,7 @@ async function prepareDockerfile(preparation: Preparation): Promise<TitledRecipe
   }
 }
 
-async function startOf(source: string, { session, cloche, file, flags, upload }: Preparation): Promise<Start> {
+async function startOf(source: string, { session, cloche, file, flags, upload, signal }: Preparation): Promise<Start> {
   const { image, buildArg = {} } = flags;
   const registry = await registryOf(flags);
   if (image !== undefined) {
@@ -143,11 +145,11 @@ async function startOf(source: string, { session, cloche, file, flags, upload }:
     return { base, from: async () => ({ artifactId: await upload.storeFile(image) }), title: `FROM ${image}` };
   }
   const { line, name } = readFrom(source, { buildArgs: buildArg });
-  if (name === 'scratch' || (!registry && !(await isImage(cloche, name)))) return { base: BASE };
+  if (name === 'scratch' || (!registry && !(await isImage(cloche, name, signal)))) return { base: BASE };
   const from: RegistryImage = { image: name, ...registry };
   const title = `FROM ${name}`;
   try {
-    const settings = await cloche.templates.inspectImage(from);
+    const settings = await cloche.templates.inspectImage(from, { signal });
     // The digest, so that the lines and the files are of the same image.
     return { base: baseOf(settings), from: async () => ({ ...from, image: settings.name }), title };
   } catch (error) {
@@ -159,11 +161,11 @@ async function startOf(source: string, { session, cloche, file, flags, upload }:
 }
 
 /** Whether `FROM` names an image, because no template has this name. */
-async function isImage(cloche: Cloche, name: string): Promise<boolean> {
+async function isImage(cloche: Cloche, name: string, signal: AbortSignal): Promise<boolean> {
   if (isImageName(name)) return true;
   if (name.startsWith(ID_PREFIXES.template) || name.startsWith(ID_PREFIXES.templateVersion)) return false;
   try {
-    await cloche.templates.get(name);
+    await cloche.templates.get(name, { signal });
     return false;
   } catch (error) {
     if (isClocheError(error, 'not_found')) return true;
