@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type OrgId, SCOPES } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
 import { openTestDatabase } from '../../../testing/test-database.ts';
@@ -31,6 +31,8 @@ beforeEach(async () => {
   authenticator = new Authenticator(keys, clock);
   service = apiKeyServiceOf(db, { keys, authenticator, clock });
 });
+
+afterEach(() => db.destroy());
 
 const make = (extra: object = {}) => service.create({ orgId, name: 'test', scopes: ['code:run'], ...extra });
 
