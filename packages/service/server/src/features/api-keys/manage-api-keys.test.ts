@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type ApiKeyId, type CreateApiKeyBody, type ErrorCode, LIMITS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
 import { DATABASE_KIND, openTestDatabase } from '../../../testing/test-database.ts';
@@ -32,6 +32,7 @@ let outbox: EventOutbox;
 const clock = { now: () => now };
 const { signal } = new AbortController();
 
+afterEach(() => db.destroy());
 beforeEach(async () => {
   now = Date.parse('2026-01-01T00:00:00.000Z');
   db = await openTestDatabase();
