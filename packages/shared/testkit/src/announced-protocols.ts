@@ -14,7 +14,8 @@ registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
     if (url.endsWith('/protocol/src/version.ts')) return { ...loaded, source: announced(String(loaded.source)) };
-    if (url.endsWith('/server/src/platform/db/migrate.ts')) return { ...loaded, source: migrated(String(loaded.source)) };
+    if (url.endsWith('/server/src/platform/db/migrate.ts'))
+      return { ...loaded, source: migrated(String(loaded.source)) };
     return loaded;
   },
 });

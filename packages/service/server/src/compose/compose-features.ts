@@ -95,7 +95,10 @@ export async function composeFeatures(
     terminalIdleMs: config.terminalIdleMs,
     servers,
   });
-  const mcpSessions = new SqlMcpSessions({ ...shared, changes: sharedChanges<string>('mcp_session', shared.notifications) });
+  const mcpSessions = new SqlMcpSessions({
+    ...shared,
+    changes: sharedChanges<string>('mcp_session', shared.notifications),
+  });
   const sessionsOfKey = endingSessions(mcpSessions, sandboxes.core.destroySandbox, log);
   const keyWork = apiKeys.over([inFlight, previews.open, sessionsOfKey]);
   const webhooks = await composeWebhooks({
