@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises';
+import { askLine } from './ask-line.ts';
 import { CliError, UsageError } from './cli-error.ts';
 import { InterruptedError } from './interruption.ts';
 import type { Session } from './session.ts';
@@ -39,18 +39,12 @@ function styleOf(cell: string, { status }: { status: string }, colors: Parameter
 }
 
 async function ask(question: string): Promise<string> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const canceled = new AbortController();
-  // The mode of a terminal whose window is closed cannot be set back.
-  lines.on('error', () => undefined);
-  lines.once('SIGINT', () => canceled.abort(new InterruptedError('SIGINT')));
-  lines.once('close', () => canceled.abort(new InterruptedError('SIGINT')));
   try {
-    return (await lines.question(question, { signal: canceled.signal })).trim() || '1';
-  } catch {
+    const line = await askLine(question, { output: process.stderr });
+    if (line === undefined) throw new InterruptedError('SIGINT');
+    return line.trim() || '1';
+  } catch (error) {
     process.stderr.write('\n');
-    throw canceled.signal.reason;
-  } finally {
-    lines.close();
+    throw error;
   }
 }
