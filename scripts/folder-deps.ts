@@ -1,15 +1,15 @@
 /**
- * The folders of a package that name what they import. A folder with a file `DEPS` lists there, a line each, the folders
- * and files of the package that its own files import, with paths from `src`. A line may name the parent of several such
- * folders. Files directly in `src` have no list.
+ * The folders of a package that name what they import. A folder with a file `DEPS` lists there, a line each, the
+ * folders and files of the package that its own files import, with paths from `src`. A line may name the parent of
+ * several such folders. Files directly in `src` have no list.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
-import type { Import } from './import-rules.ts';
+import { circlesOf, type Import } from './import-rules.ts';
 
 export const DEPS = 'DEPS';
 
-/** One import between two places of a package: folders with a list, or files directly in `src`. */
+/** One import between two folders with a list, or files directly in `src`. */
 interface Edge {
   readonly from: string;
   readonly to: string;
@@ -42,7 +42,9 @@ export class FolderDeps {
     return new FolderDeps(root, deps);
   }
 
-  /** Returns the folder with a list that contains a file, the file itself where it is directly in `src`, or undefined. */
+  /**
+   * Returns the folder with a list that contains a file, the file itself where it is directly in `src`, or undefined.
+   */
   placeOf(file: string): string | undefined {
     if (!file.includes('/')) return file;
     for (let folder = dirname(file); folder !== '.'; folder = dirname(folder))
@@ -67,16 +69,7 @@ export class FolderDeps {
 
   /** Returns the circles of places that import each other, types included. */
   circles(imports: readonly Import[]): string[] {
-    const targets = Map.groupBy(this.#edges(imports), ({ from }) => from);
-    const visited = new Set<string>();
-    const visit = (place: string, path: readonly string[]): string[] => {
-      if (path.includes(place)) return [[...path.slice(path.indexOf(place)), place].join(' → ')];
-      if (visited.has(place)) return [];
-      visited.add(place);
-      const next = new Set(targets.get(place)?.map(({ to }) => to));
-      return [...next].flatMap((target) => visit(target, [...path, place]));
-    };
-    return [...targets.keys()].flatMap((place) => visit(place, []));
+    return circlesOf(this.#edges(imports));
   }
 
   #edges(imports: readonly Import[]): Edge[] {

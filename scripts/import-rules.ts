@@ -40,17 +40,20 @@ export function forbiddenPackages(
 
 /** Returns the circles of files that import each other, types not counted. */
 export function circles(imports: readonly Import[]): string[] {
-  const targets = new Map<string, string[]>();
-  for (const { from, to, isOfTypes } of imports) {
-    if (isOfTypes || !to.startsWith('.')) continue;
-    targets.set(from, [...(targets.get(from) ?? []), normalize(join(dirname(from), to))]);
-  }
+  const made = imports.filter(({ to, isOfTypes }) => !isOfTypes && to.startsWith('.'));
+  return circlesOf(made.map(({ from, to }) => ({ from, to: normalize(join(dirname(from), to)) })));
+}
+
+/** Returns the circles of files or folders that import each other. */
+export function circlesOf(edges: readonly { readonly from: string; readonly to: string }[]): string[] {
+  const targets = Map.groupBy(edges, ({ from }) => from);
   const visited = new Set<string>();
-  const visit = (file: string, path: readonly string[]): string[] => {
-    if (path.includes(file)) return [[...path.slice(path.indexOf(file)), file].join(' → ')];
-    if (visited.has(file)) return [];
-    visited.add(file);
-    return (targets.get(file) ?? []).flatMap((target) => visit(target, [...path, file]));
+  const visit = (place: string, path: readonly string[]): string[] => {
+    if (path.includes(place)) return [[...path.slice(path.indexOf(place)), place].join(' → ')];
+    if (visited.has(place)) return [];
+    visited.add(place);
+    const next = new Set(targets.get(place)?.map(({ to }) => to));
+    return [...next].flatMap((target) => visit(target, [...path, place]));
   };
-  return [...targets.keys()].flatMap((file) => visit(file, []));
+  return [...targets.keys()].flatMap((place) => visit(place, []));
 }
