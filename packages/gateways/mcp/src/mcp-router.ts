@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SandboxId } from '@cloche/contract';
-import { FrontRefusal, fetchFor, type Refusal } from '@cloche/node-support';
+import { FrontRefusal, fetchFor, type HeldConnection, type HoldConnection, type Refusal } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
@@ -32,12 +32,6 @@ const INVALID = -32_600;
 /** Ids that can be one of a session. */
 const SESSION_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** A place among the requests of an organization, which the client gives back by its disposal. */
-export interface HeldConnection extends Disposable {
-  /** Aborts when the key of the client ends, or the server stops. */
-  readonly signal: AbortSignal;
-}
-
 export interface McpDeps {
   /** Returns the URL at which `/v1` answers. Every tool becomes requests to it, with the client's key. */
   readonly apiUrl: () => string;
@@ -45,18 +39,14 @@ export interface McpDeps {
   readonly publicUrl?: string | undefined;
   readonly version: string;
   readonly sessions: McpSessions;
-  /**
-   * Counts a stream as a request under way of the organization of this key.
-   *
-   * @throws an error with `status` and `message` if the organization, or all together, have too many
-   */
-  readonly holdConnection: (apiKey: string) => Promise<HeldConnection>;
+  readonly holdConnection: HoldConnection;
   readonly log: Logger;
 }
 
 /**
- * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025, which have sessions, and of
- * 2026-07-28, which has none. Every server answers every request. Scopes, quotas and audit apply as to every client of `/v1`.
+ * Serves the Model Context Protocol at `/mcp`, over Streamable HTTP, in the revisions of 2025, which have sessions, and
+ * of 2026-07-28, which has none. Every server answers every request. Scopes, quotas and audit apply as to every client
+ * of `/v1`.
  */
 export class McpRouter {
   readonly #handler: McpHttpHandler;
@@ -67,7 +57,7 @@ export class McpRouter {
   readonly #log: Logger;
   readonly #calls = new CallsUnderWay();
   readonly #holdConnection: McpDeps['holdConnection'];
-  /** What ends the stream of each session that has one here. */
+  /** Controllers that abort the open stream of a session, by the session's name. At this server only. */
   readonly #streams = new Map<string, AbortController>();
 
   constructor({ apiUrl, publicUrl, version, sessions, holdConnection, log }: McpDeps) {

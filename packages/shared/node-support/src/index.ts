@@ -12,6 +12,7 @@ export * from './exposed-collector.ts';
 export * from './front-refusal.ts';
 export * from './guarded-server.ts';
 export * from './has-body.ts';
+export type * from './held-connection.ts';
 export * from './idle-tidying.ts';
 export * from './join-pieces.ts';
 export * from './keyed-queue.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { fetchFor } from '@cloche/node-support';
+import { fetchFor, type HeldConnection, type HoldConnection } from '@cloche/node-support';
 import { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from '../api-key.ts';
@@ -8,19 +8,8 @@ import { JupyterError } from '../jupyter-error.ts';
 import { Kernels } from '../kernels/kernels.ts';
 import { Sessions } from './sessions.ts';
 
-/** A place among the connections of an organization, which the client gives back by its disposal. */
-export interface HeldConnection extends Disposable {
-  /** Aborts when the key of the client ends, or the server stops. */
-  readonly signal: AbortSignal;
-}
-
 export interface JupyterDeps {
-  /**
-   * Counts a WebSocket as a request under way of the organization of this key.
-   *
-   * @throws an error with `status` and `message` if the organization, or all together, have too many
-   */
-  readonly holdConnection: (apiKey: string) => Promise<HeldConnection>;
+  readonly holdConnection: HoldConnection;
   /**
    * Returns the URL at which `/v1` answers. Every request of a client becomes requests to it, with the client's key.
    */

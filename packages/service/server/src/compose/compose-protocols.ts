@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { JupyterDeps } from '@cloche/jupyter';
+import type { HoldConnection } from '@cloche/node-support';
 import type { RunApi } from '@cloche/run-apis';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../platform/http/front-gate.ts';
@@ -76,8 +76,11 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
   };
 }
 
-/** Returns what counts a long connection of a key as a request under way, and ends it with its key or with the server. */
-function holder({ authenticator, inFlight }: ProtocolsDeps): JupyterDeps['holdConnection'] {
+/**
+ * Makes the function that counts a long connection as a request under way. The connection ends with its key or the
+ * server.
+ */
+function holder({ authenticator, inFlight }: ProtocolsDeps): HoldConnection {
   return async (apiKey) => {
     const credential = await authenticator.authenticate(apiKey);
     const controller = inFlight.enter(credential, true);
