@@ -1,7 +1,7 @@
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** IPython and what it imports, as their folders of metadata are named. All of them are Python code alone. */
+/** IPython and its dependencies, by the names of their `.dist-info` folders. All are pure Python. */
 const DISTRIBUTIONS = [
   ...['ipython', 'asttokens', 'executing', 'ipython_pygments_lexers', 'jedi', 'matplotlib_inline', 'parso', 'pexpect'],
   ...[
@@ -15,12 +15,12 @@ const DISTRIBUTIONS = [
     'wcwidth',
   ],
 ];
-/** Where a version of the template with Python has the wheels that its lock file names. */
+/** Folder of the pip packages in a version of the template `python-node`. */
 const WHEELS = 'templates/python-node/*/rootfs/usr/local/lib/python3*/dist-packages';
 
-/** Wheels that a template has. */
+/** IPython and its dependencies in a built template. */
 export interface IpythonPackages {
-  /** Folders of metadata, which name each version. */
+  /** Paths of the `.dist-info` folders, whose names contain the versions. */
   readonly metadata: readonly string[];
 }
 
@@ -51,14 +51,16 @@ export function copyIpython({ metadata }: IpythonPackages, target: string): void
 }
 
 function metadataIn(folder: string): string[] {
-  return DISTRIBUTIONS.flatMap((name) => globSync(join(folder, `${name}-*.dist-info`)).slice(0, 1));
+  const entries = readdirSync(folder).filter((entry) => entry.endsWith('.dist-info'));
+  const found = DISTRIBUTIONS.flatMap((name) => entries.find((entry) => entry.startsWith(`${name}-`)) ?? []);
+  return found.map((entry) => join(folder, entry));
 }
 
 function namesOf(metadata: readonly string[]): string {
   return metadata.map((folder) => basename(folder)).join(' ');
 }
 
-/** Compiled code, which fits one version of Python; and 5,000 descriptions of packages that complete few names. */
+/** Files that are not copied: bytecode, which fits one version of Python, tests, and jedi's 5,000 type stubs. */
 const LEFT_OUT = /^\.\.|\.(pyc|so)$|(^|\/)tests?\/|\/third_party\/(django-stubs|typeshed\/stubs)\//;
 
 /** Returns the files that a wheel has installed, without programs, manuals and tests. */
