@@ -61,7 +61,7 @@ const UNIT_CONCURRENCY = Math.min(availableParallelism() + 2, 8);
 const POSTGRES_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /**
  * Packages whose modules take longer to load than the tests of most files: 1300 modules of the server. Two files of
- * egress measure the memory of their process, and one of the command line waits for modules before its tests.
+ * egress measure the memory of their process, and one of the command line has a top-level `await`.
  */
 const GROUPED =
   /^packages\/\w+\/(cli\/(?!src\/ends-of-commands\.)|(hostd|sdk|server)\/|egress\/src\/(?!proxy\/(shares|young-buffers)\.))/;

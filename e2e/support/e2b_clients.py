@@ -65,7 +65,7 @@ class SyncClient(unittest.TestCase):
         command = box.commands.run("echo begun; sleep 600", background=True)
         self.assertEqual(next(iter(command)), ("begun\n", None, None))
         box.kill()
-        # The older client passes on what its library for HTTP raises.
+        # The older client does not translate the exception of its HTTP library.
         with self.assertRaises((TimeoutException, httpcore.ReadError)) as raised:
             command.wait()
         if isinstance(raised.exception, TimeoutException):

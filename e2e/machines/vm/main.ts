@@ -1,8 +1,8 @@
 /**
  * `npm run test:vm`: boots a virtual machine with systemd and control groups v2 alone, and tries there what depends on
  * them: the package with its units, a first result, and tests. As root. `--suite trixie` takes Debian 13, `--only TEXT`
- * the steps whose title contains the text (given again: one of the texts). `--keep` keeps the machine afterwards and runs the scripts whose files are
- * named on standard input.
+ * the steps whose title contains the text; the option can be repeated. `--keep` keeps the machine afterwards and runs
+ * the scripts whose files are named on standard input.
  */
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

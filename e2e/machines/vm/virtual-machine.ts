@@ -4,11 +4,13 @@ import type { Readable, Writable } from 'node:stream';
 import { Deadline, orAbort } from '../../../packages/shared/node-support/src/index.ts';
 import type { RootDisk } from './disks.ts';
 
-/** How the processor is had: by the host's kernel, or by translating each instruction, which takes ten times as long. */
+/**
+ * How the processor is had: by the host's kernel, or by translating each instruction, which takes ten times as long.
+ */
 export type Accelerator = 'kvm' | 'tcg';
 const ACCELERATION: Readonly<Record<Accelerator, readonly string[]>> = {
   kvm: ['-accel', 'kvm', '-cpu', 'host'],
-  // Without protection keys: with qemu's, V8 ends processes that compile much (`it->second.Size() > offset`).
+  // With the memory protection keys that qemu emulates, V8 aborts (`Check failed: it->second.Size() > offset`).
   tcg: ['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', 'max,pku=off'],
 };
 /**

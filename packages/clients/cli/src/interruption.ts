@@ -6,9 +6,9 @@ import { CliError } from './cli-error.ts';
 /** Signals within this time count as one key press: a launcher and the terminal may both forward it. */
 const ONE_PRESS_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-/** Time for the answer to a request whose result has to be taken back after an interruption. */
+/** Longest wait, after an interruption, for the response to a creation whose result must be deleted. */
 const ANSWER_MS = 3_000;
-/** Options of requests that take back what was made, after an interruption. */
+/** Options of the requests that delete, after an interruption, what the command has created. */
 export const TAKING_BACK = { timeoutMs: 5_000 };
 
 /** The user canceled the command, or the reader of its output closed the pipe. */
@@ -55,8 +55,7 @@ export function watchForInterruption({ follows = false } = {}): Disposable & { r
 }
 
 /**
- * Resolves with what `work` does. Rejects with `InterruptedError` at an interruption that `work` does not watch for
- * itself.
+ * Resolves with the result of `work`. Rejects with `InterruptedError` at a signal for which `work` has no handler.
  */
 export async function untilInterruption<T>(work: () => Promise<T>): Promise<T> {
   let reject: (reason: InterruptedError) => void = () => undefined;
@@ -75,8 +74,8 @@ export async function untilInterruption<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Resolves with what a request has made, also if the command is interrupted meanwhile: its id is needed to take it back.
- * Rejects if the answer takes too long after the interruption.
+ * Resolves with the response to a creation, also if the command is interrupted meanwhile: its id is needed for the
+ * deletion. Rejects if the response takes too long after the interruption.
  */
 export async function madeDespite<T>(signal: AbortSignal, making: Promise<T>): Promise<T> {
   const made = new AbortController();
@@ -95,10 +94,10 @@ export async function madeDespite<T>(signal: AbortSignal, making: Promise<T>): P
 
 /** Ends this process by the signal that interrupted its command, so that a script that runs it ends, too. */
 export function endBy(signal: NodeJS.Signals): void {
-  // The terminal is as it was only if this process ends by itself.
+  // A process that a signal ends does not restore the mode of the terminal.
   if (process.stdin.isTTY && process.stdin.isRaw) process.stdin.on('error', () => undefined).setRawMode(false);
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // Node.js ignores what a closed pipe sends.
+  // Node.js ignores SIGPIPE, so this process is still running.
   process.exit();
 }

@@ -29,7 +29,7 @@ export function singular(name: string): string {
   return name.replace(/(?<=[^s])s$|(?<=x)es$/, '');
 }
 
-/** Returns the characters of an id that stand for it where a person reads it. */
+/** Returns the short form of an id, for people. */
 export function shortId(id: string): string {
   return /_([0-9a-z]{1,4})/.exec(id)?.[1] ?? '';
 }

@@ -39,7 +39,7 @@ export async function startRouter(script: Script) {
     refuse(answer: typeof refusal) {
       refusal = answer;
     },
-    /** Ends streams, as the end of their key does. */
+    /** Aborts all streams, as the revocation of their key does. */
     endKey() {
       for (const controller of held) controller.abort();
     },

@@ -124,7 +124,7 @@ def _bars(axes):
 
 
 def _names(axis):
-    """Returns the names of positions on an axis. One that shows numbers has none."""
+    """Returns the tick labels of a categorical axis; an empty list for a numeric axis."""
     if isinstance(axis.get_major_formatter(), (ScalarFormatter, LogFormatter)):
         return {}
     labels = (label.get_text() for label in axis.get_ticklabels())

@@ -60,13 +60,13 @@ class SavedImages:
 
     @classmethod
     def show(cls):
-        """Shows them from now on. The protocol of E2B calls it in the contexts of its clients."""
+        """Shows saved images from now on. The protocol of E2B calls it in the contexts of its clients."""
         cls.are_shown = True
-        module = sys.modules.get(_PILLOW)
-        if module is None:
-            after_import(_PILLOW, _show_when_saved)
+        pillow = sys.modules.get(_PILLOW)
+        if pillow:
+            _show_when_saved(pillow)
         else:
-            _show_when_saved(module)
+            after_import(_PILLOW, _show_when_saved)
 
     @classmethod
     def see(cls, modules):

@@ -15,20 +15,19 @@ _PARTS = ("IPython.core.interactiveshell", "IPython.core.autocall", "IPython.cor
 
 
 def provide_ipython():
-    """Makes IPython importable. Ends the process with the reason if there is none.
+    """Makes IPython importable. Ends the process with an error message if neither IPython can be used.
 
     The fallback is the last folder on the path, so packages of the root file system come first. If they do not fit it,
     the fallback's own come first, only while IPython is loaded.
     """
     before = set(sys.modules)
-    reason = _load()
-    if reason is None:
+    problem = _load()
+    if not problem:
         return
     if sys.version_info < MIN_PYTHON or not os.path.isdir(FOLDER):
         version = ".".join(map(str, sys.version_info[:2]))
-        sys.exit(
-            f"Python {version} needs IPython {'.'.join(map(str, MIN_IPYTHON))} or newer ({reason}): pip install ipython"
-        )
+        needed = ".".join(map(str, MIN_IPYTHON))
+        sys.exit(f"Python {version} needs IPython {needed} or newer ({problem}): pip install ipython")
     names = {name.partition(".")[0] for name in os.listdir(FOLDER)}
     for place in (len(sys.path), 0):
         for name in set(sys.modules) - before:
@@ -36,12 +35,12 @@ def provide_ipython():
                 del sys.modules[name]
         sys.path.insert(place, FOLDER)
         importlib.invalidate_caches()
-        reason = _load()
+        problem = _load()
         sys.path.remove(FOLDER)
-        if reason is None:
+        if not problem:
             sys.path.append(FOLDER)
             return
-    sys.exit(f"IPython cannot be loaded: {reason}")
+    sys.exit(f"IPython cannot be loaded: {problem}")
 
 
 def is_used():
@@ -50,7 +49,7 @@ def is_used():
 
 
 def _load():
-    """Imports IPython. Returns why it does not suffice, or None."""
+    """Imports IPython. Returns the reason if that fails or IPython is too old, and None otherwise."""
     try:
         for name in _PARTS:
             importlib.import_module(name)

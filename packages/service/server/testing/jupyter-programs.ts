@@ -1,6 +1,6 @@
 /**
- * What programs send to a Jupyter server for one notebook, from the first request to the last, as their sources have it.
- * Each returns what it noticed: the statuses of its requests, and what its cells showed.
+ * The requests of three programs to a Jupyter server for one notebook, from the first to the last, taken from their
+ * sources. Each function returns the statuses of its requests and the outputs of its cells.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

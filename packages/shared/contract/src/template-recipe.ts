@@ -149,7 +149,7 @@ export const RegistryImage = Type.Object(
 
 export type RegistryImage = Static<typeof RegistryImage>;
 
-/** What the instructions of a Dockerfile after its `FROM` begin with. */
+/** Settings of an image that apply to the instructions after `FROM` in a Dockerfile. */
 export const ImageSettings = Type.Object(
   {
     name: Type.String({ description: 'Whole name of the image, with the digest that it has now.' }),

@@ -10,7 +10,7 @@ export interface ImagePull {
   /** A tag, or a digest. */
   readonly reference: string;
   readonly username?: string;
-  /** Digests of the layers to download. Default: those that the folder of the download lacks. */
+  /** Digests of the layers to download. Default: all that the download folder lacks. */
   readonly layers?: readonly string[];
   /** Certificates of further authorities, as PEM. */
   readonly caCertificates?: string;

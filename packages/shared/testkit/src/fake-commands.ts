@@ -3,7 +3,7 @@ import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, Star
 import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/server/runtime-driver';
 import { parseToy, type Statement } from './toy-language.ts';
 
-/** What the program of the guest folder prints about an image of a registry. */
+/** Standard output of `unpack-image.cjs inspect` for an image in a registry. */
 const INSPECTED_IMAGE = `{"digest":"sha256:${'0'.repeat(64)}","config":{"env":{"A":"1"}}}\n`;
 
 class FakeCommand {

@@ -98,7 +98,7 @@ function failureOf(
   return `${place === undefined ? '' : `${place}: `}${why} \`cloche template logs ${templateSlug} ${id}\` prints its log.`;
 }
 
-/** Returns how a command ended, as a compiler says it. */
+/** Shortens the sentence about how a command ended: `exit code 2`. */
 function inShort(how: string): string {
   return how
     .replace(/^It ended with (exit code \d+)\.$/, '$1')

@@ -3,14 +3,14 @@ import type { Session } from '../session.ts';
 import { counted } from '../terminal/counted.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
-/** A job that starts sooner than this has not waited. */
+/** A job that has not started after this time is reported as queued. */
 const WAIT_MS = 500;
-/** Jobs before this one that are counted. */
+/** Largest position in the queue that is reported. */
 const COUNTED = 100;
-/** Time for a question that only a note needs. */
+/** Timeout of a request whose answer is only printed. */
 const ANSWER_MS = 5_000;
 
-/** Notes on a terminal what becomes of a job before its command runs: packed, queued and its place, running and where. */
+/** Prints on a terminal the steps before the command of a job runs: packed, queued with its position, running. */
 export class JobPhases implements Disposable {
   readonly #session: Pick<Session, 'terminal' | 'note'>;
   readonly #cloche: Cloche;

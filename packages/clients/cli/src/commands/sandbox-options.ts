@@ -71,7 +71,7 @@ export async function createWithTtl(cloche: Cloche, body: CreateSandboxBody): Pr
   }
 }
 
-/** Destroys a sandbox that the command made for itself. After an interruption, says what stays instead of failing. */
+/** Destroys the sandbox that a command has created. After an interruption, a failure is only a note. */
 export async function takeBack(session: Session, sandbox: Sandbox, signal: AbortSignal): Promise<void> {
   try {
     await sandbox.kill({ signal }).catch((error: unknown) => {

@@ -58,7 +58,7 @@ async function createSandbox(session: Session, options: SandboxOptions & { wait:
     if (options.wait) await sandbox.waitUntilReady({ signal });
     signal.throwIfAborted();
   } catch (error) {
-    // Nobody knows its id.
+    // The id was not printed, so the user could not destroy the sandbox.
     if (signal.aborted) await takeBack(session, sandbox, signal);
     throw error;
   }

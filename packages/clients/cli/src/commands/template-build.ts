@@ -31,11 +31,11 @@ const BASE = {
   baseWorkdir: '/workspace',
 };
 
-/** What a Dockerfile starts from: what its lines begin with, and `from` of the recipe if `FROM` alone does not say it. */
+/** The base of a Dockerfile. `from` is that of the recipe; without it, the recipe takes the name after `FROM`. */
 interface Start {
   readonly base: Omit<ReadOptions, 'buildArgs'>;
   readonly from?: () => Promise<Exclude<TemplateRecipe['from'], string>>;
-  /** The step of the image. */
+  /** Title of the step that downloads the image. */
   readonly title?: string;
 }
 
@@ -123,7 +123,7 @@ async function prepareDockerfile(preparation: Preparation): Promise<TitledRecipe
       upload: (...args) => upload.store(...args),
       ...(from && { from }),
     });
-    // An image is the first step of the build; a template is none.
+    // Downloading an image is the first step of a build. Starting from a template is no step.
     const first = title === undefined ? [] : [title];
     return {
       recipe: { ...recipe, ...(disk !== undefined && { resources: { diskMb: disk } }) },
@@ -150,10 +150,10 @@ async function startOf(source: string, { session, cloche, file, flags, upload, s
   const title = `FROM ${name}`;
   try {
     const settings = await cloche.templates.inspectImage(from, { signal });
-    // The digest, so that the lines and the files are of the same image.
+    // By digest, because the tag may name another image by the time of the build.
     return { base: baseOf(settings), from: async () => ({ ...from, image: settings.name }), title };
   } catch (error) {
-    // A service of an earlier release cannot say more.
+    // A service of an earlier release lacks this operation.
     if (!isClocheError(error, 'not_found')) throw error;
     await session.note(`${file}: line ${line}: the settings of ${name} are not known; the lines start as root in /.`);
     return { base: { ...BASE, baseWorkdir: '/' }, from: async () => from, title };

@@ -31,7 +31,7 @@ export class LineInput implements Disposable {
     this.#lines.on('history', (history: string[]) => {
       this.#history = history;
     });
-    // The mode of a terminal whose window is closed cannot be set back.
+    // Restoring the mode of a terminal fails after its window was closed.
     this.#lines.on('error', () => undefined);
     this.#lines.on('line', (line) => this.#settle(line));
     this.#lines.on('close', () => {

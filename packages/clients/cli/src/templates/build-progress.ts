@@ -6,7 +6,7 @@ import { cutTo } from '../terminal/width.ts';
 
 /** Notes of the service that repeat what is printed anyway: the title of a step, and why the build failed. */
 const REPEATED = /^(Step \d+ of \d+: |The build failed: )/;
-/** A note of a step that was not run again. Such steps are printed together, with the next one. */
+/** Text of the service about a cached step. Cached steps are printed as one line, before the next step. */
 const CACHED = /^Step \d+: cached\n$/;
 const REDRAW_MS = 1000;
 
@@ -21,7 +21,7 @@ export class BuildProgress implements Disposable {
   #shown = 0;
   #startedAt: number;
   readonly #begunAt: number;
-  /** The line that is redrawn, without its time. */
+  /** Text of the progress line, without the elapsed time. */
   #running = '';
   #isDrawn = false;
   readonly #timer: NodeJS.Timeout | undefined;
@@ -41,7 +41,7 @@ export class BuildProgress implements Disposable {
     this.#clear().catch(() => undefined);
   }
 
-  /** Draws the last line anew, unless a program has begun it. */
+  /** Redraws the progress line, unless the cursor is in a line that a program has begun. */
   async draw(): Promise<void> {
     if (this.#running === '' || !(this.#isDrawn || this.#output.atLineStart)) return;
     const elapsed = formatDuration(this.#now() - this.#startedAt);

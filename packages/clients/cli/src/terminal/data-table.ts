@@ -15,8 +15,9 @@ interface Data {
 type Row = readonly string[];
 
 /**
- * Draws a DataFrame from its data, which has no labels of rows: returns undefined where `text`, the same one as IPython
- * prints it, has other labels than their numbers, and where the data is malformed, as code can send any.
+ * Draws a DataFrame from its data. The data has no row labels, so this returns undefined if `text`, IPython's form of
+ * the same DataFrame, labels the rows otherwise than 0, 1, 2. Returns undefined for malformed data, too: code can send
+ * any.
  */
 export function drawTable(json: string, text: string, to: TableOutput): string | undefined {
   const data = readData(json);

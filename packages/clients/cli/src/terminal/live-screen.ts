@@ -5,7 +5,7 @@ const CLEAR_REST_OF_LINE = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
 
 /** Sequences of keys, and single characters. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what a keyboard sends
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences of keys
 const KEYS = /\u001b\[[\d;]*[A-Za-z~]|\u001bO[A-Z]|[\s\S]/gu;
 const NAMES: Readonly<Record<string, string>> = {
   '\u001b[A': 'up',
@@ -22,8 +22,8 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Shows frames in a screen of their own, each in place of the one before, and passes keys on: characters as they are,
- * others by their names. Disposing restores the terminal as it was, and so does the end of the process.
+ * Shows frames in the terminal's alternate screen, each replacing the last one, and passes on keys: characters as they
+ * are, other keys by name. Disposing restores the terminal, and so does the end of the process.
  */
 export class LiveScreen implements Disposable {
   readonly #onInput: (input: Buffer) => void;

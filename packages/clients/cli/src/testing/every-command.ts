@@ -41,7 +41,7 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   build: ['bld_1'],
 };
 
-/** What a command needs besides its arguments, or in their place. */
+/** Further options of a command, or its whole command line. */
 const MORE: Readonly<Record<string, readonly string[]>> = {
   run: ['-c', '1'],
   exec: ['sbx_1', '--', 'true'],
@@ -59,8 +59,8 @@ const MORE: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Commands that change the machine that they run on, that look at all of it for half a minute, and that speak a protocol
- * to a program (mcp.test.ts).
+ * Commands left out: they change this machine, examine it for half a minute, or speak a protocol with a program
+ * (mcp.test.ts).
  */
 const NOT_HERE = [
   'mcp',
@@ -91,7 +91,7 @@ function leavesOf(command: Command, names: readonly string[]): [names: readonly 
 function lineOf(names: readonly string[], { registeredArguments }: Command): readonly string[] {
   const more = MORE[names.join(' ')] ?? [];
   const isWhole = registeredArguments.some((argument) => argument.variadic && argument.name() === 'command');
-  // Without a sandbox, it has a list of all.
+  // Without a sandbox, top lists all sandboxes.
   const args =
     isWhole || names[0] === 'top' ? [] : registeredArguments.flatMap((argument) => valuesOf(argument, names));
   return [...names, ...args, ...more];
@@ -113,7 +113,7 @@ const command = sampleCommand({ status: 'exited', exitCode: 0 });
 const workspaceRun = sampleWorkspaceRun({ status: 'succeeded', exitCode: 0, finishedAt: AT });
 const sandbox = sampleSandbox({ status: 'ready' });
 
-/** What the service answers a request with: an object with all that a request asks for. */
+/** Response to every request: an object with the fields of all responses. */
 export function answerTo(path: string): object {
   const isSecret = path.startsWith('/v1/secrets');
   return {

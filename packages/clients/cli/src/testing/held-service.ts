@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { answerTo, EVENT, lastEventOf } from './every-command.ts';
 
-/** A service that answers every request, until it leaves one without an answer. */
+/** A service that answers all requests before one, and never answers that one. */
 export class HeldService implements AsyncDisposable {
-  /** Resolves when the request came that gets no answer. */
+  /** Resolves when the request that gets no answer has arrived. */
   readonly held: Promise<void>;
   readonly #server = createServer((request, response) => this.#answer(request, response));
   readonly #holdAt: number;
@@ -26,7 +26,7 @@ export class HeldService implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Ends as a process that is killed. */
+  /** Closes all connections, as a killed process does. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#server.listening) return;
     this.#server.close();

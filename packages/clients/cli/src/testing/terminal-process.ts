@@ -4,8 +4,8 @@ import { text } from 'node:stream/consumers';
 
 /**
  * Program that runs a command in a new terminal, as a shell does: copies what the terminal shows to its standard
- * output, takes `type …` and `hang-up` as lines of JSON, and writes at the end what became of the command to descriptor
- * 3. The output of the command is closed where "closed" is asked for.
+ * output, reads `type …` and `hang-up` as lines of JSON, and finally writes the exit code of the command to descriptor
+ * 3. With the option `closed`, the standard output of the command is a pipe without a reader.
  */
 const HOLDER = `
 import fcntl, json, os, pty, select, signal, struct, sys, termios
@@ -58,18 +58,18 @@ os.waitpid(pid, 0)`;
 export interface TerminalOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Whether the terminal is the standard input; nothing is, otherwise. */
+  /** Whether the terminal is the standard input. Otherwise, that is /dev/null. */
   readonly hasInput?: boolean;
   /** Whether the reader of the standard output is gone. */
   readonly hasClosedOutput?: boolean;
 }
 
 export interface TerminalEnd {
-  /** As a shell gives it: 128 and the number of the signal, for one that a signal ended. */
+  /** Exit code as a shell reports it: 128 plus the signal's number for a process that a signal ended. */
   readonly exitCode: number;
-  /** Whether the terminal has the settings of before; null where it is gone. */
+  /** Whether the settings of the terminal are those before the command; null if the window was closed. */
   readonly hasSameSettings: boolean | null;
-  /** All that the terminal got. */
+  /** All output of the command to the terminal. */
   readonly text: string;
 }
 

@@ -12,7 +12,7 @@ interface Calls {
   readonly signal: AbortSignal;
 }
 
-/** Where the screen gets what it shows. */
+/** Sources of the screen's content. */
 export interface TopSource {
   readonly url: string;
   readonly list: (calls: Calls) => Promise<Metrics>;
@@ -43,7 +43,7 @@ export class LiveTop {
   /** Resolves when a key quits. While the service does not answer, shows that and keeps trying. */
   async run(interrupted: AbortSignal): Promise<void> {
     const signal = AbortSignal.any([this.#quit.signal, interrupted]);
-    // An error of the first answer is one of the command.
+    // If the first request fails, the command fails.
     await this.#measure(signal);
     using screen = new LiveScreen((key) => this.#press(key, signal));
     this.#screen = screen;
@@ -62,7 +62,7 @@ export class LiveTop {
     if (!isOnlyOne) this.#metrics = await this.#source.list({ signal });
     const isOne = view === 'one' || isOnlyOne;
     const one = isOne && selectedId !== undefined ? await this.#source.one(selectedId, { signal }) : undefined;
-    // Another one may be selected meanwhile.
+    // The user may have selected another sandbox meanwhile.
     if (selectedId === this.#state.selectedId) this.#one = one;
   }
 
@@ -115,7 +115,7 @@ export class LiveTop {
       ...this.#screen.size,
       colors: this.#colors,
       url: this.#source.url,
-      // A question is seen, whatever went wrong.
+      // A question to the user takes precedence over an error message.
       problem: this.#state.view === 'confirm' || this.#state.view === 'filter' ? undefined : this.#problem,
     };
     this.#screen.draw(frameOf(this.#state, this.#metrics, this.#one, options));

@@ -10,10 +10,10 @@ import { shownRows, type TopState } from './top-state.ts';
 
 export type Metrics = Awaited<ReturnType<Cloche['sandboxes']['metrics']>>;
 
-/** What is known of the sandbox that is shown alone. */
+/** Data of the sandbox in the detail view. */
 export interface OneSandbox {
   readonly metrics: SandboxMetrics;
-  /** Its commands that run. */
+  /** Commands of the sandbox that are running. */
   readonly commands: readonly CommandInfo[];
 }
 
@@ -23,7 +23,7 @@ export interface FrameOptions {
   readonly colors: Colors;
   /** Address of the service, which the question before a sandbox is destroyed names. */
   readonly url: string;
-  /** What went wrong at last. */
+  /** Message of the latest error. */
   readonly problem?: string | undefined;
 }
 
@@ -120,7 +120,7 @@ function oneLines(one: OneSandbox | undefined, { columns, colors }: FrameOptions
   return [...graphs, '', ...(commands.length === 0 ? [cutTo('No command runs.', columns)] : list)];
 }
 
-/** Returns bars of the averages of `width` parts, the last value at the right. */
+/** Divides the values into `width` parts and returns a bar for the average of each, the latest at the right. */
 export function sparkline(values: readonly number[], width: number, most = Math.max(...values, 0)): string {
   const count = Math.min(width, values.length);
   if (count <= 0) return '';
@@ -146,7 +146,7 @@ const COMMAND_COLUMNS: readonly Column<CommandRow>[] = [
   { title: 'ID', value: ({ id }) => id },
 ];
 
-/** From the most to the least important: a narrow terminal shows the first ones. */
+/** Columns by importance: a narrow terminal shows the first ones. */
 export const COLUMNS: readonly Column<CurrentSandboxMetrics>[] = [
   { title: 'SANDBOX', value: ({ sandboxId }) => sandboxId },
   { title: 'CPU', value: ({ now, limits }) => `${now.cpu.toFixed(2)}/${limits.cpu}` },
@@ -158,7 +158,7 @@ export const COLUMNS: readonly Column<CurrentSandboxMetrics>[] = [
   { title: 'FILES', value: ({ now, limits }) => ofLimit(now.inodes, limits.inodes) },
 ];
 
-/** Returns a value with its limit; `-` for what the runtime does not know. */
+/** Returns a value with its limit, or `-` if the runtime does not report the value. */
 function ofLimit(
   used: number | undefined,
   limit: number | undefined,

@@ -3,15 +3,15 @@ import type { CurrentSandboxMetrics } from '@cloche/sdk';
 export const ORDERS = ['cpu', 'memory', 'disk', 'sent', 'received', 'id'] as const;
 export type Order = (typeof ORDERS)[number];
 
-/** What the screen shows, and what a key means for it. */
+/** State of the screen of `cloche top`, and the change that each key makes to it. */
 export interface TopState {
   readonly view: 'list' | 'one' | 'help' | 'filter' | 'confirm';
   readonly order: Order;
-  /** Part of the ids that are shown. */
+  /** Only sandboxes whose id contains this text are shown. */
   readonly filter: string;
-  /** The selected sandbox, or the one that is shown; the first one of the list without it. */
+  /** Id of the selected sandbox, or of the one in the detail view. Undefined: the first one of the list. */
   readonly selectedId?: string | undefined;
-  /** Whether only one sandbox is to be seen, so that leaving its view ends the program. */
+  /** Whether there is only the detail view (`cloche top SANDBOX`), so that leaving it ends the program. */
   readonly isOnlyOne: boolean;
 }
 
@@ -36,7 +36,7 @@ export function shownRows(
   return found.toSorted((one, other) => value(other) - value(one) || other.now.memoryBytes - one.now.memoryBytes);
 }
 
-/** Returns the state after a key, and what is to be done. */
+/** Returns the state after a key, and the action that the key asks for. */
 export function pressed(state: TopState, key: string, ids: readonly string[]): { state: TopState; action?: TopAction } {
   if (key === 'interrupt') return { state, action: 'quit' };
   const back = { ...state, view: state.isOnlyOne ? ('one' as const) : ('list' as const) };

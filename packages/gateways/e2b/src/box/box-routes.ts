@@ -54,7 +54,7 @@ export async function boxRoutes(app: FastifyInstance, deps: E2bDeps, urls: Signe
   // Needs no token, as in E2B. The answer is the same for each organization's sandbox.
   app.get('/health', async ({ headers }, reply) => {
     if (await deps.isLive(String(headers['e2b-sandbox-id']))) return reply.code(204).send();
-    // Clients read in these words that the sandbox has ended.
+    // E2B's clients search the message for these words to find out that the sandbox has ended.
     return reply.code(502).send({ code: 502, message: 'The sandbox was not found.' });
   });
   await app.register(async (scope) =>

@@ -1,7 +1,7 @@
 import { parsePlainJson } from '@cloche/node-support';
 
 declare global {
-  /** Its newest part, which TypeScript does not know yet. */
+  /** Field of the result that the types of E2B's package do not have yet. */
   interface JSON {
     rawJSON(text: string): object;
   }
@@ -92,21 +92,21 @@ function chartOfAxes(axes: Axes): object {
   return { ...title, ...labels, ...axis('x'), ...axis('y'), elements };
 }
 
-/** Returns the one kind of what axes show. Axes that show nothing are those of lines, as with E2B. */
+/** Returns the type of chart of the axes; `line` for empty axes, as E2B does. */
 function kindOf(series: readonly Series[], others: readonly unknown[]): string {
   if (others.length > 0) return '';
   const [kind = 'line', ...more] = new Set(series.map(({ type }) => String(type)));
   return more.length > 0 ? '' : kind;
 }
 
-/** Tells whether E2B takes a line for one of a grid. */
+/** Returns whether E2B's extractor treats a line as a grid line. */
 function isGridLine({ type, x, y }: Series): boolean {
   const isConstant = ([first, last]: unknown[]) => first === last && first !== null;
   const ends = [listOf(x), listOf(y)];
   return type === 'line' && ends.every(({ length }) => length === 2) && ends.some(isConstant);
 }
 
-/** Returns the labels of an axis that are names. Those of a scale of numbers are none. */
+/** Returns the tick labels of a categorical axis; nothing for a numeric axis. */
 function namesOf(axis: Axis | undefined): unknown[] {
   const labels = listOf(axis?.labels);
   return labels.every((label) => Number.isFinite(Number(String(label).replace('\u2212', '-')))) ? [] : labels;
@@ -126,7 +126,7 @@ function pairsOf(x: unknown, y: unknown): [unknown, unknown][] {
   return listOf(x).map((value, at) => [value, others[at] ?? null]);
 }
 
-/** Returns bars, whose names are those of the ticks where bars of several groups stand beside them. */
+/** Returns bars. In a grouped bar chart, the label of a bar is that of the nearest tick. */
 function barsOf({ label, x, y }: Series, at: number, names: readonly unknown[]): object[] {
   const pairs = pairsOf(x, y);
   const nameOf = (name: unknown, index: number) =>
@@ -158,7 +158,7 @@ function pointOf(value: unknown): unknown {
   return typeof value === 'string' ? value.replace(NANOSECONDS, '$1') : float(value);
 }
 
-/** Returns a number as JSON of Python writes it: its clients take one without a fraction for an integer. */
+/** Writes a number as Python's JSON does: Python clients read a number without a fraction as an integer. */
 function float(value: unknown): unknown {
   return Number.isInteger(value) && !String(value).includes('e') ? JSON.rawJSON(`${value}.0`) : value;
 }

@@ -1,15 +1,15 @@
 import { bytesUpTo } from '@cloche/node-support';
 import type { McpHttpHandler } from '@modelcontextprotocol/server';
 
-/** Most bytes of what the service says about itself. */
+/** Most bytes of a response to `initialize`. */
 const RESPONSE_BYTES = 1024 * 1024;
 export const SESSION_HEADER = 'mcp-session-id';
 
 type Answering = Pick<McpHttpHandler, 'fetch'>;
 
 /**
- * Opens a session for each `initialize` that is answered with a result, and names it in the response. One that the
- * library refuses leaves nothing behind.
+ * Opens a session for each `initialize` that succeeds, and adds its id to the response. An `initialize` that the
+ * library refuses opens no session.
  *
  * @param open opens a session of an API key, and returns its id
  */

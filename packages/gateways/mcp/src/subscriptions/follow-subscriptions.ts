@@ -2,7 +2,7 @@ import type { Cloche } from '@cloche/sdk';
 import type { McpSession } from '../sessions/session.ts';
 import { WatchedResources } from './watched-resources.ts';
 
-/** Changes within this time are told once: a program writes a file in several steps. */
+/** Changes of a file within this time are one notification: a program writes a file in several steps. */
 const GATHER_MS = 100;
 
 export interface FollowOptions {
@@ -13,7 +13,7 @@ export interface FollowOptions {
   readonly tell: (uri: string) => Promise<void>;
 }
 
-/** Tells a client what changes of the resources of its session, until the session ends or `signal` aborts. */
+/** Notifies a client of changes of its subscribed resources, until the session ends or `signal` aborts. */
 export async function followSubscriptions({ cloche, session, signal, tell }: FollowOptions): Promise<void> {
   const changed = new Set<string>();
   let telling: Promise<void> | undefined;

@@ -7,7 +7,7 @@ import type { McpSession } from '../sessions/session.ts';
 /** Most resources to which one session is subscribed. */
 const SUBSCRIPTIONS = 32;
 
-/** Lets the client of a session subscribe to resources. The stream of the session tells their changes. */
+/** Registers the requests that change the subscriptions of a session. The session's stream sends the notifications. */
 export function handleSubscriptions(server: McpServer, session: McpSession): void {
   server.server.setRequestHandler('resources/subscribe', async ({ params }) => {
     requireResource(params.uri);

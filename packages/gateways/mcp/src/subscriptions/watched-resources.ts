@@ -14,22 +14,22 @@ interface Watched {
 }
 
 /**
- * Watches the files that a session has subscribed to, by one stream of `/v1` for each directory. Artifacts never change, so
- * they are not watched. A subscription to a file in a directory that does not exist, or of a sandbox that has ended, has no
- * updates until it is made again.
+ * Watches the files that a session has subscribed to, by one stream of `/v1` for each directory. Artifacts never
+ * change, so they are not watched. If a directory does not exist, or its sandbox has ended, its files have no
+ * notifications until the subscriptions of the session change again.
  */
 export class WatchedResources implements Disposable {
   readonly #cloche: Cloche;
   readonly #changed: (uri: string) => void;
   readonly #watches = new Map<Place, { readonly watched: Watched; readonly stop: AbortController }>();
 
-  /** @param changed called with the URI of a file that may have changed; for several changes at once perhaps once */
+  /** @param changed called with the URI of a file that may have changed */
   constructor(cloche: Cloche, changed: (uri: string) => void) {
     this.#cloche = cloche;
     this.#changed = changed;
   }
 
-  /** Watches these resources, and no others from now on. */
+  /** Replaces the set of watched resources. */
   set(uris: readonly string[]): void {
     const wanted = placesOf(uris);
     for (const [place, { stop }] of this.#watches) {
@@ -53,7 +53,7 @@ export class WatchedResources implements Disposable {
     const watch = async () => {
       for await (const event of new Files(this.#cloche, sandboxId).watch(folder, { signal })) this.#take(place, event);
     };
-    // A directory that cannot be watched, or no longer, is watched again with the next subscription.
+    // If the watch fails or ends, the next call of `set` starts another one.
     watch()
       .catch(() => undefined)
       .finally(() => {

@@ -61,9 +61,9 @@ export interface Guest {
 }
 
 /**
- * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, libraries for them, and the IPython
- * of a built template, for images that have none. Idempotent: the folder is named after the digest of its inputs. It appears complete or not at all, even if several processes
- * build it at once. Throws if the host has no static tini.
+ * Builds the folder that is mounted into every sandbox: Node, init, agent, kernels, libraries for them, and IPython
+ * from a built template, for images without IPython. Idempotent: the folder is named after the digest of its inputs. It
+ * appears complete or not at all, even if several processes build it at once. Throws if the host has no static tini.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
   const { guestDir: parent } = cachePaths(cacheDir);

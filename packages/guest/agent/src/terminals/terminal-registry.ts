@@ -11,7 +11,7 @@ import { Terminal } from './terminal.ts';
 
 /** Terminal type that common terminal emulators support. */
 const TERM = 'xterm-256color';
-/** Name of a place that a shell may have as part of a command. */
+/** Names that can be part of a shell command without quoting. */
 const PLACE = /^[0-9a-z]{1,20}$/;
 
 /** The terminals of this sandbox. */
@@ -70,8 +70,9 @@ export class TerminalRegistry {
 }
 
 /**
- * Returns the variable that makes bash name this place in prompts that name the host. All sandboxes have the same host
- * name: one of the pool has its name before it is anybody's, and gVisor's host name cannot be changed later.
+ * Returns the variable that makes bash show this name in place of the host name in its prompt. All sandboxes have the
+ * same host name, because a pooled instance starts before its sandbox exists, and gVisor cannot change a host name
+ * later.
  */
 function promptOf(place: string, { PROMPT_COMMAND }: Readonly<Record<string, string>>): Record<string, string> {
   if (PROMPT_COMMAND !== undefined || !PLACE.test(place)) return {};

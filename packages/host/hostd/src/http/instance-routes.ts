@@ -33,7 +33,7 @@ export interface InstanceRoutesDeps {
 
 /** Longest wait for an instance that is launched because a launch is expected. */
 const EXPECTED_MS = 10_000;
-/** Longest wait for one that loads warm imports. It exceeds the wait of the pool. */
+/** Longest wait for an instance that loads warm imports. It exceeds the pool's own limit. */
 const WARM_MS = 80_000;
 
 /** Adds the routes that launch, find and stop instances. */

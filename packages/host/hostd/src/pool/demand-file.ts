@@ -36,7 +36,7 @@ export class DemandFile {
     for (const { kind, weight, at } of this.#read()) this.#demand.restore(kind, weight, Math.max(0, now - at));
   }
 
-  /** Writes the demand, if it has changed. Call it now and then. */
+  /** Writes the demand if it has changed since the last call. */
   save(): void {
     const requested = this.#demand.requested();
     // Each request changes a weight; time alone changes none.

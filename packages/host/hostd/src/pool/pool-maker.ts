@@ -6,8 +6,8 @@ export interface PoolMaker {
   /** Makes an instance and resolves when a sandbox can claim it. Leaves nothing behind when it rejects. */
   make(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void>;
   /**
-   * Resolves when a finished instance needs no more time: its first kernel waits with what its version loads ahead, or
-   * never will. Bounded in time; never rejects.
+   * Resolves when an instance is warm: its first kernel has loaded the warm imports of its version and waits, or no
+   * kernel is forked ahead. Bounded in time; never rejects.
    */
   warmed(key: InstanceKey, kind: PoolKind): Promise<void>;
   /** Removes an instance. Idempotent. */

@@ -21,7 +21,7 @@ import { WantedLanguages } from './wanted-languages.ts';
 const ANSWER_MS = 5_000;
 /** Longest time until an instance is warm. It exceeds the time that an agent has for warm imports. */
 const WARM_MS = 70_000;
-/** Loads the zygote of a sandbox; answered when its first kernel waits, or never will. */
+/** Request that loads the zygote of a sandbox. The response comes when the first kernel waits, or none will. */
 const WARM_REQUEST = 'GET /spare-kernels/python';
 
 export interface PooledInstancesDeps {
@@ -83,7 +83,7 @@ export class PooledInstances implements PoolMaker {
   async warmed(key: InstanceKey, { templateVersionId }: PoolKind): Promise<void> {
     if (!this.#deps.places.hasOwnZygote(templateVersionId)) return;
     const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
-    // Fails also when the instance ends. It is then no longer on offer.
+    // The request also fails when the instance ends, which removes it from the pool.
     await waitForAgent(socketPath, AbortSignal.timeout(WARM_MS), WARM_REQUEST).catch(() => undefined);
   }
 

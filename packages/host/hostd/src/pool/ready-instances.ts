@@ -12,7 +12,7 @@ export interface ReadyInstancesDeps {
 /** An instance on offer. */
 interface Offer {
   id: KindId;
-  /** Whether its first kernel waits with what its version loads ahead, or never will. */
+  /** Whether its first kernel has loaded the warm imports and waits, or no kernel is forked ahead. */
   isWarm: boolean;
 }
 
@@ -66,8 +66,8 @@ export class ReadyInstances {
   }
 
   /**
-   * Takes an instance of that kind off the offer until `release`: a warm one, if there is any. Removes those that it
-   * finds dead or stale.
+   * Reserves an instance of that kind until `release`; a warm one is preferred. Removes dead and stale instances on the
+   * way.
    */
   take(id: KindId): InstanceKey | undefined {
     const offers = [...this.#ready].filter(([, offer]) => offer.id === id);

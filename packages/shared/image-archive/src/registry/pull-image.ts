@@ -46,7 +46,7 @@ export async function resolveImage(client: RegistryClient, reference: string): P
 export interface PullOptions {
   readonly platform?: string;
   readonly progress?: PullProgress;
-  /** Digests of the layers to download. Default: all that are not there. */
+  /** Digests of the layers to download. Default: all that the folder lacks. */
   readonly only?: ReadonlySet<string> | undefined;
 }
 
@@ -101,7 +101,7 @@ export async function listLayers(client: RegistryClient, reference: string): Pro
   return blobsOf(json, client.name).layers;
 }
 
-/** Returns the digest that the image has, and the settings of the one for this platform. @throws {ImageError} */
+/** Returns the digest of the image or index, and the settings of the image for this platform. @throws {ImageError} */
 export async function inspectImage(
   client: RegistryClient,
   reference: string,

@@ -4,12 +4,12 @@ const MEBIBYTE = 1024 * 1024;
 /** Shortest and longest time between two lines about a layer that is being downloaded. */
 const SHORTEST_MS = 2_000;
 const LONGEST_MS = 30_000;
-/** Part of a layer that must have come since its last line, unless that is long ago. */
+/** Share of a layer that must have arrived since its last line, unless the longest time has passed. */
 const STEP = 0.1;
 
-/** Learns how the download of one blob goes on. */
+/** Receives the progress of the download of one blob. */
 export interface DownloadWatch {
-  /** @param bytes bytes of the blob that are there now */
+  /** @param bytes bytes of the blob that have been downloaded so far */
   grew(bytes: number): void;
   /** The connection has ended before the blob; another one continues. */
   cutOff(bytes: number): void;

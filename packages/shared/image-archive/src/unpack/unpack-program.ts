@@ -1,6 +1,6 @@
 /**
  * A program that root runs inside a sandbox. Prints one line of JSON: the result, or `{ error: { message } }` and exit
- * code 1. Prints to standard error how it goes on, in lines for people.
+ * code 1. Prints its progress to standard error, as text.
  *
  * - `node unpack-image.cjs ARCHIVE FOLDER` unpacks an untrusted image into a folder that does not exist yet.
  * - `node unpack-image.cjs pull REQUEST FOLDER` downloads it first. The file REQUEST has an `ImagePull`.

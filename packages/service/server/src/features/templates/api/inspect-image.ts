@@ -10,8 +10,9 @@ import type { RunStep } from '../builds/run-step.ts';
 import { secretsOf } from '../builds/unpack-image.ts';
 import type { PlanOrigin } from './plan-origin.ts';
 
-/** Longest answer of a registry, and the life of a sandbox that a killed server leaves behind. */
+/** Longest time of an inspection. */
 const INSPECTION_MS = 120_000;
+/** TTL of the sandbox, which ends it if the server is killed during the inspection. */
 const LIFETIME_MS = 2 * INSPECTION_MS;
 
 export interface InspectImageDeps {
@@ -30,7 +31,9 @@ export class InspectImage {
     this.#deps = deps;
   }
 
-  /** @throws AppError `invalid_request` if the registry refuses, `not_found` for a secret, `unavailable` if it is silent */
+  /**
+   * @throws AppError `invalid_request` if the registry refuses, `not_found` for a secret, `unavailable` if it is silent
+   */
   async inspect(credential: Credential, from: RegistryImage, aborted: AbortSignal): Promise<ImageSettings> {
     const { planOrigin, createSandbox, destroySandbox, sandboxUse, runStep } = this.#deps;
     const { version, pull } = await planOrigin.plan(credential, from);

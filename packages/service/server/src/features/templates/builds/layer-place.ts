@@ -17,7 +17,7 @@ export interface LayerPlaceOptions {
   readonly run: { readonly number: number; readonly output: BuildOutput; readonly signal: AbortSignal };
 }
 
-/** The files of a sandbox as the place of an image's layers. The log of the build names each layer that is written. */
+/** Reads and writes image layers in the sandbox of a build. The build's log names each layer that is written. */
 export function layerPlace({ layers, files, download, run }: LayerPlaceOptions): LayerPlace {
   const { number, output, signal } = run;
   return {
@@ -43,7 +43,7 @@ export function layerPlace({ layers, files, download, run }: LayerPlaceOptions):
   };
 }
 
-/** Returns a line in the form of those that the program of the sandbox prints about downloads. */
+/** Returns a line in the same form as the progress lines of `unpack-image.cjs`. */
 function cachedLine(layer: LayerBlob, layers: readonly LayerBlob[]): string {
   const place = `${layers.indexOf(layer) + 1} of ${layers.length}`;
   const { digest, sizeBytes } = layer;

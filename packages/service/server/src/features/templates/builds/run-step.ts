@@ -153,7 +153,7 @@ export class RunStep {
   /**
    * Runs a program that reports something about the sandbox.
    *
-   * @param onLine gets what the program prints to standard error, as it does
+   * @param onLine called with each line that the program prints to standard error
    */
   #ask(
     argv: string[],

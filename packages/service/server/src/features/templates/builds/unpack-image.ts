@@ -17,7 +17,7 @@ export const UNPACKED_BYTES = 1024 * 1024;
 export const NOTES_BYTES = 4 * UNPACKED_BYTES;
 /** File with what `UNPACK pull` and `UNPACK resolve` download. */
 export const REQUEST = '/tmp/image.json';
-/** Folder of the layers that it downloads. */
+/** Folder of the downloaded layers in the sandbox. */
 const BLOBS = `${REQUEST}.pulled/blobs`;
 /** Most values in what the program prints: the variables of an image, and more. */
 const MAX_VALUES = 10_000;
@@ -80,9 +80,9 @@ export function layerPath({ digest }: LayerBlob): string {
 }
 
 /**
- * Returns the content of `REQUEST` for an image, with the tag or the digest that counts.
+ * Returns the content of `REQUEST` for an image. A digest takes precedence over the tag.
  *
- * @param layers the layers to download; by default, those that the sandbox lacks
+ * @param layers digests of the layers to download; by default, all that the sandbox lacks
  */
 export function pullRequest(image: PlannedPull, layers?: readonly LayerBlob[]): Buffer {
   const { registry, repository, tag, digest, credentials, caCertificates } = image;

@@ -4,9 +4,9 @@ import type { Database } from '../../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import { lockOrganization } from '../../../platform/tenancy/lock-organization.ts';
 
-/** Time for which a layer that a build has taken stays: no build takes longer. */
+/** Time for which a layer is kept after its last use by a build. It exceeds the longest build. */
 const IN_USE_MS = LIMITS.templateBuildMs;
-/** Layers that are removed to make room for one. */
+/** Most layers that are discarded to make room for one. */
 const MOST_REMOVED = 1_000;
 
 /** A compressed layer, as a manifest names it. */
@@ -15,7 +15,7 @@ export interface LayerBlob {
   readonly sizeBytes: number;
 }
 
-/** What a build does with a layer. `name` is that of the content in the store. */
+/** How a build gets a layer. `name` is the name of the layer's content in the artifact store. */
 export type LayerClaim =
   | { readonly status: 'stored'; readonly name: string }
   /** The build downloads it, and stores it for others. */
@@ -82,7 +82,7 @@ export class ImageLayerRepository {
     await update.where('build_id', buildId === null ? 'is' : '=', buildId).execute();
   }
 
-  /** Discards layers that no build has used since `before`, and those that no build goes on to download. */
+  /** Discards layers that no build has used since `before`, and unfinished layers whose build has ended. */
   async discardUnused(before: number, now: number): Promise<void> {
     const update = this.#db.updateTable('image_layers').set({ digest: null }).where('digest', 'is not', null);
     await update
@@ -119,7 +119,7 @@ async function isBuilding({ db }: Transaction, buildId: string, now: number): Pr
   return (await running.executeTakeFirst()) !== undefined;
 }
 
-/** Discards the layers that were unused for the longest time, until the others have at most `leftBytes`. */
+/** Discards the least recently used layers until the rest has at most `leftBytes`. */
 async function makeRoom({ db }: Transaction, orgId: OrgId, leftBytes: number, now: number): Promise<boolean> {
   const kept = db.selectFrom('image_layers').where('org_id', '=', orgId).where('digest', 'is not', null);
   const { total } = await kept

@@ -11,12 +11,12 @@ import type { Staging } from '../../artifacts/store/staging.ts';
 import type { ImageLayerRepository, LayerBlob, LayerClaim } from './image-layer-repository.ts';
 
 const SHA256 = 'sha256:';
-/** Longest time until a build looks again at a layer that another one downloads. */
+/** Longest time between two reads of a layer's row while another build downloads the layer. */
 const LOOK_MS = 5_000;
 /** Names that are read at a time. */
 const BATCH = 100;
 
-/** The build that takes part, and its organization. */
+/** A build that needs layers, and its organization. */
 export interface LayerBuild {
   readonly orgId: OrgId;
   readonly buildId: TemplateBuildId;
@@ -27,7 +27,7 @@ export interface LayerBuild {
 export interface LayerPlace {
   /** Downloads layers from the registry of the image. */
   download(layers: readonly LayerBlob[]): Promise<void>;
-  /** Opens a layer that was downloaded. What it has is hostile. */
+  /** Opens a downloaded layer. Its content is untrusted. */
   open(layer: LayerBlob): Promise<Readable>;
   /** Writes a layer of the store. Returns false if its content breaks off. */
   write(layer: LayerBlob, content: Readable): Promise<boolean>;
@@ -71,7 +71,7 @@ export class ImageLayers {
       // Before the claims are read, so that no change in between is missed.
       const changed = left.map((layer) => watches.use(changes.watch(keyOf(build, layer))).next());
       const claimed = await this.#claim(left, build);
-      // Nothing is awaited while this build has layers to download that others await.
+      // A build that holds claims never waits for others, so builds cannot wait for each other in a circle.
       const isBusy = await this.#bringClaimed(claimed, place, build);
       left = claimed.filter(({ claim }) => claim.status === 'awaited').map(({ layer }) => layer);
       if (left.length === 0 || isBusy) continue;
@@ -81,7 +81,7 @@ export class ImageLayers {
     }
   }
 
-  /** Removes the layers that no build has used since `before`, and what removals before have left. */
+  /** Removes the layers that no build has used since `before`, and contents that an interrupted removal has left. */
   async sweep(before: number): Promise<number> {
     const { repository, store, clock } = this.#deps;
     await repository.discardUnused(before, clock.now());

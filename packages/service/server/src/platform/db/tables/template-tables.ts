@@ -99,7 +99,7 @@ export interface ImageLayerTable {
   /** Name of the content in the store. */
   name: string;
   org_id: string;
-  /** Null once the layer is about to be removed. Unique in the organization. */
+  /** Null in a row whose content is to be removed. Unique in the organization. */
   digest: string | null;
   size_bytes: number;
   /** The build that downloads the layer; null once it is stored. */
