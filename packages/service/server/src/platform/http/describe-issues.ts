@@ -16,6 +16,7 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
   '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
   '^[^:]+$': 'must not contain a colon',
+  '^[^:\\u0000]+$': 'must not contain a colon or the character NUL (U+0000)',
   '^\\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\\s-]*-----END CERTIFICATE-----\\s*$':
     'must be certificates in PEM format',
   '^[0-9a-f]{64}$': 'must be a SHA-256 in lower-case hexadecimal: 64 digits',
