@@ -48,7 +48,7 @@ interface Stage {
 const bin = (name: string) => join('node_modules', '.bin', name);
 const RUNTIME_TESTS = 'packages/*/*/src/**/*.runtime.test.ts';
 /** Runtime tests with real sandboxes or networks, which the host has once. The others keep to their own processes. */
-const HOST_TESTS = ['host/hostd/src', 'host/egress/src', 'service/server/src/runtime/driver'].map((folder) => {
+const HOST_TESTS = ['host/hostd/src', 'host/egress/src', 'service/runtime/src/driver'].map((folder) => {
   return `packages/${folder}/**/*.runtime.test.ts`;
 });
 /** Time of the files of one stage. The longest takes twelve minutes, and three times as long beside other load. */

@@ -38,8 +38,8 @@ function acceptEqualVersions(): void {
 /** The imports come after the hooks, which change what is imported. */
 async function useAgent(socketPath: string): Promise<UseOfAgent> {
   const { openSandboxes } = await import('./sandboxes.ts');
-  const { dialer } = await import('../src/runtime/agent-client/agent-endpoint.ts');
-  const { AgentHttpClient } = await import('../src/runtime/agent-client/http/agent-http-client.ts');
+  const { dialer } = await import('@cloche/runtime/agent-endpoint');
+  const { AgentHttpClient } = await import('@cloche/runtime/agent-http-client');
   await using world = await openSandboxes();
   const sandboxId = await world.createReady();
   world.driver.connect = async (_instance, signal, onBroken) => {

@@ -9,6 +9,7 @@ export * from './deadline.ts';
 export * from './direct-body.ts';
 export * from './expected-bytes.ts';
 export * from './exposed-collector.ts';
+export * from './final-error.ts';
 export * from './front-refusal.ts';
 export * from './guarded-server.ts';
 export * from './has-body.ts';

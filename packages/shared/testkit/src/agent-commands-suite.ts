@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { AgentCommandEvent, StartCommand } from '@cloche/protocol';
-import type { AgentCommands } from '@cloche/server/runtime-driver';
+import type { AgentCommands } from '@cloche/runtime';
 
 export interface AgentCommandsSubject {
   readonly commands: AgentCommands;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { type AgentFiles, FileError, type FileSource, type FileTransfer } from '@cloche/server/runtime-driver';
+import { type AgentFiles, FileError, type FileSource, type FileTransfer } from '@cloche/runtime';
 import { declareContentTests } from './agent-contents-suite.ts';
 import { FilesSession, patience, refused, sourceOf } from './files-session.ts';
 

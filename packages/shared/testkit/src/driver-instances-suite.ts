@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { Instance, InstanceUse, LaunchSpec, RuntimeDriver } from '@cloche/server/runtime-driver';
+import type { Instance, InstanceUse, LaunchSpec, RuntimeDriver } from '@cloche/runtime';
 
 const PATIENCE_MS = 60_000;
 

@@ -1,6 +1,6 @@
 import { onAbort, orAbort } from '@cloche/node-support';
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, RunOperation } from '@cloche/protocol';
-import { type AgentClient, AgentError, type RunCell } from '@cloche/server/runtime-driver';
+import { type AgentClient, AgentError, type RunCell } from '@cloche/runtime';
 import { FakeCommands } from './fake-commands.ts';
 import { FakeDisk } from './fake-disk.ts';
 import { FakeFiles } from './fake-files.ts';

@@ -1,7 +1,5 @@
-import type { Clock } from '@cloche/server/clock';
-
 /** A clock that stands still until a test moves it. */
-export class FakeClock implements Clock {
+export class FakeClock {
   #now: number;
 
   constructor(now: number = Date.parse('2026-01-01T00:00:00.000Z')) {

@@ -1,6 +1,6 @@
 import { orAbort, reportFailure } from '@cloche/node-support';
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, StartCommand } from '@cloche/protocol';
-import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/server/runtime-driver';
+import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/runtime';
 import { parseToy, type Statement } from './toy-language.ts';
 
 /** Standard output of `unpack-image.cjs inspect` for an image in a registry. */

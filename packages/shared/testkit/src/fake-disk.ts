@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { AgentFile, AgentFileEvent, FileUser } from '@cloche/protocol';
-import { FileError } from '@cloche/server/runtime-driver';
+import { FileError } from '@cloche/runtime';
 import type { EventQueue } from './event-queue.ts';
 
 export interface FakeEntry {

@@ -12,7 +12,7 @@ import {
   type FileTransfer,
   type ReadOptions,
   type WriteOptions,
-} from '@cloche/server/runtime-driver';
+} from '@cloche/runtime';
 import { EventQueue } from './event-queue.ts';
 import { describeFile, etagOf, FakeDisk, FakeDiskView, READ, UIDS, WORKSPACE } from './fake-disk.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { AgentError } from '@cloche/server/runtime-driver';
+import { AgentError } from '@cloche/runtime';
 
 /** The ports of a fake instance. Each leads to a server of this process. */
 export class FakePorts {

@@ -1,5 +1,5 @@
 import type { AgentRunEvent, RunError } from '@cloche/protocol';
-import { AgentError } from '@cloche/server/runtime-driver';
+import { AgentError } from '@cloche/runtime';
 import { EventQueue } from './event-queue.ts';
 import type { FakePorts } from './fake-ports.ts';
 import type { Statement } from './toy-language.ts';

@@ -23,7 +23,7 @@ import {
   type MeasuredInstance,
   type PlaceListing,
   type RuntimeDriver,
-} from '@cloche/server/runtime-driver';
+} from '@cloche/runtime';
 import { FakeAgent } from './fake-agent.ts';
 import { fakeManifest } from './fake-manifest.ts';
 import { FakeVersions } from './fake-versions.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { CapturedVersion, CaptureInstance, DeriveVersion, MadeVersion } from '@cloche/protocol';
-import { CaptureError, LaunchError } from '@cloche/server/runtime-driver';
+import { CaptureError, LaunchError } from '@cloche/runtime';
 import { FakeDisk } from './fake-disk.ts';
 
 export interface FakeVersion {

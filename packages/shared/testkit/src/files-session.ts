@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { AgentFileErrorCode } from '@cloche/protocol';
-import { type AgentFiles, FileError, type FileSource, type ReadOptions } from '@cloche/server/runtime-driver';
+import { type AgentFiles, FileError, type FileSource, type ReadOptions } from '@cloche/runtime';
 
 const PATIENCE_MS = 60_000;
 

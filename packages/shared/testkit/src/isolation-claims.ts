@@ -1,1 +1,1 @@
-export { claimsOf } from '@cloche/server/isolation-claims';
+export { claimsOf } from '@cloche/runtime/isolation-claims';

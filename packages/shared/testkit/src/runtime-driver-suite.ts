@@ -8,7 +8,7 @@ import {
   type LaunchSpec,
   type RunCell,
   type RuntimeDriver,
-} from '@cloche/server/runtime-driver';
+} from '@cloche/runtime';
 import { declareInstanceTests, listLive } from './driver-instances-suite.ts';
 import { eventually } from './eventually.ts';
 

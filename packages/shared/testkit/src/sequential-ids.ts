@@ -1,7 +1,5 @@
-import type { IdSource } from '@cloche/server/id-source';
-
 /** Generates ids by counting: the first sandbox is `sbx_1`. */
-export class SequentialIds implements IdSource {
+export class SequentialIds {
   readonly #counts = new Map<string, number>();
 
   next<Prefix extends string>(prefix: Prefix): `${Prefix}${string}` {

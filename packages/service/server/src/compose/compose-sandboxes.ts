@@ -1,5 +1,7 @@
 import type { OrgId, SandboxId } from '@cloche/contract';
 import type { HostWarning, ReconcileReport } from '@cloche/protocol';
+import type { RuntimeDriver } from '@cloche/runtime';
+import { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KeepArtifact } from '../features/artifacts/keep-artifact.ts';
@@ -51,8 +53,6 @@ import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import type { Tracing } from '../platform/tracing/tracing.ts';
-import { AgentConnections } from '../runtime/agent-client/agent-connections.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import { composeRuns } from './compose-runs.ts';
 import type { Usage } from './compose-usage.ts';
 import { startSandboxJobs } from './sandbox-jobs.ts';

@@ -1,4 +1,5 @@
 import type { TemplateBuildId } from '@cloche/contract';
+import type { RuntimeDriver } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { ArtifactContents } from '../features/artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../features/artifacts/artifact-repository.ts';
@@ -32,7 +33,6 @@ import { type Notifications, sharedChanges } from '../platform/db/notifications.
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
 import type { EventOutbox } from '../platform/outbox/event-outbox.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 /** Duration of a claim to a build. The server that runs the build prolongs it every second. */

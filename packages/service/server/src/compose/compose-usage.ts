@@ -1,3 +1,4 @@
+import type { RuntimeDriver } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { ROLL_UP_MS, RollUp } from '../features/metering/roll-up.ts';
 import { SandboxUsages } from '../features/metering/sandbox-usages.ts';
@@ -8,7 +9,6 @@ import { Loop } from '../platform/base/loop.ts';
 import type { Database } from '../platform/db/database.ts';
 import type { Transactions } from '../platform/db/transactions.ts';
 import type { Route } from '../platform/http/route.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 
 export interface UsageDeps {
   readonly db: Database;

@@ -1,6 +1,7 @@
 /** Composes the server from its parts, and starts and stops them. No other folder constructs them. */
 import { runPaths } from '@cloche/layout';
 import { reportTo, tidyWhenIdle } from '@cloche/node-support';
+import type { RuntimeDriver } from '@cloche/runtime';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { buildOperatorApp, listenForOperator } from '../features/operator/operator-app.ts';
@@ -18,7 +19,6 @@ import { ListCursors } from '../platform/http/list-cursors.ts';
 import { Outcomes } from '../platform/http/outcomes.ts';
 import { trustedProxies } from '../platform/http/trusted-proxies.ts';
 import type { Credential } from '../platform/keys/credential.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import { composeAccess } from './compose-access.ts';
 import { composeFeatures } from './compose-features.ts';
 import { composeProtocols } from './compose-protocols.ts';

@@ -1,5 +1,7 @@
 import { operations, PORTS_PUBLISHED, type SandboxId } from '@cloche/contract';
 import type { E2bDeps } from '@cloche/e2b';
+import { AgentError } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { PublicPorts } from '../features/previews/public-ports.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { Act, SandboxUse } from '../features/sandboxes/use/sandbox-use.ts';
@@ -9,8 +11,6 @@ import type { IdSource } from '../platform/base/id-source.ts';
 import type { Callers } from '../platform/http/callers.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../platform/http/request-id.ts';
 import type { Authenticator } from '../platform/keys/authenticator.ts';
-import { AGENT_LIMITS } from '../runtime/agent-client/agent-limits.ts';
-import { AgentError } from '../runtime/driver/runtime-driver.ts';
 import type { E2bSettings } from './config.ts';
 
 export interface EquipmentDeps {

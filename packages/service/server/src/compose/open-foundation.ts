@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { runPaths } from '@cloche/layout';
+import type { RuntimeDriver } from '@cloche/runtime';
+import { HostdDriver } from '@cloche/runtime/hostd-driver';
 import type { Logger } from 'pino';
 import { randomIds } from '../platform/base/id-source.ts';
 import { openClock } from '../platform/db/database-clock.ts';
@@ -11,8 +13,6 @@ import type { SchemaReport } from '../platform/db/upgrade-schema.ts';
 import { EventOutbox } from '../platform/outbox/event-outbox.ts';
 import { logEvents } from '../platform/outbox/log-events.ts';
 import { openTracing } from '../platform/tracing/open-tracing.ts';
-import { HostdDriver } from '../runtime/driver/hostd/hostd-driver.ts';
-import type { RuntimeDriver } from '../runtime/driver/runtime-driver.ts';
 import type { Config } from './config.ts';
 
 export type Foundation = Awaited<ReturnType<typeof openFoundation>>;

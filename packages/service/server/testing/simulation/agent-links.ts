@@ -1,10 +1,5 @@
 /** The connections of one simulated server to agents. Each message takes time and may be lost. */
-import {
-  type AgentClient,
-  type AgentCommands,
-  AgentError,
-  type RunCell,
-} from '../../src/runtime/driver/runtime-driver.ts';
+import { type AgentClient, type AgentCommands, AgentError, type RunCell } from '@cloche/runtime';
 import type { Peer } from './faults.ts';
 import { runRequest } from './mechanisms.ts';
 import type { RuntimeWorld } from './simulated-runtime.ts';

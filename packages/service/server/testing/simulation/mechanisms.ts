@@ -1,8 +1,8 @@
 /** Mechanisms of the product that a control switches off, to show that the simulation finds what they prevent. */
 
+import type { RunCell } from '@cloche/runtime';
 import { ContentRemovals } from '../../src/features/artifacts/content-removals.ts';
 import { KeyCaches } from '../../src/platform/keys/key-caches.ts';
-import type { RunCell } from '../../src/runtime/driver/runtime-driver.ts';
 import { replace } from './replace.ts';
 
 export const MECHANISMS = [

@@ -1,5 +1,6 @@
 /** The parts of a simulated server, composed as a real server composes them. */
-import type { IdSource } from '@cloche/server/id-source';
+
+import type { RuntimeDriver } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { composeSandboxes, type Sandboxes } from '../../src/compose/compose-sandboxes.ts';
@@ -8,6 +9,7 @@ import type { KeepArtifact } from '../../src/features/artifacts/keep-artifact.ts
 import { Quotas } from '../../src/features/quotas/quotas.ts';
 import { ProjectAccess } from '../../src/platform/access/project-access.ts';
 import { Fence } from '../../src/platform/base/fence.ts';
+import type { IdSource } from '../../src/platform/base/id-source.ts';
 import { ResultMemoryLimit } from '../../src/platform/base/result-memory.ts';
 import { ServerLease } from '../../src/platform/cluster/server-lease.ts';
 import type { Database } from '../../src/platform/db/database.ts';
@@ -23,7 +25,6 @@ import { IdempotencyRepository } from '../../src/platform/idempotency/idempotenc
 import type { Authenticator } from '../../src/platform/keys/authenticator.ts';
 import { EventOutbox } from '../../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../../src/platform/tenancy/project-repository.ts';
-import type { RuntimeDriver } from '../../src/runtime/driver/runtime-driver.ts';
 import { SETTINGS, SILENT } from '../sandboxes.ts';
 import type { DatabaseWorld } from './database-connections.ts';
 import type { Peer } from './faults.ts';

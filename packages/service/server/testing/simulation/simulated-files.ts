@@ -1,6 +1,8 @@
 /** Files of sandboxes in a simulation, without their bytes: each file has its path as its content. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { AgentError } from '@cloche/runtime';
+import type { AgentFiles } from '@cloche/runtime/agent-files';
 import type { Incoming, Staged, Staging } from '../../src/features/artifacts/store/staging.ts';
 import {
   AccessFiles,
@@ -8,8 +10,6 @@ import {
   type Activity,
   type FileRequest,
 } from '../../src/features/files/access-files.ts';
-import type { AgentFiles } from '../../src/runtime/driver/agent-files.ts';
-import { AgentError } from '../../src/runtime/driver/runtime-driver.ts';
 import type { Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
 

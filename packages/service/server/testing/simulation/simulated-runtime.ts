@@ -1,5 +1,5 @@
 /** The runtime as one simulated server reaches it: every call takes time, and may be lost. */
-import type { FakeRuntimeDriver } from '@cloche/testkit';
+
 import {
   type AgentClient,
   type Instance,
@@ -9,7 +9,8 @@ import {
   type LaunchSpec,
   type PlaceListing,
   type RuntimeDriver,
-} from '../../src/runtime/driver/runtime-driver.ts';
+} from '@cloche/runtime';
+import type { FakeRuntimeDriver } from '@cloche/testkit';
 import { AgentLinks, gone } from './agent-links.ts';
 import type { Peer } from './faults.ts';
 import type { Mechanism } from './mechanisms.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
-import type { AgentFiles } from '../../runtime/driver/agent-files.ts';
+import type { AgentFiles } from '@cloche/runtime/agent-files';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';

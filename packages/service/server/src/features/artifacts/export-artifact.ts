@@ -1,11 +1,12 @@
 import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { contentTypeOf } from '@cloche/node-support';
+import { toAgentError } from '@cloche/runtime/agent-errors';
+import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { fileError, toAgentError } from '../../runtime/agent-client/agent-errors.ts';
-import { type AgentFiles, FileError } from '../../runtime/driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
+import { fileError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import { type ArtifactRecord, nameOf } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';

@@ -1,9 +1,9 @@
 import { type Command, type CommandStdinBody, LIMITS, type ResizeCommandBody, type Signal } from '@cloche/contract';
+import type { AgentCommands } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
-import { inputClosed, noTerminal, ownError } from '../../runtime/agent-client/agent-errors.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import type { AgentCommands } from '../../runtime/driver/runtime-driver.ts';
+import { inputClosed, noTerminal, ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { isLive } from '../sandbox-records/sandbox.ts';
 import { requireLive } from '../sandbox-records/sandbox-access.ts';

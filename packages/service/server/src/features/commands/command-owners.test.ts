@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
+import { AgentError } from '@cloche/runtime';
 import { eventually } from '@cloche/testkit/eventually';
 import { type CommandsWorld, openCommands } from '../../../testing/commands.ts';
 import { credentialOf } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
-import { AgentError } from '../../runtime/driver/runtime-driver.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 

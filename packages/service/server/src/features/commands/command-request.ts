@@ -1,8 +1,8 @@
 import { posix } from 'node:path';
 import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
+import { shellLine } from '@cloche/runtime/shell-line';
 import { invalidRequest } from '../../platform/base/app-error.ts';
-import { shellLine } from '../../runtime/driver/shell-line.ts';
 import { terminalSize } from './terminal-size.ts';
 
 /**

@@ -1,10 +1,10 @@
 import type { CommandId } from '@cloche/contract';
 import { BackOff, reportTo } from '@cloche/node-support';
+import { type AgentCommands, AgentError } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import { Loop } from '../../platform/base/loop.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
-import { type AgentCommands, AgentError } from '../../runtime/driver/runtime-driver.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';

@@ -1,12 +1,12 @@
 import type { Duplex } from 'node:stream';
 import { type CommandUser, LIMITS, type SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { ClientSocket, SocketSession } from '../../platform/http/route.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { ownError } from '../../runtime/agent-client/agent-errors.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
+import { ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';

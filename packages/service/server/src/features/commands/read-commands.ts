@@ -1,14 +1,14 @@
 import type { Command, CommandEvent, CommandId, CommandLogEntry, CommandLogPage, SandboxId } from '@cloche/contract';
 import { Deadline, pause } from '@cloche/node-support';
 import type { AgentLogEntry } from '@cloche/protocol';
+import { type AgentCommands, AgentError } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../platform/base/clock.ts';
 import type { List } from '../../platform/db/list.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import { type AgentCommands, AgentError } from '../../runtime/driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';

@@ -1,4 +1,6 @@
 import type { CodeContext, ContextId, SandboxId } from '@cloche/contract';
+import { type AgentClient, AgentError } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { notFound } from '../../platform/base/app-error.ts';
@@ -7,8 +9,6 @@ import type { List } from '../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../platform/db/list-part.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import { type AgentClient, AgentError } from '../../runtime/driver/runtime-driver.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';

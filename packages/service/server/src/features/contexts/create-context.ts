@@ -1,5 +1,6 @@
 import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
@@ -7,7 +8,6 @@ import type { IdSource } from '../../platform/base/id-source.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
 import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';

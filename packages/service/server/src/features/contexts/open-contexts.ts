@@ -1,7 +1,7 @@
 import type { ContextId } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import type { OpenContext } from '@cloche/protocol';
-import { type AgentClient, AgentError } from '../../runtime/driver/runtime-driver.ts';
+import { type AgentClient, AgentError } from '@cloche/runtime';
 import { type ContextRecord, openingMs } from './context.ts';
 
 /**

@@ -1,9 +1,9 @@
 import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
+import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { fileError } from '../../runtime/agent-client/agent-errors.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import { type AgentFiles, FileError } from '../../runtime/driver/agent-files.ts';
+import { fileError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 

@@ -7,6 +7,7 @@ import {
   type TransferFileBody,
 } from '@cloche/contract';
 import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
+import type { FileContent, FileTransfer } from '@cloche/runtime/agent-files';
 import { timestamp } from '../../platform/base/clock.ts';
 import type { Place } from '../../platform/db/list-part.ts';
 import { listRoute } from '../../platform/http/list-route.ts';
@@ -19,7 +20,6 @@ import {
   uploadRoute,
 } from '../../platform/http/route.ts';
 import { wholeList } from '../../platform/http/spooled-list.ts';
-import type { FileContent, FileTransfer } from '../../runtime/driver/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
 import { requireAttributes } from './file-attributes.ts';
 

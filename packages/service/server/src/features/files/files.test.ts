@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { AgentError, FileError } from '@cloche/runtime';
 import { loseLeaseConnecting } from '../../../testing/late-server.ts';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
-import { AgentError, FileError } from '../../runtime/driver/runtime-driver.ts';
 
 let world: SandboxesWorld;
 let sandboxId: SandboxId;

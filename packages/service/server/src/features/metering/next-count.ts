@@ -1,6 +1,6 @@
+import type { InstanceUse } from '@cloche/runtime';
 import type { Selectable } from 'kysely';
 import type { SandboxUsageTable } from '../../platform/db/tables/usage-tables.ts';
-import type { InstanceUse } from '../../runtime/driver/runtime-driver.ts';
 import { type HourSums, hourOf, splitAtHours, type UsageOwner } from './hour-sums.ts';
 import type { Started } from './started-work.ts';
 

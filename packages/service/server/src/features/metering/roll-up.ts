@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { InstanceUse, RuntimeDriver } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import type { InstanceUse, RuntimeDriver } from '../../runtime/driver/runtime-driver.ts';
 import { HourSums } from './hour-sums.ts';
 import type { CountedSandbox, UsageRecord } from './next-count.ts';
 import type { SandboxUsages } from './sandbox-usages.ts';

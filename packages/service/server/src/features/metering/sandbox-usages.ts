@@ -1,9 +1,9 @@
 import type { SandboxId } from '@cloche/contract';
+import type { InstanceUse } from '@cloche/runtime';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { InstanceUse } from '../../runtime/driver/runtime-driver.ts';
 import { HourSums, hourOf } from './hour-sums.ts';
 import { type Count, type CountedSandbox, nextCount, type UsageRecord } from './next-count.ts';
 import type { Started, StartedWork } from './started-work.ts';

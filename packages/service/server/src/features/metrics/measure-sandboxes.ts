@@ -1,13 +1,8 @@
 import type { CurrentSandboxMetrics, SandboxId, SandboxMeasurement, SandboxMetrics } from '@cloche/contract';
+import { AgentError, LaunchError, type MeasuredInstance, type RuntimeDriver } from '@cloche/runtime';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { hostError } from '../../runtime/agent-client/agent-errors.ts';
-import {
-  AgentError,
-  LaunchError,
-  type MeasuredInstance,
-  type RuntimeDriver,
-} from '../../runtime/driver/runtime-driver.ts';
+import { hostError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';

@@ -1,12 +1,12 @@
 import { type CodeRun, type CodeRunEvent, type KernelMessageEvent, LIMITS } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { AgentOutput } from '@cloche/protocol';
+import { type AgentClient, AgentError, type RunCell } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
 import { unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
-import { AGENT_LIMITS } from '../../runtime/agent-client/agent-limits.ts';
-import { type AgentClient, AgentError, type RunCell } from '../../runtime/driver/runtime-driver.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
 import type { StartedWork } from '../metering/started-work.ts';
 import type { Executions } from '../sandbox-records/executions.ts';

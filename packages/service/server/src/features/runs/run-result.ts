@@ -7,8 +7,8 @@ import {
   LIMITS,
 } from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
-import { cutBytes } from '../../runtime/driver/cut-bytes.ts';
-import { AgentError } from '../../runtime/driver/runtime-driver.ts';
+import { AgentError } from '@cloche/runtime';
+import { cutBytes } from '@cloche/runtime/cut-bytes';
 import type { ContextRecord } from '../contexts/context.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type ResourceEvent, type SandboxId } from '@cloche/contract';
+import { LaunchError } from '@cloche/runtime';
 import { ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { toEvent } from '../../platform/outbox/event-outbox.ts';
-import { LaunchError } from '../../runtime/driver/runtime-driver.ts';
 
 async function eventsOf(world: SandboxesWorld, id: SandboxId): Promise<ResourceEvent[]> {
   const rows = await world.db.selectFrom('events').selectAll().where('org_id', '=', ORG).orderBy('seq').execute();

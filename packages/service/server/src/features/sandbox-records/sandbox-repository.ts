@@ -1,8 +1,8 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { InstanceUse } from '@cloche/runtime';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
-import type { InstanceUse } from '../../runtime/driver/runtime-driver.ts';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 
 /** Fields that a transition may write besides the status. */

@@ -14,8 +14,8 @@ import type {
   TemplateId,
   TemplateVersionId,
 } from '@cloche/contract';
+import type { Instance, LaunchSpec } from '@cloche/runtime';
 import { timestamp } from '../../platform/base/clock.ts';
-import type { Instance, LaunchSpec } from '../../runtime/driver/runtime-driver.ts';
 
 /** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
+import { AgentError } from '@cloche/runtime';
 import { eventually } from '@cloche/testkit/eventually';
 import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
-import { AgentError } from '../../runtime/driver/runtime-driver.ts';
 
 const skip = DATABASE_KIND === 'sqlite' && 'takes PostgreSQL: `npm test -- postgres`';
 

@@ -1,7 +1,7 @@
 import type { TemplateVersionManifest } from '@cloche/protocol';
+import type { RuntimeDriver } from '@cloche/runtime';
 import { type AppError, invalidRequest, unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
-import type { RuntimeDriver } from '../../runtime/driver/runtime-driver.ts';
 import { type TemplateRecord, type TemplateVersionRecord, templateIdOf } from './template.ts';
 import type { TemplateRepository } from './template-repository.ts';
 

@@ -1,4 +1,5 @@
 import { ERRORS, type ErrorCode, type ErrorDetails, type Issue } from '@cloche/contract';
+import { FinalError } from '@cloche/node-support';
 
 export interface AppErrorOptions<Code extends ErrorCode = ErrorCode> {
   details?: ErrorDetails<Code>;
@@ -13,7 +14,7 @@ export interface AppErrorOptions<Code extends ErrorCode = ErrorCode> {
  * The only error class that is shown to clients. The message names the invalid field and the remedy, and reveals
  * nothing internal.
  */
-export class AppError<Code extends ErrorCode = ErrorCode> extends Error {
+export class AppError<Code extends ErrorCode = ErrorCode> extends FinalError {
   override readonly name = 'AppError';
   readonly code: Code;
   readonly details: ErrorDetails<Code> | undefined;

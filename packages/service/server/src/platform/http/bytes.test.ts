@@ -6,10 +6,10 @@ import { Readable, Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
+import { sendBody } from '@cloche/runtime/byte-transfer';
+import { LentBytes, type TakeBytes } from '@cloche/runtime/lent-bytes';
 import { eventually } from '@cloche/testkit/eventually';
 import { startTestService, type TestService } from '../../../testing/test-service.ts';
-import { sendBody } from '../../runtime/bytes/byte-transfer.ts';
-import { LentBytes, type TakeBytes } from '../../runtime/bytes/lent-bytes.ts';
 import { AppError } from '../base/app-error.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';
 

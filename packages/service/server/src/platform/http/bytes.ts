@@ -1,8 +1,8 @@
 /** Responses of operations that receive or send bytes instead of JSON. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Operation } from '@cloche/contract';
+import { sendBody } from '@cloche/runtime/byte-transfer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { sendBody } from '../../runtime/bytes/byte-transfer.ts';
 import { AppError } from '../base/app-error.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGoneError } from './in-flight.ts';

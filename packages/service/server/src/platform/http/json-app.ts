@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener } from 'node:http';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
 import { GuardedServer, hasBody, joinPieces, type LeavingConnection, TurnBudget } from '@cloche/node-support';
+import { finishBody } from '@cloche/runtime/byte-transfer';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -9,7 +10,6 @@ import fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from 'pino';
-import { finishBody } from '../../runtime/bytes/byte-transfer.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { LineLimit } from '../base/line-limit.ts';

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import { requestBody } from '../../runtime/bytes/byte-transfer.ts';
+import { requestBody } from '@cloche/runtime/byte-transfer';
 import { AppError } from '../base/app-error.ts';
 import { digestCheckOf } from './content-digest.ts';
 import type { FindHostRouter } from './host-router.ts';

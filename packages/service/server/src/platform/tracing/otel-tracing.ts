@@ -1,5 +1,6 @@
 /** The only file that loads OpenTelemetry. It is loaded only if a collector is configured. */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { RemotePart } from '@cloche/runtime/tracing';
 import { type Context, type Span as OtelSpan, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { type ExportResult, ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
@@ -18,7 +19,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Logger } from 'pino';
 import { remoteSpans } from './remote-spans.ts';
-import type { RemotePart, RequestStart, Span, SpanAttributes, Tracing } from './tracing.ts';
+import type { RequestStart, Span, SpanAttributes, Tracing } from './tracing.ts';
 import type { TracingSettings } from './tracing-settings.ts';
 
 /** Longest time that the end of the server waits for the collector. */

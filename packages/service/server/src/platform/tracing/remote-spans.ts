@@ -1,5 +1,5 @@
 import { parseTimings, TOTAL_TIMING } from '@cloche/protocol';
-import type { RemotePart } from './tracing.ts';
+import type { RemotePart } from '@cloche/runtime/tracing';
 
 /** Steps that a part may report. Others are ignored, so that a hostile agent cannot choose names. */
 const STEPS: Readonly<Record<RemotePart, ReadonlySet<string>>> = {

@@ -7,8 +7,8 @@ import { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LentBytes, sendBody } from '@cloche/runtime/byte-transfer';
 import { eventually } from '@cloche/testkit/eventually';
-import { LentBytes, sendBody } from '../../../runtime/bytes/byte-transfer.ts';
 import { openVerified } from './verified-file.ts';
 
 const BYTES = randomBytes(1_000_000);

@@ -3,7 +3,7 @@ import { open, read } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { closeLater } from '@cloche/node-support';
-import { type Lender, LentBytes, type TakeBytes } from '../../../runtime/bytes/byte-transfer.ts';
+import { type Lender, LentBytes, type TakeBytes } from '@cloche/runtime/byte-transfer';
 import type { NewContent } from './artifact-store.ts';
 
 const openFile = promisify(open);

@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
+import type { AgentClient } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError } from '../../../platform/base/app-error.ts';
-import { tunnelError } from '../../../runtime/agent-client/agent-errors.ts';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import type { AgentClient } from '../../../runtime/driver/runtime-driver.ts';
+import { tunnelError } from '../../sandbox-records/agent-failures.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Served } from '../public-ports.ts';

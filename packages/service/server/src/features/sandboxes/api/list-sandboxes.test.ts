@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { LaunchError } from '@cloche/runtime';
 import { FakeClock } from '@cloche/testkit';
 import {
   type Call,
@@ -12,7 +13,6 @@ import {
   type SandboxesWorld,
 } from '../../../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES } from '../../../../testing/servers.ts';
-import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 import { toRow } from '../../sandbox-records/sandbox-row.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {

@@ -1,9 +1,9 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import { AgentError } from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Clock } from '../../../platform/base/clock.ts';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import { AgentError } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 
 /**

@@ -1,10 +1,10 @@
 import type { DestroyedReason, SandboxId } from '@cloche/contract';
+import type { InstanceUse, RuntimeDriver } from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
-import type { InstanceUse, RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxUsages } from '../../metering/sandbox-usages.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';

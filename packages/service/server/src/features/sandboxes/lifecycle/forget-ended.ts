@@ -1,4 +1,4 @@
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 

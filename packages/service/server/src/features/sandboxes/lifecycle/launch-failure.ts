@@ -1,4 +1,4 @@
-import { AgentError, LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
+import { AgentError, LaunchError, type RuntimeDriver } from '@cloche/runtime';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { TransitionChange } from '../../sandbox-records/sandbox-repository.ts';
 

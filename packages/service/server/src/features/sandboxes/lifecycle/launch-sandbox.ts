@@ -1,18 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
 import { BackOff, Deadline, reportTo } from '@cloche/node-support';
+import { type Instance, LaunchError, type Launched, type LaunchHints, type RuntimeDriver } from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { type Tracing, traced } from '../../../platform/tracing/tracing.ts';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
-import {
-  type Instance,
-  LaunchError,
-  type Launched,
-  type LaunchHints,
-  type RuntimeDriver,
-} from '../../../runtime/driver/runtime-driver.ts';
 import {
   isLive,
   isPending,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { onAbort } from '@cloche/node-support';
+import { AgentError, type RuntimeDriver } from '@cloche/runtime';
 import { openSandboxes, repositoryOf, SILENT } from '../../../../testing/sandboxes.ts';
-import { AgentError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import { Reconciler } from './reconciler.ts';
 
 type Connect = RuntimeDriver['connect'];

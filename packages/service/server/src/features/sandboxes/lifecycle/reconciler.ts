@@ -1,8 +1,8 @@
 import { Deadline } from '@cloche/node-support';
 import type { ReconcileReport } from '@cloche/protocol';
+import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { AbandonedLaunches } from './abandoned-launches.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
+import { LaunchError } from '@cloche/runtime';
 import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
 import { unavailable } from '../../../platform/base/app-error.ts';
-import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 import type { TransitionName } from '../../sandbox-records/sandbox.ts';
 
 describe('a sandbox from creation to destruction', () => {

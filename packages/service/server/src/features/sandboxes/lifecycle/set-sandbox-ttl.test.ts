@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
+import { LaunchError } from '@cloche/runtime';
 import { openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
-import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 
 const HOUR_MS = 3_600_000;
 

@@ -1,7 +1,7 @@
+import { AgentError, LaunchError } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
-import { hostError, sandboxError } from '../../../runtime/agent-client/agent-errors.ts';
-import { AgentError, LaunchError } from '../../../runtime/driver/runtime-driver.ts';
+import { hostError, sandboxError } from '../../sandbox-records/agent-failures.ts';
 import { isLive, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';

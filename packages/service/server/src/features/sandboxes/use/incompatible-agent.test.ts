@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { AgentError } from '@cloche/runtime';
 import { openSandboxes } from '../../../../testing/sandboxes.ts';
-import { AgentError } from '../../../runtime/driver/runtime-driver.ts';
 
 describe('a sandbox whose agent speaks a protocol that the server does not', () => {
   it('refuses work with a documented error, and lives on', async () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { OrgId, SandboxId } from '@cloche/contract';
+import { type AgentClient, AgentError } from '@cloche/runtime';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../../testing/sandboxes.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import { CutOffError } from '../../../platform/idempotency/held-claims.ts';
-import { type AgentClient, AgentError } from '../../../runtime/driver/runtime-driver.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxUse } from './sandbox-use.ts';
 

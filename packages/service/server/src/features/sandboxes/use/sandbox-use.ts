@@ -1,11 +1,11 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import type { AgentClient, Instance } from '@cloche/runtime';
+import type { AgentConnections } from '@cloche/runtime/agent-connections';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError, unavailable } from '../../../platform/base/app-error.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
-import type { AgentConnections } from '../../../runtime/agent-client/agent-connections.ts';
-import { tooSlow } from '../../../runtime/agent-client/agent-errors.ts';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import type { AgentClient, Instance } from '../../../runtime/driver/runtime-driver.ts';
+import { tooSlow } from '../../sandbox-records/agent-failures.ts';
 import { isPending, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
 import type { AwaitSandbox } from './await-sandbox.ts';

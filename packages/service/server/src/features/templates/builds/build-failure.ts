@@ -1,7 +1,7 @@
 import { LIMITS, type TemplateBuildErrorCode, type TemplateVersionId } from '@cloche/contract';
 import type { AgentCommand } from '@cloche/protocol';
+import { CaptureError } from '@cloche/runtime';
 import { AppError } from '../../../platform/base/app-error.ts';
-import { CaptureError } from '../../../runtime/driver/runtime-driver.ts';
 import type { BuildFailure } from './template-build.ts';
 
 /** A failure caused by the build itself. Another attempt would fail too. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, type OrgId, operations, type TemplateBuild } from '@cloche/contract';
 import type { LaunchSpec } from '@cloche/protocol';
+import { LaunchError } from '@cloche/runtime';
 import {
   addOrganizations,
   credentialOf,
@@ -18,7 +19,6 @@ import {
   rebuilt,
   recipe,
 } from '../../../../testing/templates.ts';
-import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 
 const LARGE_MB = 1024;
 

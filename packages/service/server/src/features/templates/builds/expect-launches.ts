@@ -1,5 +1,5 @@
+import type { RuntimeDriver } from '@cloche/runtime';
 import type { Logger } from 'pino';
-import type { RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import { toLaunchSpec } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { checkCreation, resourcesOfVersion } from '../../sandboxes/lifecycle/create-request.ts';

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { type AgentFiles, FileError } from '../../../runtime/driver/agent-files.ts';
+import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
 import type { LayerBlob } from '../layers/image-layer-repository.ts';
 import type { LayerPlace } from '../layers/image-layers.ts';
 import { diskFull } from './build-failure.ts';

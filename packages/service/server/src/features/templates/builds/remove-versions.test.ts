@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
+import { CaptureError, LaunchError, type RuntimeDriver } from '@cloche/runtime';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../../testing/templates.ts';
-import { CaptureError, LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import { RemoveVersions } from './remove-versions.ts';
 
 const DAY_MS = 86_400_000;

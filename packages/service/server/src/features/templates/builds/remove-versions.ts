@@ -1,11 +1,11 @@
 import { LIMITS } from '@cloche/contract';
 import type { MadeVersion } from '@cloche/protocol';
+import { CaptureError, type RuntimeDriver } from '@cloche/runtime';
 import type { ExpressionBuilder } from 'kysely';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { Database, Tables } from '../../../platform/db/database.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
-import { CaptureError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import { OCCUPYING_STATUSES } from '../../sandbox-records/sandbox.ts';
 import { lockTemplate } from '../../template-catalogue/custom/custom-template-repository.ts';
 import { UNFINISHED } from './template-build.ts';

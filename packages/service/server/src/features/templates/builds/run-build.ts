@@ -1,11 +1,11 @@
 import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { CapturedManifest, CapturedVersion } from '@cloche/protocol';
+import { LaunchError, type RuntimeDriver } from '@cloche/runtime';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
-import { LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { CustomVersionRecord } from '../../template-catalogue/custom/custom-template.ts';
 import type { CustomTemplateRepository } from '../../template-catalogue/custom/custom-template-repository.ts';

@@ -1,9 +1,9 @@
 import { formatImageName, type OrgId, type SecretId, type TemplateVersionId } from '@cloche/contract';
 import { BackOff, pause } from '@cloche/node-support';
 import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
+import { LaunchError, type RuntimeDriver } from '@cloche/runtime';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
-import { LaunchError, type RuntimeDriver } from '../../../runtime/driver/runtime-driver.ts';
 import type { Quotas } from '../../quotas/quotas.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { Plan, PlannedStep } from '../../template-catalogue/recipe/plan.ts';

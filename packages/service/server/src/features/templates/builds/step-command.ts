@@ -1,6 +1,6 @@
 import { DEFAULT_CWD } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
-import { shellLine } from '../../../runtime/driver/shell-line.ts';
+import { shellLine } from '@cloche/runtime/shell-line';
 import type { PlannedStep } from '../../template-catalogue/recipe/plan.ts';
 
 export type StepCommand = Pick<StartCommand, 'argv' | 'ownShell' | 'cwd' | 'env' | 'user'>;

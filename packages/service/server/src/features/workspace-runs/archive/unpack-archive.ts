@@ -1,12 +1,12 @@
 import { pipeline, type Readable } from 'node:stream';
 import type { WorkspaceRunId } from '@cloche/contract';
 import type { AgentUnpacked, ArchiveAttempt } from '@cloche/protocol';
+import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
 import { AppError } from '../../../platform/base/app-error.ts';
-import { fileError } from '../../../runtime/agent-client/agent-errors.ts';
-import { type AgentFiles, FileError } from '../../../runtime/driver/agent-files.ts';
 import { type ArtifactStore, ContentMissingError, type NewContent } from '../../artifacts/store/artifact-store.ts';
 import { DigestCheck } from '../../artifacts/store/digest-check.ts';
 import { openVerified } from '../../artifacts/store/verified-file.ts';
+import { fileError } from '../../sandbox-records/agent-failures.ts';
 import type { ArchiveRepository } from './archive-repository.ts';
 import { rejectUnavailable } from './store-archive.ts';
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { orAbort } from '@cloche/node-support';
+import type { AgentFiles, ArchiveSource } from '@cloche/runtime/agent-files';
 import { eventually } from '@cloche/testkit/eventually';
 import { sendTo } from '../../../../testing/archive-uploads.ts';
 import { digestOf, EMPTY_TAR } from '../../../../testing/archives.ts';
@@ -11,7 +12,6 @@ import { NEEDS_POSTGRES } from '../../../../testing/servers.ts';
 import { StallingProxy } from '../../../../testing/stalling-proxy.ts';
 import { testDatabaseSettings } from '../../../../testing/test-database.ts';
 import { WholeServers } from '../../../../testing/whole-servers.ts';
-import type { AgentFiles, ArchiveSource } from '../../../runtime/driver/agent-files.ts';
 
 const LEASE_MS = 6_000;
 const CUT_OFF = 0;

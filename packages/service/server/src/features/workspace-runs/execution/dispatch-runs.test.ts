@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations, type WorkspaceRunId } from '@cloche/contract';
+import { LaunchError } from '@cloche/runtime';
 import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT } from '../../../../testing/sandboxes.ts';
 import { openRuns, type RunsWorld } from '../../../../testing/workspace-runs.ts';
-import { LaunchError } from '../../../runtime/driver/runtime-driver.ts';
 import { RunQueue } from './run-queue.ts';
 
 const FOREIGN = { credential: credentialOf('org_2' as OrgId) };

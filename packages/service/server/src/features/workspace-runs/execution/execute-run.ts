@@ -1,5 +1,5 @@
+import type { AgentFiles } from '@cloche/runtime/agent-files';
 import { AppError } from '../../../platform/base/app-error.ts';
-import type { AgentFiles } from '../../../runtime/driver/agent-files.ts';
 import type { AccessFiles } from '../../files/access-files.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { RunArchiveAttempt } from '../archive/unpack-archive.ts';

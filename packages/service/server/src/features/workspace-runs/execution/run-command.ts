@@ -1,12 +1,12 @@
 import { type Command, type CommandId, LIMITS, type SandboxId } from '@cloche/contract';
 import { BackOff, Deadline, onAbort, pause, reportTo } from '@cloche/node-support';
 import type { AgentCommand } from '@cloche/protocol';
+import { AgentError } from '@cloche/runtime';
+import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
-import { AGENT_LIMITS } from '../../../runtime/agent-client/agent-limits.ts';
-import { AgentError } from '../../../runtime/driver/runtime-driver.ts';
 import type { CreateCommand } from '../../commands/create-command.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';

@@ -15,10 +15,9 @@ import type {
   StartRun,
   TemplateVersionManifest,
 } from '@cloche/protocol';
-
-import type { ResultMemory } from '../../platform/base/result-memory.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
+import type { ResultMemory } from './result-memory.ts';
 
 export type { InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
 export * from './agent-commands.ts';

@@ -2,9 +2,9 @@ import { accepts, HOSTD_PROTOCOL_VERSION, HostdErrorBody, HostdHealth } from '@c
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
-import { type Tracing, tracedRequest } from '../../../platform/tracing/tracing.ts';
 import { isConnectionError } from '../../agent-client/agent-errors.ts';
 import { readJson } from '../../agent-client/bounded-body.ts';
+import { type RequestTracing, tracedRequest } from '../../tracing.ts';
 import { CaptureError, LaunchError } from '../runtime-driver.ts';
 
 const health = Compile(HostdHealth);
@@ -43,12 +43,12 @@ type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
  */
 export class HostdConnection {
   readonly #pool: Pool;
-  readonly #tracing: Tracing | undefined;
+  readonly #tracing: RequestTracing | undefined;
   /** Health of the hostd behind the open connections; undefined when it may have been replaced. */
   #health: Health | undefined;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
-  constructor(socketPath: string, tracing?: Tracing) {
+  constructor(socketPath: string, tracing?: RequestTracing) {
     this.#tracing = tracing;
     this.#pool = new Pool('http://hostd', {
       socketPath,

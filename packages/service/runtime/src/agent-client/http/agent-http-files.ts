@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import { FinalError } from '@cloche/node-support';
 import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
-import { AppError } from '../../../platform/base/app-error.ts';
 import { discardBody, sendBody } from '../../bytes/byte-transfer.ts';
 import type {
   AgentFiles,
@@ -154,7 +154,7 @@ export class AgentHttpFiles implements AgentFiles {
       return await readAnswer(response, signal, parse);
     } catch (error) {
       // The body was refused while it was sent, which broke the request off.
-      throw body?.errored instanceof AppError ? body.errored : error;
+      throw body?.errored instanceof FinalError ? body.errored : error;
     } finally {
       // A response before the end of the body is a refusal: the agent does not want the rest of the body.
       if (!asked.writableFinished) asked.destroy();

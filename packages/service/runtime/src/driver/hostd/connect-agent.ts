@@ -1,10 +1,10 @@
 import { BackOff, reportFailure } from '@cloche/node-support';
 import type { Instance as HostdInstance, ProvideKernel, StartedLanguage } from '@cloche/protocol';
-import type { Tracing } from '../../../platform/tracing/tracing.ts';
 import { dialer } from '../../agent-client/agent-endpoint.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
+import type { RequestTracing } from '../../tracing.ts';
 import { type AgentClient, AgentError, type Instance, type IsolationClaims } from '../runtime-driver.ts';
 import { ASK_MS, type HostdConnection } from './hostd-connection.ts';
 import { pathOf } from './instance-path.ts';
@@ -21,7 +21,7 @@ export interface ConnectAgentDeps {
   readonly hostd: HostdConnection;
   /** Returns undefined for an instance that does not live. */
   readonly find: (instance: Instance, signal: AbortSignal) => Promise<Instance | undefined>;
-  readonly tracing: Tracing | undefined;
+  readonly tracing: RequestTracing | undefined;
 }
 
 /** The answer of hostd to a launch. */

@@ -1,31 +1,20 @@
-/** Enumerates what each failure of an agent becomes. */
+/** Enumerates the service's error for each failure of an agent. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempDisposable } from 'node:fs/promises';
-import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { AGENT_ERROR_CODES, AGENT_FILE_ERROR_CODES, type AgentErrorCode } from '@cloche/protocol';
-import { AppError } from '../../platform/base/app-error.ts';
-import { FileError } from '../driver/agent-files.ts';
-import { AgentError, LaunchError } from '../driver/runtime-driver.ts';
+import { AGENT_ERROR_CODES, AGENT_FILE_ERROR_CODES } from '@cloche/protocol';
+import { AgentError, LaunchError } from '@cloche/runtime';
+import { fileRefusal, type RequestGroup, refusal } from '@cloche/runtime/agent-errors';
+import { FileError } from '@cloche/runtime/agent-files';
+import type { AppError } from '../../platform/base/app-error.ts';
 import {
   fileError,
-  fileRefusal,
-  headRefusal,
   hostError,
   type OwnErrors,
   ownError,
-  type RequestGroup,
-  refusal,
   sandboxError,
-  toAgentError,
   tooSlow,
   tunnelError,
-} from './agent-errors.ts';
-import { MalformedResponseError } from './bounded-body.ts';
+} from './agent-failures.ts';
 
 type Kind = AgentError['kind'];
 
@@ -48,7 +37,6 @@ const KINDS: Record<Kind, true> = {
 };
 const ALL_KINDS = Object.keys(KINDS) as Kind[];
 const SANDBOX = { id: 'sbx_1', resources: { pids: 64 } };
-const never = new AbortController().signal;
 
 /** Code, status, seconds of `Retry-After`, message and details. */
 type Row = readonly [string, number, number | undefined, string, object?];
@@ -64,108 +52,6 @@ function rowOf(error: AppError | undefined): Row | undefined {
 function invalid(path: string, message: string): Row {
   return ['invalid_request', 400, undefined, `${path} ${message}`, { issues: [{ path, message }] }];
 }
-
-describe('an error code of the agent', () => {
-  const expected: Record<AgentErrorCode, Partial<Record<RequestGroup, Kind>>> = {
-    invalid_cwd: { contexts: 'invalid_cwd', commands: 'invalid_cwd' },
-    not_found: { contexts: 'not_found', commands: 'not_found', upgrades: 'not_found' },
-    conflict: { contexts: 'conflict', commands: 'conflict' },
-    language_unavailable: { contexts: 'language_unavailable' },
-    kernel_failed: { contexts: 'kernel_failed' },
-    process_limit: { contexts: 'process_limit' },
-    timeout: { contexts: 'timeout', commands: 'timeout' },
-    queue_full: { contexts: 'busy', commands: 'busy', upgrades: 'busy' },
-    port_closed: { upgrades: 'port_closed' },
-    unusable: { contexts: 'unusable', commands: 'unusable', upgrades: 'unusable' },
-    bad_request: {},
-    internal: {},
-  };
-  for (const code of AGENT_ERROR_CODES) {
-    it(`${code} has a kind for the requests that it can refuse, and is internal for others`, () => {
-      for (const group of GROUPS) {
-        assert.equal(refusal({ code, message: 'why' }, group).kind, expected[code][group] ?? 'internal', group);
-      }
-    });
-  }
-
-  it('that does not exist is internal, and its message is cut', () => {
-    for (const code of ['', 'constructor', '__proto__', 'gone']) {
-      for (const group of GROUPS) assert.equal(refusal({ code, message: '' }, group).kind, 'internal');
-    }
-    assert.equal(refusal({ code: 'timeout', message: 'x'.repeat(1000) }, 'contexts').message.length, 500);
-  });
-});
-
-describe('a failure of the connection', () => {
-  const failures: [name: string, error: unknown, kind: Kind, kindForFiles: Kind][] = [
-    ...[
-      'ECONNREFUSED',
-      'ECONNRESET',
-      'ENOENT',
-      'EPIPE',
-      'ENOTSOCK',
-      'UND_ERR_SOCKET',
-      'UND_ERR_CONNECT_TIMEOUT',
-      'UND_ERR_DESTROYED',
-      'UND_ERR_CLOSED',
-    ].map((code): [string, unknown, Kind, Kind] => [code, Object.assign(new Error('x'), { code }), 'gone', 'gone']),
-    ['a malformed body', new MalformedResponseError('x'), 'misbehaved', 'misbehaved'],
-    ['a response that is not HTTP', Object.assign(new Error('x'), { code: 'HPE_INVALID' }), 'misbehaved', 'gone'],
-    ['any other error', 'x', 'misbehaved', 'gone'],
-  ];
-  for (const [name, error, kind, kindForFiles] of failures) {
-    it(`by ${name} has a kind`, () => {
-      for (const group of GROUPS) {
-        const converted = toAgentError(error, never, group);
-        assert.ok(converted instanceof AgentError);
-        assert.equal(converted.kind, group === 'files' ? kindForFiles : kind, group);
-        assert.equal(converted.cause, error);
-      }
-    });
-  }
-
-  it('to an agent whose queue of connections is full is not blamed on the agent', async () => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), 'cloche-full-queue-'));
-    const path = join(folder.path, 'agent.sock');
-    const listen =
-      'import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(0); print(flush=True); sys.stdin.read()';
-    const agent = spawn('python3', ['-c', listen, path], { stdio: ['pipe', 'pipe', 'inherit'] });
-    const clients: Socket[] = [];
-    try {
-      await once(agent.stdout, 'data');
-      let error: NodeJS.ErrnoException | undefined;
-      while (!error && clients.length < 8) {
-        const client = connect(path);
-        clients.push(client);
-        error = await once(client, 'connect').then(
-          () => undefined,
-          (failure) => failure,
-        );
-      }
-      assert.equal(error?.code, 'EAGAIN');
-      for (const group of GROUPS) assert.equal((toAgentError(error, never, group) as AgentError).kind, 'gone', group);
-    } finally {
-      for (const client of clients) client.destroy();
-      agent.stdin.end();
-      await once(agent, 'exit');
-    }
-  });
-
-  it('after an abort is the reason of the abort, and a converted error stays as it is', () => {
-    const reason = new Error('left');
-    const aborted = AbortSignal.abort(reason);
-    for (const group of GROUPS) {
-      assert.equal(toAgentError(new Error('x'), aborted, group), reason);
-      for (const error of [
-        new AgentError('busy', 'x'),
-        new FileError('conflict', 'x'),
-        new AppError('conflict', 'x'),
-      ]) {
-        assert.equal(toAgentError(error, aborted, group), error);
-      }
-    }
-  });
-});
 
 describe("the service's error", () => {
   const unusable = (why: string): Row => ['conflict', 409, undefined, `The sandbox cannot do this as it is: ${why}.`];
@@ -320,29 +206,5 @@ describe('a refusal about a file', () => {
 
   it('names the field of the request that has the path', () => {
     assert.deepEqual(rowOf(fileError(new FileError('invalid_path', 'why'), 'body.path')), invalid('body.path', 'why'));
-  });
-
-  it('with any other code is an internal failure of the agent', () => {
-    for (const code of ['internal', 'queue_full', 'constructor']) {
-      const error = fileRefusal({ code, message: 'why' }, undefined);
-      assert.ok(error instanceof AgentError);
-      assert.equal(error.kind, 'internal');
-    }
-  });
-
-  it('to HEAD has an error by its status alone', () => {
-    const rows: [status: number, kind: FileError['kind'], message: string][] = [
-      [400, 'invalid_path', 'is invalid: give a non-empty path of at most 4096 bytes without NUL'],
-      [403, 'permission_denied', 'This user of the sandbox has no permission for the file.'],
-      [404, 'not_found', 'The file does not exist.'],
-      [412, 'precondition_failed', 'The file has a different ETag.'],
-      [416, 'range_not_satisfiable', 'The range begins after the end of the file.'],
-      [409, 'conflict', 'The file cannot be read.'],
-      [500, 'conflict', 'The file cannot be read.'],
-    ];
-    for (const [status, kind, message] of rows) {
-      const error = headRefusal(status, 7);
-      assert.deepEqual([error.kind, error.message, error.details], [kind, message, { sizeBytes: 7 }]);
-    }
   });
 });

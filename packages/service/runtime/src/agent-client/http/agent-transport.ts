@@ -6,9 +6,9 @@ import { AgentErrorBody, TIMED_HEADER } from '@cloche/protocol';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
-import { type Tracing, tracedRequest } from '../../../platform/tracing/tracing.ts';
 import { TransferAgent } from '../../bytes/byte-transfer.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
+import { type RequestTracing, tracedRequest } from '../../tracing.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { type RequestGroup, refusal, toAgentError } from '../agent-errors.ts';
 import { MalformedResponseError, readJson } from '../bounded-body.ts';
@@ -66,10 +66,10 @@ export class AgentTransport {
   readonly #pieces = new TurnBudget(PIECES_PER_TURN);
   /** Connections that have left HTTP. */
   readonly #upgraded = new Set<Duplex>();
-  readonly #tracing: Tracing | undefined;
+  readonly #tracing: RequestTracing | undefined;
 
   /** @param onBroken called when no connection for contexts is left, as `RuntimeDriver.connect` describes */
-  constructor(dial: Dial, onBroken?: () => void, tracing?: Tracing) {
+  constructor(dial: Dial, onBroken?: () => void, tracing?: RequestTracing) {
     this.#tracing = tracing;
     this.dial = () => dial();
     const paced: Dial = (options) => {

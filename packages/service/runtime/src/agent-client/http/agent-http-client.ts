@@ -12,9 +12,9 @@ import {
   type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import type { ResultMemory } from '../../../platform/base/result-memory.ts';
-import { errorTypeOf, type Tracing } from '../../../platform/tracing/tracing.ts';
+import type { ResultMemory } from '../../driver/result-memory.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
+import { errorTypeOf, type RequestTracing } from '../../tracing.ts';
 import type { Dial } from '../agent-endpoint.ts';
 import { refusal } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';
@@ -53,7 +53,7 @@ export interface AgentHttpClientDeps {
   /** Limits on long lines, shared by the clients of all agents. */
   serverLineMemory?: ServerLineMemory;
   events?: SharedBudget;
-  tracing?: Tracing | undefined;
+  tracing?: RequestTracing | undefined;
 }
 
 /** HTTP client of one instance's agent. Validates every response before use. */
@@ -68,7 +68,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #budget: EventBudget;
   readonly #lineMemory: SandboxLineMemory;
   readonly #connections: RunConnections;
-  readonly #tracing: Tracing | undefined;
+  readonly #tracing: RequestTracing | undefined;
   #kernelReady: boolean;
 
   constructor(

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { buildGuest } from '@cloche/agent/build-guest';
 import { dataPaths, runPaths } from '@cloche/layout';
 import { newInstallationId } from '@cloche/testkit/installation-ids';
-import { HostdDriver } from '../src/runtime/driver/hostd/hostd-driver.ts';
-import { LaunchError } from '../src/runtime/driver/runtime-driver.ts';
+import { HostdDriver } from '../src/driver/hostd/hostd-driver.ts';
+import { LaunchError } from '../src/driver/runtime-driver.ts';
 
 export interface HostdFixture {
   readonly driver: HostdDriver;

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand, TerminalSize } from '@cloche/protocol';
-import type { ResultMemory } from '../../platform/base/result-memory.ts';
 import type { CutBytes } from './cut-bytes.ts';
+import type { ResultMemory } from './result-memory.ts';
 
 export interface NewTerminal {
   readonly columns: number;

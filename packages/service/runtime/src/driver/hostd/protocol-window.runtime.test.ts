@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { HOSTD_PROTOCOL_VERSION, type LaunchSpec } from '@cloche/protocol';
-import { type HostdFixture, openHostd } from '../../../../testing/hostd.ts';
+import { type HostdFixture, openHostd } from '../../../testing/hostd.ts';
 import type { Instance } from '../runtime-driver.ts';
 
 describe('beside a live instance, a hostd that announces', () => {

@@ -14,9 +14,9 @@ import {
   type TerminalSize,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import type { ResultMemory } from '../../../platform/base/result-memory.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
 import { cutBytes } from '../../driver/cut-bytes.ts';
+import type { ResultMemory } from '../../driver/result-memory.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { toAgentError } from '../agent-errors.ts';
 import { withoutNul } from '../without-nul.ts';

@@ -1,6 +1,6 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import { describeRuntimeDriver, type RuntimeDriverSubject } from '@cloche/testkit';
-import { type HostdFixture, openHostd } from '../../../../testing/hostd.ts';
+import { type HostdFixture, openHostd } from '../../../testing/hostd.ts';
 
 const RESOURCES: LaunchSpec['resources'] = { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 };
 

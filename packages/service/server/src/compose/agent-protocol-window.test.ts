@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { AGENT_PROTOCOL_VERSION } from '@cloche/protocol';
+import { AgentError } from '@cloche/runtime';
+import { dialer } from '@cloche/runtime/agent-endpoint';
+import { AgentHttpClient } from '@cloche/runtime/agent-http-client';
 import { eventually } from '@cloche/testkit/eventually';
-import type { UseOfAgent } from '../../../../testing/use-live-agent.ts';
-import { AgentError } from '../../driver/runtime-driver.ts';
-import { dialer } from '../agent-endpoint.ts';
-import { AgentHttpClient } from './agent-http-client.ts';
+import type { UseOfAgent } from '../../testing/use-live-agent.ts';
 
 /** Starts an agent without kernels that announces the version. */
 function openAgent(version: number) {
@@ -23,7 +23,7 @@ function openAgent(version: number) {
   writeFileSync(versions, JSON.stringify({ AGENT_PROTOCOL_VERSION: version }));
   const socketPath = join(folder, 'agent.sock');
   const preload = ['--import', import.meta.resolve('@cloche/testkit/announced-protocols')];
-  const program = new URL('../../../../../../guest/agent/src/main.ts', import.meta.url).pathname;
+  const program = new URL('../../../../guest/agent/src/main.ts', import.meta.url).pathname;
   const child: ChildProcess = spawn(process.execPath, [...preload, program], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
@@ -64,7 +64,7 @@ async function faultOf(client: AgentHttpClient): Promise<AgentError['kind'] | un
 
 /** Lets a server that was started beside a live sandbox use the agent of this. */
 async function useLive(socketPath: string, ...versions: 'equal'[]): Promise<UseOfAgent> {
-  const program = new URL('../../../../testing/use-live-agent.ts', import.meta.url).pathname;
+  const program = new URL('../../testing/use-live-agent.ts', import.meta.url).pathname;
   const { stdout } = await promisify(execFile)(process.execPath, [program, socketPath, ...versions]);
   return JSON.parse(stdout);
 }

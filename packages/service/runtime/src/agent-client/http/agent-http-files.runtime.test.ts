@@ -1,5 +1,5 @@
 import { describeAgentFiles } from '@cloche/testkit';
-import { agentInSandbox } from '../../../../testing/agent-in-sandbox.ts';
+import { agentInSandbox } from '../../../testing/agent-in-sandbox.ts';
 
 describeAgentFiles('an agent in a sandbox', async () => {
   const { agent, close } = await agentInSandbox();

@@ -1,4 +1,4 @@
-import type { AgentClient } from '../src/runtime/driver/runtime-driver.ts';
+import type { AgentClient } from '../src/driver/runtime-driver.ts';
 import { openHostd } from './hostd.ts';
 
 /** The agent of a sandbox that a host daemon of its own has launched; `close` takes all of them away. */

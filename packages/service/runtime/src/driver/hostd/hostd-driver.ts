@@ -23,8 +23,8 @@ import {
   type TemplateVersionManifest,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import type { Tracing } from '../../../platform/tracing/tracing.ts';
 import { readText } from '../../agent-client/bounded-body.ts';
+import type { RequestTracing } from '../../tracing.ts';
 import {
   type AgentClient,
   CaptureError,
@@ -66,7 +66,7 @@ export class HostdDriver implements RuntimeDriver {
   readonly #agents: ConnectAgent;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
-  constructor(socketPath: string, tracing?: Tracing) {
+  constructor(socketPath: string, tracing?: RequestTracing) {
     this.#hostd = new HostdConnection(socketPath, tracing);
     const find = (instance: Instance, signal: AbortSignal) => this.find(instance, signal);
     this.#agents = new ConnectAgent({ hostd: this.#hostd, find, tracing });
