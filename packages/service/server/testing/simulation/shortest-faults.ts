@@ -1,18 +1,19 @@
 import { type SeedOptions, type SeedResult, simulate } from './simulation.ts';
 
 /**
- * Leaves out one fault of a violation after the other, as long as there is still a violation. Returns the last run that has
- * one: it has no fault that it does not need.
+ * Leaves out faults of a violation as long as there is still a violation: halves of them first, then smaller parts, and
+ * each remaining fault at the end. Returns the last run with a violation: it has no fault that it does not need.
  */
 export async function withFewestFaults(options: SeedOptions, violated: SeedResult): Promise<SeedResult> {
+  const { trace: _, ...silent } = options;
   let shortest = violated;
-  for (let index = violated.faults.length - 1; index >= 0; index -= 1) {
-    const left = shortest.faults
-      .map(({ number }) => number)
-      .filter((number) => number !== violated.faults[index]?.number);
-    const { trace: _, ...silent } = options;
-    const result = await simulate({ ...silent, only: new Set(left) });
-    if (result.violation !== undefined) shortest = result;
+  for (let size = Math.ceil(violated.faults.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let end = shortest.faults.length; end > 0; end -= size) {
+      const numbers = shortest.faults.map(({ number }) => number);
+      numbers.splice(Math.max(0, end - size), Math.min(size, end));
+      const result = await simulate({ ...silent, only: new Set(numbers) });
+      if (result.violation !== undefined) shortest = result;
+    }
   }
   return shortest;
 }
