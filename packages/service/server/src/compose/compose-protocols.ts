@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { HoldConnection } from '@cloche/node-support';
-import type { RunApi } from '@cloche/run-apis';
+import type { RunApi } from '@cloche/run-once-apis';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../platform/http/front-gate.ts';
 import type { HostRouter } from '../platform/http/host-router.ts';
@@ -62,7 +62,7 @@ export async function composeProtocols(deps: ProtocolsDeps): Promise<Protocols> 
     add(await JupyterRouter.open({ apiUrl, version, log, holdConnection: holder(deps) }));
   }
   if (runApis.length > 0) {
-    const { RunApisRouter } = await import('@cloche/run-apis');
+    const { RunApisRouter } = await import('@cloche/run-once-apis');
     add(await RunApisRouter.open({ apiUrl, log }, runApis));
   }
   return {

@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ProjectQuotas } from '@cloche/contract';
 import { dataPaths, machineMemory, machineProcessors } from '@cloche/layout';
 import { parseRanges } from '@cloche/protocol';
-import type { RunApi } from '@cloche/run-apis';
+import type { RunApi } from '@cloche/run-once-apis';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import type { ArtifactSettings } from '../features/artifacts/artifact-settings.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
