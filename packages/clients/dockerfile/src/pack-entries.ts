@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGzip } from 'node:zlib';
-import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
+import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
 import type { CopiedEntry } from './build-context.ts';
 
 const FLAGS = { file: '0', symlink: '2', directory: '5' } as const;

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TarHeader, writeTarHeader } from '@cloche/protocol';
+import { type TarHeader, writeTarHeader } from '@cloche/archive';
 
 export type TarEntry = readonly [header: Partial<TarHeader> & { name: string }, content?: string];
 

@@ -1,6 +1,6 @@
 import { basename, join, resolve } from 'node:path';
+import { entryPath } from '@cloche/archive';
 import { DEFAULT_CWD } from '@cloche/contract/client';
-import { entryPath } from '@cloche/protocol';
 import type { Artifact, Cloche } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';

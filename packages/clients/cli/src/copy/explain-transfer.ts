@@ -1,4 +1,4 @@
-import { InvalidArchiveError } from '@cloche/protocol';
+import { InvalidArchiveError } from '@cloche/archive';
 import { CliError } from '../cli-error.ts';
 import { InterruptedError } from '../interruption.ts';
 

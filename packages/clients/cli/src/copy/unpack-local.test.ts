@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type TarHeader, tarPadding, writeTarHeader } from '@cloche/protocol';
+import { type TarHeader, tarPadding, writeTarHeader } from '@cloche/archive';
 import { InterruptedError } from '../interruption.ts';
 import { unpackLocal } from './unpack-local.ts';
 

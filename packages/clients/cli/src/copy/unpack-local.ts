@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { mkdir, rm, rmdir, stat } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { type ArchiveEntry, entryPath, invalidArchive, readTar, refusedEntry } from '@cloche/protocol';
+import { type ArchiveEntry, entryPath, invalidArchive, readTar, refusedEntry } from '@cloche/archive';
 import { explainTransfer } from './explain-transfer.ts';
 import { bytesOf, mergeTree } from './merge-tree.ts';
 

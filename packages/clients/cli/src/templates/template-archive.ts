@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import { InvalidTarError, readTarHeader, TAR_BLOCK_BYTES } from '@cloche/protocol';
+import { InvalidTarError, readTarHeader, TAR_BLOCK_BYTES } from '@cloche/archive';
 
 /** First entry of an archive of `cloche template export`; `@cloche/setup` writes it. */
 const FIRST_ENTRY = 'cloche-templates.json';

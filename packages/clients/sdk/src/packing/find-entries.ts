@@ -1,5 +1,5 @@
 import { closeSync, constants, type Dirent, lstatSync, opendirSync, openSync, readlinkSync } from 'node:fs';
-import { requireInnerLink } from '@cloche/protocol/entry-name';
+import { requireInnerLink } from '@cloche/archive/entry-name';
 import type { PackingNote } from './archive-source.ts';
 import type { IgnoreFiles, IgnoreRules } from './ignore-rules.ts';
 import { outerRules } from './outer-rules.ts';

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, read, readSync, type Stats } from 'node:fs';
 import { promisify } from 'node:util';
-import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol/tar-header';
+import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive/tar-header';
 import type { PackingNote } from './archive-source.ts';
 import { type Entry, READING } from './find-entries.ts';
 import { packingFailed, pathIn, shown } from './packed-path.ts';

@@ -2,15 +2,9 @@ import { constants } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { detectArchive, InvalidArchiveError, invalidArchive, readCompressedTarGroups, readZip } from '@cloche/archive';
 import { closeLater, onAbort } from '@cloche/node-support';
-import {
-  type AgentUnpacked,
-  detectArchive,
-  InvalidArchiveError,
-  invalidArchive,
-  readCompressedTarGroups,
-  readZip,
-} from '@cloche/protocol';
+import type { AgentUnpacked } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { toFileError } from '../files/file-error.ts';

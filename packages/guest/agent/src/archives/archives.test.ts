@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { type TarHeader, writeTarHeader } from '@cloche/protocol';
+import { type TarHeader, writeTarHeader } from '@cloche/archive';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 

@@ -1,8 +1,8 @@
 import { closeSync, constants } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
+import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
 import { TimeSlice } from '@cloche/node-support';
-import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
 import { onFile, toFileError } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';

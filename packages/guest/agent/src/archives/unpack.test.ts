@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import type { ArchiveEntry } from '@cloche/protocol';
+import type { ArchiveEntry } from '@cloche/archive';
 import type { FilePath } from '../files/file-path.ts';
 import { FileSystem } from '../files/file-system.ts';
 import { ROOT_RIGHTS } from '../files/rights.ts';

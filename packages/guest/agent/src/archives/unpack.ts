@@ -3,8 +3,8 @@
  * moved into place only after the whole archive has passed all checks.
  */
 import { constants, writeSync } from 'node:fs';
+import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/archive';
 import { TimeSlice } from '@cloche/node-support';
-import { type ArchiveEntry, ArchiveTree, type PlacedEntry } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
 import { below, type FilePath, joined } from '../files/file-path.ts';

@@ -33,6 +33,7 @@ const PACKAGES = fileURLToPath(new URL('../../../../', import.meta.url));
 export const SOURCES = [
   'guest/agent/src',
   'shared/protocol/src',
+  'shared/archive/src',
   'shared/node-support/src',
   'shared/layout/src',
   'guest/kernel-js/src',

@@ -1,7 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
 import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
-import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
 import { SetupError } from '../progress.ts';
 import { type TemplateVersion, VERSION_FILES, versionFolder } from '../templates/cached-versions.ts';
 import { type ArchivePart, LIST_BYTES, LIST_NAME, writeList } from './archive-list.ts';

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
-import { writeTarHeader } from '@cloche/protocol';
+import { writeTarHeader } from '@cloche/archive';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { versionFolder } from '../templates/cached-versions.ts';
 import { TwoCaches } from '../testing/two-caches.ts';

@@ -1,8 +1,8 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type ArchiveEntry, readTar, refusedEntry } from '@cloche/archive';
 import { cachePaths } from '@cloche/layout';
-import { type ArchiveEntry, readTar, refusedEntry } from '@cloche/protocol';
 import { withLock } from '../build-lock.ts';
 import { SetupError } from '../progress.ts';
 import {

@@ -1,4 +1,4 @@
-import { InvalidArchiveError } from '@cloche/protocol';
+import { InvalidArchiveError } from '@cloche/archive';
 import { SetupError } from '../progress.ts';
 
 /** An archive of templates that is refused. The message is a clause about the archive. */

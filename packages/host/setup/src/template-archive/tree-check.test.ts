@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ArchiveEntry } from '@cloche/protocol';
+import type { ArchiveEntry } from '@cloche/archive';
 import type { ArchivePart } from './archive-list.ts';
 import { TreeCheck } from './tree-check.ts';
 

@@ -1,4 +1,4 @@
-import { type ArchiveEntry, entryPath, linkedPath, refusedEntry } from '@cloche/protocol';
+import { type ArchiveEntry, entryPath, linkedPath, refusedEntry } from '@cloche/archive';
 import { VERSION_FILES } from '../templates/cached-versions.ts';
 import type { ArchivePart } from './archive-list.ts';
 

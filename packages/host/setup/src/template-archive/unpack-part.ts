@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdDecompress } from 'node:zlib';
-import { type ArchiveEntry, readTar, TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
+import { type ArchiveEntry, readTar, TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
 import type { ArchivePart } from './archive-list.ts';
 import { TemplateArchiveError } from './template-archive-error.ts';
 import { TreeCheck } from './tree-check.ts';

@@ -3,7 +3,7 @@ import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
-import { detectArchive, InvalidArchiveError, readTar, type TarCompression } from '@cloche/protocol';
+import { detectArchive, InvalidArchiveError, readTar, type TarCompression } from '@cloche/archive';
 import { ImageError } from './image-error.ts';
 import type { ImageFiles } from './image-files.ts';
 import { readAt } from './read-at.ts';

@@ -13,7 +13,7 @@ import {
   symlinkSync,
   writeSync,
 } from 'node:fs';
-import { type ArchiveEntry, entryPath, refusedEntry } from '@cloche/protocol';
+import { type ArchiveEntry, entryPath, refusedEntry } from '@cloche/archive';
 import { joined, type RootFolder } from './root-folder.ts';
 
 const WHITEOUT = '.wh.';

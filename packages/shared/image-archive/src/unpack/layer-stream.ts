@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { detectArchive } from '@cloche/protocol';
+import { detectArchive } from '@cloche/archive';
 import { ImageError } from '../read/image-error.ts';
 import type { ImageFiles } from '../read/image-files.ts';
 import type { ImageLayer } from '../read/read-image.ts';

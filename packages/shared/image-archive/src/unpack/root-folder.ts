@@ -1,5 +1,5 @@
 import { lstatSync, mkdirSync, readlinkSync, rmSync, type Stats } from 'node:fs';
-import { refusedEntry } from '@cloche/protocol';
+import { refusedEntry } from '@cloche/archive';
 
 const MAX_LINKS = 40;
 

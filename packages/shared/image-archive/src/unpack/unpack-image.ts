@@ -1,4 +1,4 @@
-import { InvalidArchiveError, readTar, refusedEntry } from '@cloche/protocol';
+import { InvalidArchiveError, readTar, refusedEntry } from '@cloche/archive';
 import type { ImageConfig } from '../read/image-config.ts';
 import { ImageError } from '../read/image-error.ts';
 import type { ImageFiles } from '../read/image-files.ts';

@@ -7,8 +7,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { after, before, describe, it } from 'node:test';
 import { createGzip, gzipSync } from 'node:zlib';
+import { writeTarHeader } from '@cloche/archive';
 import type { OrgId } from '@cloche/contract';
-import { writeTarHeader } from '@cloche/protocol';
 import {
   fileAt,
   linkTo,

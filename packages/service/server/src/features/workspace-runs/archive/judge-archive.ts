@@ -1,10 +1,10 @@
 /** Decides whether an uploaded archive can be unpacked safely. Runs in a worker thread, so it imports little. */
 import { close, createReadStream, openSync, readSync } from 'node:fs';
-import { type ArchiveEntry, invalidArchive } from '@cloche/protocol/archive-entry';
-import { ArchiveTree } from '@cloche/protocol/archive-tree';
-import { detectArchive, readCompressedTar } from '@cloche/protocol/compressed-tar';
-import { refusedEntry } from '@cloche/protocol/entry-name';
-import { readZip } from '@cloche/protocol/read-zip';
+import { type ArchiveEntry, invalidArchive } from '@cloche/archive/archive-entry';
+import { ArchiveTree } from '@cloche/archive/archive-tree';
+import { detectArchive, readCompressedTar } from '@cloche/archive/compressed-tar';
+import { refusedEntry } from '@cloche/archive/entry-name';
+import { readZip } from '@cloche/archive/read-zip';
 
 /** Set-user-id and set-group-id. */
 const SET_ID_BITS = 0o6000;

@@ -1,7 +1,7 @@
 /** The worker thread of `ArchiveJudge`: judges one archive. */
 import { getPriority, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
-import { InvalidArchiveError } from '@cloche/protocol/archive-entry';
+import { InvalidArchiveError } from '@cloche/archive/archive-entry';
 import type { Judgement } from './archive-judge.ts';
 import { type ArchiveToJudge, judgeArchive } from './judge-archive.ts';
 

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { MAX_PATH_BYTES } from '../agent-protocol/bounds.ts';
+import { MAX_PATH_BYTES } from '@cloche/protocol/bounds';
 import { type InvalidArchiveError, invalidArchive } from './archive-entry.ts';
 
 const MAX_NAME_BYTES = 255;
