@@ -26,7 +26,7 @@ function importsOf(files: readonly string[]): Set<string> {
   return new Set(specifiers.map((specifier = '') => packageOf(specifier)));
 }
 
-const packages = globSync(['{packages/*,adapters}/*/package.json', 'bench/package.json', 'e2e/package.json']).map(
+const packages = globSync(['{packages/*/*,adapters/*}/package.json', 'bench/package.json', 'e2e/package.json']).map(
   (file) => {
     const folder = dirname(file);
     const sources = globSync(join(folder, '**/*.{ts,mts,mjs,js,cjs}'), { exclude: ['**/node_modules/**'] });
@@ -40,6 +40,12 @@ const packages = globSync(['{packages/*,adapters}/*/package.json', 'bench/packag
 );
 
 describe('a package', () => {
+  it('is found wherever it stands', () => {
+    const folders = packages.map(({ folder }) => folder);
+    for (const folder of ['packages/service/server', 'packages/shared/archive', 'adapters/ai-sdk', 'e2e'])
+      assert.ok(folders.includes(folder), folder);
+  });
+
   it('imports each package that it declares', () => {
     const unused = packages.flatMap(({ folder, manifest, imports }) =>
       Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
