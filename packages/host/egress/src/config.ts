@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runPaths } from '@cloche/layout';
-import { egressPaths, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
-import { readSettings } from '@cloche/settings';
+import { egressPaths } from '@cloche/protocol';
+import { type OperatorRanges, readOperatorRanges, readSettings } from '@cloche/settings';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';

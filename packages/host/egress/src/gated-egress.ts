@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { tidyWhenIdle } from '@cloche/node-support';
-import type { ClosedAddresses, OperatorRanges } from '@cloche/protocol';
+import type { ClosedAddresses, OperatorRanges } from '@cloche/settings';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import { CertificateAuthority } from './authority/certificate-authority.ts';

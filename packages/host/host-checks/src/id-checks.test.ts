@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX, LAST_OWNER_ID } from '@cloche/protocol';
+import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX, LAST_OWNER_ID } from '@cloche/layout';
 import { checkSandboxIds, type IdSources } from './id-checks.ts';
 
 const ALONE: IdSources = {

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX, LAST_OWNER_ID } from '@cloche/protocol';
+import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX, LAST_OWNER_ID } from '@cloche/layout';
 import { type Finding, ok, warning } from './finding.ts';
 
 const SLOTS_DIR = '/run/cloche/slots';

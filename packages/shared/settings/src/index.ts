@@ -1,3 +1,5 @@
+export * from './address-ranges.ts';
+export * from './closed-ranges.ts';
 export * from './effective-settings.ts';
 export * from './host-defaults.ts';
 export * from './read-settings.ts';

@@ -1,4 +1,4 @@
-import { jsonBytes } from '@cloche/protocol';
+import { jsonBytes } from '@cloche/node-support';
 import { incompleteTailBytes } from './incomplete-tail.ts';
 
 /**

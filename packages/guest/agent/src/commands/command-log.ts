@@ -1,5 +1,5 @@
-import { onAbort } from '@cloche/node-support';
-import { type AgentLogEntry, jsonBytes, MAX_LOG_ENTRY_BYTES } from '@cloche/protocol';
+import { jsonBytes, onAbort } from '@cloche/node-support';
+import { type AgentLogEntry, MAX_LOG_ENTRY_BYTES } from '@cloche/protocol';
 import { incompleteTailBytes } from '../base/incomplete-tail.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';

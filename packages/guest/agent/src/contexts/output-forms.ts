@@ -1,4 +1,5 @@
-import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, jsonBytes, type OutputFormat } from '@cloche/protocol';
+import { jsonBytes } from '@cloche/node-support';
+import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, type OutputFormat } from '@cloche/protocol';
 
 const FORMATS: ReadonlyMap<string, OutputFormat> = new Map(
   Object.entries({

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { GVISOR_OWN_MEMORY_BYTES } from '@cloche/protocol';
+import { GVISOR_OWN_MEMORY_BYTES } from '@cloche/layout';
 
 /** Highest rate at which memory can be filled, in bytes per millisecond. Sets the pause before the next check. */
 const FASTEST = 2 * 1024 * 1024;

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { SANDBOX_SLOTS } from '@cloche/layout';
 import { GuardedServer, parsePlainJson } from '@cloche/node-support';
 import {
   type DecisionPage,
@@ -10,7 +11,6 @@ import {
   GatedSandbox,
   GatedSandboxList,
   MAX_DECISIONS_WAIT_MS,
-  SANDBOX_SLOTS,
 } from '@cloche/protocol';
 import { messageValidator } from '@cloche/protocol/message-validator';
 import Fastify, { type FastifyInstance } from 'fastify';

@@ -2,7 +2,7 @@ import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'no
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { onAbort } from '@cloche/node-support';
-import { inRanges } from '@cloche/protocol';
+import { inRanges } from '@cloche/settings';
 import type { Logger } from 'pino';
 import { LineBudget } from '../decisions/line-budget.ts';
 import { frame, readFrames } from '../dns/dns-frames.ts';

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { ClosedAddresses } from '@cloche/protocol';
+import type { ClosedAddresses } from '@cloche/settings';
 import {
   type Answer,
   type DecodedPacket,

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import { ClosedAddresses, inRanges, type OperatorRanges } from '@cloche/protocol';
+import { ClosedAddresses, inRanges, type OperatorRanges } from '@cloche/settings';
 
 export interface ClosedToSandboxesOptions {
   ranges: OperatorRanges;

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import type { RawFields } from '@cloche/protocol';
+import type { RawFields } from '@cloche/node-support';
 
 /** One request and its response, independent of the client's HTTP version. */
 export interface Exchange {

@@ -1,4 +1,4 @@
-import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/protocol';
+import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/node-support';
 
 /** Returns the end-to-end fields: without hop-by-hop fields and those in `without`. */
 export function endToEndFields(fields: RawFields, ...without: readonly string[]): string[] {

@@ -7,8 +7,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
-import { joinPieces } from '@cloche/node-support';
-import { fieldPairs, type RawFields } from '@cloche/protocol';
+import { fieldPairs, joinPieces, type RawFields } from '@cloche/node-support';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import type { Exchange } from './exchange.ts';

@@ -1,4 +1,5 @@
-import { fieldPairs, MAX_SECRET_QUESTIONS, mayHavePlaceholder, PLACEHOLDERS, type RawFields } from '@cloche/protocol';
+import { fieldPairs, type RawFields } from '@cloche/node-support';
+import { MAX_SECRET_QUESTIONS, mayHavePlaceholder, PLACEHOLDERS } from '@cloche/protocol';
 import type { Host } from '../policy/host-name.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import type { SandboxSecrets } from './sandbox-secrets.ts';

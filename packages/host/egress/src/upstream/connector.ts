@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type SecureContext, connect as tlsConnect } from 'node:tls';
-import type { ClosedAddresses } from '@cloche/protocol';
+import type { ClosedAddresses } from '@cloche/settings';
 import type { Upstream } from '../dns/upstream.ts';
 import { type EgressPolicy, permitsAddressOfName } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';

@@ -1,4 +1,4 @@
-import { SANDBOX_SLOTS } from '@cloche/protocol';
+import { SANDBOX_SLOTS } from '@cloche/layout';
 
 /**
  * Address range of sandboxes. 198.18.0.0/15 is reserved for benchmarks (RFC 2544), so no network of the host uses it,

@@ -1,4 +1,4 @@
-import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX } from '@cloche/protocol';
+import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX } from '@cloche/layout';
 
 /**
  * Host user and group ids that the ids 0 … size-1 of one sandbox map to. No other sandbox and no host user has them.

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { GVISOR_OWN_MEMORY_BYTES, type LaunchSpec } from '@cloche/protocol';
+import { GVISOR_OWN_MEMORY_BYTES } from '@cloche/layout';
+import type { LaunchSpec } from '@cloche/protocol';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 import { AGENT_SHARE } from './divided-group.ts';
 

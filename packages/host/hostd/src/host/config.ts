@@ -1,8 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { cachePaths, dataPaths, machineMemory, runPaths } from '@cloche/layout';
-import { egressPaths, type LaunchSpec, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
-import { hostDefaults, readSettings, type SettingValues } from '@cloche/settings';
+import { egressPaths, type LaunchSpec } from '@cloche/protocol';
+import {
+  hostDefaults,
+  type OperatorRanges,
+  readOperatorRanges,
+  readSettings,
+  type SettingValues,
+} from '@cloche/settings';
 
 const MEBIBYTE = 1024 * 1024;
 

@@ -1,4 +1,5 @@
-import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protocol';
+import { EGRESS_PORTS } from '@cloche/protocol';
+import { CLOSED_RANGES, type OperatorRanges } from '@cloche/settings';
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramChains, datagramSets } from './datagram-rules.ts';
 import { flowLimitRules } from './flow-limits.ts';

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import type { OperatorRanges } from '@cloche/protocol';
+import type { OperatorRanges } from '@cloche/settings';
 import {
   addressesOfSlot,
   gatedLinkName,

@@ -1,4 +1,4 @@
-import { LOGIN_PROFILE } from '@cloche/protocol';
+import { LOGIN_PROFILE } from '@cloche/layout';
 
 const USER_PROFILE = `# ~/.local/bin is on the PATH already.
 if [ -n "\${BASH_VERSION-}" ] && [ -f ~/.bashrc ]; then . ~/.bashrc; fi

@@ -1,5 +1,5 @@
 import { chmodSync, chownSync, lchownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { LOGIN_PROFILE } from '@cloche/protocol';
+import { LOGIN_PROFILE } from '@cloche/layout';
 import { ImageError } from '../read/image-error.ts';
 import { RootFolder } from './root-folder.ts';
 

@@ -1,13 +1,12 @@
 import type { Duplex } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
-import { parsePlainJson, pause } from '@cloche/node-support';
+import { jsonBytes, parsePlainJson, pause } from '@cloche/node-support';
 import {
   AgentCommand,
   AgentCommandEvent,
   type AgentLogEntry,
   AgentLogPage,
   CommandResultEvent,
-  jsonBytes,
   MAX_COMMAND_MESSAGE_BYTES,
   type StartCommand,
   TERMINAL_PROTOCOL,

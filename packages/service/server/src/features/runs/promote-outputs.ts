@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { LIMITS, type OutputFormat } from '@cloche/contract';
-import { type AgentOutput, jsonBytes } from '@cloche/protocol';
+import { jsonBytes } from '@cloche/node-support';
+import type { AgentOutput } from '@cloche/protocol';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 

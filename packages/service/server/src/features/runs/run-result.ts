@@ -6,7 +6,8 @@ import {
   type KernelMessageEvent,
   LIMITS,
 } from '@cloche/contract';
-import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
+import { jsonBytes } from '@cloche/node-support';
+import type { AgentOutput, AgentRunEvent, RunDone, RunError } from '@cloche/protocol';
 import { AgentError } from '@cloche/runtime';
 import { cutBytes } from '@cloche/runtime/cut-bytes';
 import type { ContextRecord } from '../contexts/context.ts';

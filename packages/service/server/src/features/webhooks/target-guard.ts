@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { WEBHOOK_URL_PATTERN } from '@cloche/contract';
 import { OwnAddresses } from '@cloche/node-support';
-import { ClosedAddresses, type OperatorRanges } from '@cloche/protocol';
+import { ClosedAddresses, type OperatorRanges } from '@cloche/settings';
 
 const URL_FORM = new RegExp(WEBHOOK_URL_PATTERN);
 

@@ -8,7 +8,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { parseRanges } from '@cloche/protocol';
+import { parseRanges } from '@cloche/settings';
 import { startReceiver } from '../../../testing/webhooks.ts';
 import { TargetGuard, type TargetOptions } from './target-guard.ts';
 import { type SenderOptions, WebhookSender } from './webhook-sender.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import { inRanges } from '@cloche/protocol';
+import { inRanges } from '@cloche/settings';
 import { eventually } from '@cloche/testkit/eventually';
 import { type ConnectionLimits, limitConnections } from './connection-limits.ts';
 

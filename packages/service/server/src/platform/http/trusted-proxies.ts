@@ -1,4 +1,4 @@
-import { inRanges } from '@cloche/protocol';
+import { inRanges } from '@cloche/settings';
 
 /** Whether to believe what a sender of a request appended to `X-Forwarded-For`. The hop of the connection is 0. */
 export type TrustsProxy = (address: string, hop: number) => boolean;

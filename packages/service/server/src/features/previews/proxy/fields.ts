@@ -1,6 +1,6 @@
 /** Converts header fields of requests to the app and of its responses. */
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
-import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/protocol';
+import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/node-support';
 
 /** Request fields that the proxy sets itself or handles itself. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([

@@ -1,7 +1,8 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { DEFAULT_CWD, LIMITS, type TemplateBuildId } from '@cloche/contract';
-import { type AgentCommand, jsonBytes } from '@cloche/protocol';
+import { jsonBytes } from '@cloche/node-support';
+import type { AgentCommand } from '@cloche/protocol';
 import { type AgentClient, AgentError, FileError, type RuntimeDriver } from '@cloche/runtime';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import { ENTRY_OVERHEAD_BYTES } from '../../../platform/sequence-log/sequence-log.ts';
