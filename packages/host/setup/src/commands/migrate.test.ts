@@ -30,7 +30,7 @@ describe('cloche migrate', () => {
     assert.equal(first.stderr, '');
     const report = JSON.parse(first.stdout);
     assert.deepEqual([report.database, report.waiting, report.newer], ['sqlite', [], []]);
-    assert.ok(report.applied.includes('001-initial'));
+    assert.equal(report.applied[0], '040-first-release');
     assert.equal(report.applied.at(-1), report.schema);
     const again = await cloche('migrate');
     assert.equal(again.stdout, `nothing to do: the database has the schema ${report.schema}\n`);
@@ -39,14 +39,21 @@ describe('cloche migrate', () => {
     db.close();
   });
 
-  it('applies what a newer version has added, and says each', async () => {
-    const db = new DatabaseSync(join(serverDir, 'cloche.db'));
-    const last = '025-server-schemas-expand';
-    db.exec(
-      `alter table server_leases drop column schema_version; delete from kysely_migration where name = '${last}'`,
+  it('changes nothing in a database of version 0.1.0, and names the remedy for one that is older', async () => {
+    const recordLast = (name: string) => {
+      using db = new DatabaseSync(join(serverDir, 'cloche.db'));
+      db.prepare('update kysely_migration set name = ? where rowid = 1').run(name);
+    };
+    recordLast('039-mcp-subscriptions-expand');
+    assert.match((await cloche('migrate')).stdout, /^nothing to do: /);
+    recordLast('030-lists-expand');
+    const { exitCode, stderr } = await cloche('migrate');
+    recordLast('040-first-release');
+    assert.equal(exitCode, 1);
+    assert.match(
+      stderr,
+      /^error: An early version 0\.1\.0 .* up to 030-lists-expand; start the last version 0\.1\.0 once/,
     );
-    db.close();
-    assert.equal((await cloche('migrate')).stdout, `applied ${last}\n`);
   });
 
   it('refuses while the server runs, and a database that a newer version has changed', async () => {

@@ -3,13 +3,15 @@ import { it } from 'node:test';
 import { type Kysely, type KyselyPlugin, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import { recordStatements } from '../../../testing/executed-statements.ts';
-import { openEmptyDatabase } from '../../../testing/test-database.ts';
+import { DATABASE_KIND, openEmptyDatabase } from '../../../testing/test-database.ts';
 import type { Database } from './database.ts';
 import { kindOf } from './database-kind.ts';
 import { MIGRATIONS, migrate } from './migrate.ts';
 import { upgradeSchema } from './upgrade-schema.ts';
 
 const NAMES = Object.keys(MIGRATIONS).sort();
+/** Distance between the statements that end a migration. A round on PostgreSQL takes twenty times as long. */
+const STEP = DATABASE_KIND === 'sqlite' ? 1 : 10;
 
 /** Lets a migration fail after some of its statements, and counts those that it executes. */
 class Interruption implements KyselyPlugin {
@@ -58,7 +60,7 @@ it('a migration that ends after any of its statements changes nothing, and the n
   await upgradeSchema(db, {});
   for (const name of NAMES) {
     const before = await schemaOf(db);
-    for (let count = 1; ; count++) {
+    for (let count = 1; ; count += STEP) {
       const interruption = new Interruption(count);
       const interrupted = await migrateUpTo(db, name, interruption).then(
         () => undefined,
@@ -79,8 +81,8 @@ it('all migrations of a first start are one change: none of them stays if the la
   await using db = await openEmptyDatabase();
   await upgradeSchema(db, {});
   const before = await schemaOf(db);
-  const last = NAMES.at(-1) ?? '';
-  await assert.rejects(migrateUpTo(db, last, new Interruption(1)), /could not be migrated/);
+  const last = { up: () => Promise.reject(new Error('the last one fails')) };
+  await assert.rejects(upgradeSchema(db, { ...MIGRATIONS, '999-last-expand': last }), /could not be migrated/);
   assert.deepEqual(await schemaOf(db), before);
   assert.deepEqual((await migrate(db)).applied, NAMES);
 });

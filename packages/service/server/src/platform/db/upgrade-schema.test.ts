@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
+import { fillTables } from '../../../testing/filled-tables.ts';
 import { DATABASE_KIND, openBeside, openEmptyDatabase } from '../../../testing/test-database.ts';
+import { listTables } from './copy/table-list.ts';
 import type { Database } from './database.ts';
 import { MIGRATIONS, migrate, SCHEMA_VERSION } from './migrate.ts';
 import { upgradeSchema } from './upgrade-schema.ts';
 
 const NAMES = Object.keys(MIGRATIONS).sort();
 type Migrations = Record<string, Migration>;
-const upTo = (last: string): Migrations =>
-  Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name <= last));
 
 /** Migrations of two later versions: the first adds a column, the second removes it. */
 const NICKNAMES: Migrations = {
@@ -39,27 +39,78 @@ async function addOrg(db: Database, id: string): Promise<void> {
 const orgsOf = (db: Database) => db.selectFrom('orgs').select('id').execute();
 
 describe('a migration', () => {
-  it('says by its name what it does to older servers, from 021 on', () => {
-    const wrong = NAMES.filter((name) => name >= '021' && !/^\d{3}-[a-z-]+-(expand|contract)$/.test(name));
-    assert.deepEqual(wrong, []);
+  it('says by its name what it does to older servers, after the first release', () => {
+    const wrong = NAMES.slice(1).filter((name) => !/^\d{3}-[a-z-]+-(expand|contract)$/.test(name));
+    assert.deepEqual([NAMES[0], wrong], ['040-first-release', []]);
   });
 });
 
-describe('a database of an older version', () => {
-  for (const last of NAMES.slice(0, -1)) {
-    it(`is migrated from ${last}, keeps its rows, and is migrated once`, async () => {
-      await using db = await openEmptyDatabase();
-      assert.deepEqual((await upgradeSchema(db, upTo(last))).applied, Object.keys(upTo(last)).sort());
-      await addOrg(db, 'org_1');
-      const { applied } = await migrate(db);
-      assert.deepEqual(
-        applied,
-        NAMES.filter((name) => name > last),
-      );
-      assert.equal((await orgsOf(db)).length, 1);
-      assert.deepEqual(await migrate(db), { applied: [], waiting: [], newer: [] });
+/** Migrations of the versions from before the first release. */
+const UNRELEASED = [
+  ...['001-initial', '002-commands', '003-previews', '004-artifacts', '005-live-sandboxes', '006-stored-results'],
+  ...['007-events', '008-projects', '009-api-keys', '010-quotas', '013-webhooks', '014-audit', '015-usage'],
+  ...['016-secrets', '017-ended-keys', '018-workspace-runs', '019-workspace-archives', '020-custom-templates'],
+  ...['021-claims-expand', '022-owners-expand', '023-key-caches-expand', '025-server-schemas-expand'],
+  ...['026-replay-parts-expand', '027-content-removals-expand', '028-failure-kinds-expand'],
+  ...['029-archive-attempts-expand', '030-lists-expand', '031-deleted-records-expand'],
+  ...['032-changes-and-revocations-expand', '033-build-turns-expand', '034-planned-times-expand'],
+  ...['035-lost-events-expand', '036-sandbox-notes-expand', '037-mcp-sessions-expand', '038-image-layers-expand'],
+  '039-mcp-subscriptions-expand',
+];
+
+/** Returns a database as versions before the first release left it, with rows, migrated up to `last`. */
+async function openUnreleased(last: string): Promise<Database> {
+  const db = await openEmptyDatabase();
+  await migrate(db);
+  if (DATABASE_KIND === 'sqlite') await fillTables(db, await listTables(db), 3);
+  else for (const id of ['org_1', 'org_2', 'org_3']) await addOrg(db, id);
+  await sql`delete from kysely_migration`.execute(db);
+  for (const name of UNRELEASED.filter((each) => each <= last))
+    await sql`insert into kysely_migration (name, timestamp) values (${name}, '2026-11-30T00:00:00.000Z')`.execute(db);
+  return db;
+}
+
+/** Returns all rows of all tables, with those of the migrations. */
+async function rowsOf(db: Database): Promise<unknown[]> {
+  const tables = [...(await listTables(db)).map(({ name }) => name), 'kysely_migration'];
+  return Promise.all(tables.map(async (name) => (await sql`select * from ${sql.table(name)}`.execute(db)).rows));
+}
+
+const UNCHANGED = { applied: [], waiting: [], newer: [] };
+
+describe('a database of a version before the first release', () => {
+  it('is used as it is if it has the last of their migrations, and gets those of later versions', async () => {
+    await using db = await openUnreleased('039-mcp-subscriptions-expand');
+    const before = await rowsOf(db);
+    assert.deepEqual([await migrate(db), await migrate(db)], [UNCHANGED, UNCHANGED]);
+    assert.deepEqual(await rowsOf(db), before);
+    assert.equal((await orgsOf(db)).length, 3);
+    const report = await upgradeSchema(db, LATEST);
+    assert.deepEqual(report, { ...UNCHANGED, applied: ['900-nicknames-expand', '901-no-uses-contract'] });
+  });
+
+  // The last one of each kind of name, the one from which leases name schemas, and the one before the last.
+  for (const last of ['001-initial', '020-custom-templates', '025-server-schemas-expand', '038-image-layers-expand']) {
+    it(`is refused with the remedy, and unchanged, if its last migration is ${last}`, async () => {
+      await using db = await openUnreleased(last);
+      // Servers of that time had leases without a schema.
+      if (last < '025') await sql`alter table server_leases drop column schema_version`.execute(db);
+      const before = await rowsOf(db);
+      await assert.rejects(migrate(db), new RegExp(`^Error: .* up to ${last}; start the last version 0\\.1\\.0 once`));
+      assert.deepEqual(await rowsOf(db), before);
     });
   }
+});
+
+describe('a database of an older version', () => {
+  it('is migrated once and keeps its rows', async () => {
+    await using db = await openEmptyDatabase();
+    await migrate(db);
+    await addOrg(db, 'org_1');
+    assert.deepEqual((await upgradeSchema(db, LATER)).applied, ['900-nicknames-expand']);
+    assert.deepEqual(await upgradeSchema(db, LATER), UNCHANGED);
+    assert.equal((await orgsOf(db)).length, 1);
+  });
 
   it('gets a migration that another branch numbered lower', async () => {
     await using db = await openEmptyDatabase();
@@ -125,11 +176,17 @@ describe('a migration that removes something', { skip }, () => {
     assert.deepEqual(report.waiting, ['901-no-uses-contract']);
   });
 
-  it('waits for every server of a time when leases named no schema', async () => {
-    await using db = await openEmptyDatabase();
-    await upgradeSchema(db, upTo('020-custom-templates'));
-    await sql`insert into server_leases (id, lease_until) values ('srv_old', ${Date.now() + 60_000})`.execute(db);
-    assert.deepEqual((await upgradeSchema(db, LATEST)).waiting, ['901-no-uses-contract']);
+  it('waits for a server from before the first release, which may start again meanwhile', async () => {
+    await using db = await openUnreleased('039-mcp-subscriptions-expand');
+    await lease(db, 'srv_old', '039-mcp-subscriptions-expand');
+    const report = await upgradeSchema(db, LATEST);
+    assert.deepEqual([report.applied, report.waiting], [['900-nicknames-expand'], ['901-no-uses-contract']]);
+    // What that server knows is what it finds: the records of its migrations, and others that only expand.
+    const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+    assert.deepEqual(
+      rows.map(({ name }) => name),
+      [...UNRELEASED, '900-nicknames-expand'],
+    );
   });
 
   it('is seen by a server that waits for the lock of the migrations', async () => {

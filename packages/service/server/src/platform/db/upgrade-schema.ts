@@ -15,8 +15,10 @@ const EXPANDS = '-expand';
  * because an older one may still use it.
  */
 const CONTRACTS = '-contract';
-/** First migration from which on leases name the newest migration that their server knows. */
-const NAMES_SCHEMAS = '025-server-schemas-expand';
+/** Migration that creates the tables of the first release. */
+const FIRST_RELEASE = '040-first-release';
+/** The last of the migrations from before the first release. A database that has it has the tables of that release. */
+const LAST_UNRELEASED = '039-mcp-subscriptions-expand';
 
 export interface SchemaReport {
   /** Migrations that this call has applied. */
@@ -27,25 +29,18 @@ export interface SchemaReport {
   readonly newer: string[];
 }
 
-/** The state of the database, read while this process holds the lock of the migrations. */
-interface State {
-  readonly executed: readonly string[];
-  readonly oldestSchema: string | undefined;
-}
-
 /**
  * Applies the migrations that the database lacks, one process at a time.
  *
  * @param migrations those of this version, by name
- * @throws Error when a migration fails, or when a newer version has changed the database in a way that this one cannot
- * use
+ * @throws Error when a migration fails, or when a version has changed the database that this one cannot follow
  */
 export async function upgradeSchema(
   db: Database,
   migrations: Readonly<Record<string, Migration>>,
 ): Promise<SchemaReport> {
   // SQLite has one connection, which the migrator holds, and one server, so nothing changes meanwhile.
-  const before = kindOf(db) === 'sqlite' ? await readState(db) : undefined;
+  const before = kindOf(db) === 'sqlite' ? await planOf(db, migrations) : undefined;
   let plan: Plan = { migrations: {}, waiting: [], newer: [] };
   const migrator = new Migrator({
     db,
@@ -54,27 +49,21 @@ export async function upgradeSchema(
     // The migrator calls it while it holds its lock.
     provider: {
       async getMigrations() {
-        plan = planOf(migrations, before ?? (await readState(db)));
+        plan = before ?? (await planOf(db, migrations));
         return plan.migrations;
       },
     },
   });
   const migrateAll = () => migrator.migrateToLatest();
   const { error, results = [] } = await (postgresPool(db)?.withoutLimits(migrateAll) ?? migrateAll());
-  if (error instanceof NewerSchemaError) throw error;
+  if (error instanceof UnusableSchemaError) throw error;
   if (error !== undefined) throw new Error('the database could not be migrated', { cause: error });
   const { waiting, newer } = plan;
   return { applied: results.map(({ migrationName }) => migrationName), waiting, newer };
 }
 
-/** A newer version has changed the database in a way that this one cannot use. */
-class NewerSchemaError extends Error {
-  constructor(breaking: readonly string[]) {
-    super(
-      `a newer version of Cloche has migrated the database (${breaking.join(', ')}); start that version, or restore a backup of the database`,
-    );
-  }
-}
+/** This version cannot use the tables of the database. The message names the remedy. */
+class UnusableSchemaError extends Error {}
 
 interface Plan {
   readonly migrations: Record<string, Migration>;
@@ -82,39 +71,49 @@ interface Plan {
   readonly newer: string[];
 }
 
-function planOf(known: Readonly<Record<string, Migration>>, { executed, oldestSchema }: State): Plan {
-  const newer = executed.filter((name) => !(name in known));
-  const breaking = newer.filter((name) => !name.endsWith(EXPANDS));
-  if (breaking.length > 0) throw new NewerSchemaError(breaking);
+async function planOf(db: Database, known: Readonly<Record<string, Migration>>): Promise<Plan> {
+  const executed = await readExecuted(db);
+  const unreleased = executed.filter((name) => name < FIRST_RELEASE);
+  const newer = executed.filter((name) => name > FIRST_RELEASE && !(name in known));
+  assertUsable(unreleased, newer);
+  const oldestSchema = executed.length > 0 ? await findOldestSchema(db) : undefined;
   const isTooOld = (name: string) => oldestSchema !== undefined && oldestSchema < name;
   const waiting = Object.keys(known).filter(
     (name) => name.endsWith(CONTRACTS) && !executed.includes(name) && isTooOld(name),
   );
-  const allowed = Object.entries(known).filter(([name]) => !waiting.includes(name));
+  const isDone = (name: string) => name === FIRST_RELEASE && unreleased.length > 0;
+  const allowed = Object.entries(known).filter(([name]) => !waiting.includes(name) && !isDone(name));
   // The migrator demands to know each migration that was executed.
-  const executedByNewer = newer.map((name): [string, Migration] => [name, { up: async () => undefined }]);
-  return { migrations: Object.fromEntries([...allowed, ...executedByNewer]), waiting, newer };
+  const others = [...unreleased, ...newer].map((name): [string, Migration] => [name, { up: async () => undefined }]);
+  return { migrations: Object.fromEntries([...allowed, ...others]), waiting, newer };
 }
 
-async function readState(db: Database): Promise<State> {
+function assertUsable(unreleased: readonly string[], newer: readonly string[]): void {
+  const breaking = newer.filter((name) => !name.endsWith(EXPANDS));
+  if (breaking.length > 0)
+    throw new UnusableSchemaError(
+      `a newer version of Cloche has migrated the database (${breaking.join(', ')}); start that version, or restore a backup of the database`,
+    );
+  if (unreleased.length > 0 && !unreleased.includes(LAST_UNRELEASED))
+    throw new UnusableSchemaError(
+      `an early version 0.1.0 of Cloche has migrated the database only up to ${unreleased.at(-1)}; start the last version 0.1.0 once, which migrates it to ${LAST_UNRELEASED}, and then this version`,
+    );
+}
+
+async function readExecuted(db: Database): Promise<string[]> {
   const query = sql<{ name: string }>`select name from ${sql.table(DEFAULT_MIGRATION_TABLE)} order by name`;
-  const executed = await query.execute(db).then(
+  return query.execute(db).then(
     ({ rows }) => rows.map(({ name }) => name),
     () => [],
   );
-  return { executed, oldestSchema: await findOldestSchema(db, executed) };
 }
 
 /**
  * Returns the oldest schema version among the live servers, or undefined if none is alive. SQLite has no other servers.
  */
-async function findOldestSchema(db: Database, executed: readonly string[]): Promise<string | undefined> {
-  if (kindOf(db) === 'sqlite' || executed.length === 0) return undefined;
+async function findOldestSchema(db: Database): Promise<string | undefined> {
+  if (kindOf(db) === 'sqlite') return undefined;
   const now = sql<number>`extract(epoch from clock_timestamp()) * 1000`;
-  if (!executed.includes(NAMES_SCHEMAS)) {
-    const query = db.selectFrom('server_leases').select('id').where('lease_until', '>', now).limit(1);
-    return (await query.executeTakeFirst()) && '';
-  }
   const live = await db.selectFrom('server_leases').select('schema_version').where('lease_until', '>', now).execute();
   return live.map(({ schema_version }) => schema_version ?? '').sort()[0];
 }
