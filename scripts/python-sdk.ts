@@ -5,8 +5,9 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { LIMITS, type Operation, openApiDocument, operations } from '@cloche/contract';
-import { CACHE_DIR, findPythonPackages } from '../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';
+import { releaseVersion } from './release/version.ts';
 
 export const SDK_PYTHON = join(import.meta.dirname, '../packages/clients/sdk-python');
 
@@ -27,7 +28,7 @@ const USED_LIMITS = [
 /** Returns the contract as `tools/generate.py` reads it. */
 function contract(): object {
   return {
-    document: openApiDocument('0'),
+    document: openApiDocument(releaseVersion()),
     operations: Object.values(operations).map((operation: Operation) => ({
       id: operation.id,
       method: operation.method,
@@ -61,8 +62,6 @@ export function generatePythonSdk(python: string, env: NodeJS.ProcessEnv, target
 }
 
 if (import.meta.main) {
-  const packages = findPythonPackages();
-  if (packages === undefined) throw new Error('No python-node template is built: run `npm test -- prepare`.');
-  const env = { ...process.env, PYTHONPATH: ensurePythonTools(CACHE_DIR, packages) };
+  const env = { ...process.env, PYTHONPATH: ensurePythonTools(CACHE_DIR) };
   generatePythonSdk(PYTHON, env, join(SDK_PYTHON, 'src/cloche'));
 }

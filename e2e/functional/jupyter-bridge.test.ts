@@ -27,7 +27,7 @@ describe('kernels of cloche.kernelspec', { skip }, () => {
 
   it('do what the tests of Jupyter and of the bridge say', async (context) => {
     const requirements = [undefined, join(import.meta.dirname, '../../requirements-jupyter.txt')];
-    const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, packages ?? '', file));
+    const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, file));
     const env = {
       PATH: process.env.PATH,
       HOME: home,

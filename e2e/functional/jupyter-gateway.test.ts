@@ -26,12 +26,12 @@ it('nbclient and papermill run notebooks with text, plots, widgets, input, error
   const packages = findPythonPackages();
   assert.ok(packages, 'no python-node template is built');
   const { id: sandboxId } = await service.api.readySandbox();
-  await installWidgets(service, sandboxId, packages);
+  await installWidgets(service, sandboxId);
   const home = mkdtempSync(join(tmpdir(), 'cloche-jupyter-'));
   const env = {
     PATH: process.env.PATH,
     HOME: home,
-    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, 'requirements-jupyter.txt')),
+    PYTHONPATH: ensurePythonTools(CACHE_DIR, join(ROOT, 'requirements-jupyter.txt')),
     PYTHONDONTWRITEBYTECODE: '1',
     JUPYTER_GATEWAY_URL: `${service.url}/jupyter`,
     JUPYTER_GATEWAY_AUTH_TOKEN: service.apiKey,

@@ -31,7 +31,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
   before(async () => {
     service = await sharedService();
     jupyter = new JupyterClient(service.url, service.apiKey);
-    lab = await startJupyterLab(service, packages ?? '');
+    lab = await startJupyterLab(service);
     browser = await launchChromium(lab.url);
     notebook = await LabNotebook.open(browser, lab.url, 'Python 3 (Cloche)');
   });
@@ -97,7 +97,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
   it('shows a widget, whose moves reach the kernel and come back from it', async () => {
     const [kernel] = (await jupyter.get('/api/kernels')).body as { id: string }[];
     const [sandboxId = ''] = /sbx_[a-z0-9]+/.exec(kernel?.id ?? '') ?? [];
-    await installWidgets(service, sandboxId, packages ?? '');
+    await installWidgets(service, sandboxId);
     const cell = await notebook.execute(SLIDER);
     const handle = cell.locator('.noUi-handle');
     await cell.locator('.widget-label', { hasText: 'not moved' }).waitFor();

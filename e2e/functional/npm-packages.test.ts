@@ -6,12 +6,14 @@ import { after, before, describe, it } from 'node:test';
 import { build, transform } from 'esbuild';
 import { execa } from 'execa';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
+import { releaseVersion } from '../../scripts/release/version.ts';
 import { launchChromium } from '../support/chromium.ts';
 import { programsOf, stepsOf } from '../support/guide.ts';
 import { cleanEnvironment, machineNode, otherRuntimes } from '../support/js-runtimes.ts';
 import { pinnedEnvironment } from '../support/pinned-environment.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
+const VERSION = releaseVersion();
 const NODE = resolve('node_modules/.bin/node');
 const [README_PROGRAM = ''] = programsOf(readFileSync('README.md', 'utf8'));
 const JUPYTER_RUN = `echo 'print("hello from a kernel")' | jupyter-client/bin/jupyter run --kernel cloche-python3`;
@@ -33,7 +35,7 @@ before(async () => {
   writeFileSync(join(app, 'package.json'), '{"type":"module"}');
   // The packages have no dependencies, so npm needs no registry.
   const install = ['install', '--offline', '--no-audit', '--no-fund'];
-  await execa('npm', [...install, '../cloche-sdk-0.1.0.tgz', '../cloche-0.1.0.tgz'], {
+  await execa('npm', [...install, `../cloche-sdk-${VERSION}.tgz`, `../cloche-${VERSION}.tgz`], {
     cwd: app,
     env: cleanEnvironment(),
   });
@@ -140,7 +142,7 @@ for (const [adapter, { packages, prints }] of Object.entries(HOSTS)) {
     mkdirSync(folder);
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
     const hosts = packages.map((name) => resolve('node_modules', name));
-    const tarballs = ['../cloche-sdk-0.1.0.tgz', `../${adapter}-0.1.0.tgz`];
+    const tarballs = [`../cloche-sdk-${VERSION}.tgz`, `../${adapter}-${VERSION}.tgz`];
     const install = ['install', '--offline', '--no-audit', '--no-fund', ...tarballs, ...hosts];
     await execa('npm', install, { cwd: folder, env: cleanEnvironment() });
     const readme = readFileSync(join(folder, 'node_modules', adapter, 'README.md'), 'utf8');
@@ -305,8 +307,9 @@ describe('the packages for npm', () => {
   });
 
   it('start the command line in little more processor time than Node itself', async () => {
-    const version = JSON.parse(readFileSync(join(app, 'node_modules/cloche/package.json'), 'utf8')).version;
-    assert.equal((await cloche(NODE, ['--version'])).stdout, version);
+    const { version } = JSON.parse(readFileSync(join(app, 'node_modules/cloche/package.json'), 'utf8'));
+    assert.equal(version, VERSION);
+    assert.equal((await cloche(NODE, ['--version'])).stdout, VERSION);
     const own = await leastProcessorSeconds(['-e', '0']);
     const started = await leastProcessorSeconds(['node_modules/.bin/cloche', '--version']);
     assert.ok(started <= MAX_START_RATIO * own, `${started} s, of which ${own} s are Node's`);

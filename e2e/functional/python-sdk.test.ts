@@ -26,7 +26,7 @@ describe('the SDK for Python', { skip }, () => {
       PATH: process.env.PATH,
       HOME: '/nonexistent',
       PYTHONDONTWRITEBYTECODE: '1',
-      PYTHONPATH: `${ensurePythonTools(CACHE_DIR, packages ?? '')}:${join(SDK_PYTHON, 'src')}`,
+      PYTHONPATH: `${ensurePythonTools(CACHE_DIR)}:${join(SDK_PYTHON, 'src')}`,
       CLOCHE_URL: service.url,
       CLOCHE_API_KEY: service.apiKey,
     };
@@ -45,7 +45,7 @@ describe('the SDK for Python', { skip }, () => {
       const { wheel } = buildPythonPackage(folder);
       const python = join(folder, 'venv/bin/python');
       execFileSync(PYTHON, ['-m', 'venv', '--without-pip', join(folder, 'venv')]);
-      installInto(python, packages ?? '', wheel.file);
+      installInto(python, CACHE_DIR, wheel.file);
       const readme = readFileSync(join(SDK_PYTHON, 'README.md'), 'utf8');
       const examples = [...readme.matchAll(/^```python\n(.*?)^```/gms)].map(([, example = '']) => example);
       const env = { PATH: process.env.PATH, CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };

@@ -53,7 +53,7 @@ describe('SandboxFusion', () => {
     const env = {
       PATH: process.env.PATH,
       HOME: '/nonexistent',
-      PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, 'requirements-run-apis.txt')),
+      PYTHONPATH: ensurePythonTools(CACHE_DIR, join(ROOT, 'requirements-run-apis.txt')),
       PYTHONDONTWRITEBYTECODE: '1',
       SANDBOX_FUSION_ENDPOINT: `http://key:${encodeURIComponent(service.apiKey)}@${host}/sandbox-fusion`,
     };

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import type { TestService } from './service.ts';
 
@@ -22,12 +22,10 @@ export function runE2bPython(
   { url, apiKey }: TestService,
   requirements: string = E2B_PYTHON.newest,
 ): Promise<Ended> {
-  const packages = findPythonPackages();
-  if (packages === undefined) throw new Error('No python-node template is built.');
   const env = {
     PATH: process.env.PATH,
     HOME: '/nonexistent',
-    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages, join(ROOT, requirements)),
+    PYTHONPATH: ensurePythonTools(CACHE_DIR, join(ROOT, requirements)),
     PYTHONDONTWRITEBYTECODE: '1',
     // Clients of this age send no key that does not look like one of E2B.
     E2B_API_KEY: requirements === E2B_PYTHON.older ? `e2b_${Buffer.from(apiKey).toString('hex')}` : apiKey,

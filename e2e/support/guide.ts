@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { compileCache } from '@cloche/testkit/compile-cache';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
@@ -147,9 +147,8 @@ async function runSteps(
 }
 
 function pythonPath(): string {
-  const packages = findPythonPackages();
   const requirements = [undefined, resolve('requirements-jupyter.txt')];
-  const tools = packages === undefined ? [] : requirements.map((file) => ensurePythonTools(CACHE_DIR, packages, file));
+  const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, file));
   return [join(SDK_PYTHON, 'src'), ...tools].join(':');
 }
 

@@ -33,15 +33,8 @@ export interface JupyterLab {
   close(): Promise<void>;
 }
 
-/**
- * Starts JupyterLab on a free port, and resolves when it answers.
- *
- * @param pythonPackages packages of a built template
- */
-export async function startJupyterLab(
-  gateway: { url: string; apiKey: string },
-  pythonPackages: string,
-): Promise<JupyterLab> {
+/** Starts JupyterLab on a free port, and resolves when it answers. */
+export async function startJupyterLab(gateway: { url: string; apiKey: string }): Promise<JupyterLab> {
   const home = mkdtempSync(join(tmpdir(), 'cloche-jupyterlab-'));
   let program: ChildProcess | undefined;
   const close = async () => {
@@ -50,7 +43,7 @@ export async function startJupyterLab(
   };
   try {
     const environment = pinnedEnvironment(join(home, 'environment'), REQUIREMENTS);
-    const packages = ensurePythonTools(CACHE_DIR, pythonPackages, LAB_REQUIREMENTS);
+    const packages = ensurePythonTools(CACHE_DIR, LAB_REQUIREMENTS);
     const notebooks = join(home, 'notebooks');
     mkdirSync(notebooks);
     mkdirSync(join(home, 'config/labconfig'), { recursive: true });

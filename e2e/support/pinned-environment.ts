@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { globSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 
 /**
@@ -15,11 +15,9 @@ export function pinnedEnvironment(
   requirements: readonly string[],
   sources: readonly string[] = [],
 ): string {
-  const packages = findPythonPackages();
-  if (packages === undefined) throw new Error('No python-node template is built.');
   execFileSync(PYTHON, ['-m', 'venv', '--without-pip', folder]);
   const [libraries = ''] = globSync(join(folder, 'lib/python3*/site-packages'));
-  const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, packages, resolve(file)));
+  const tools = requirements.map((file) => ensurePythonTools(CACHE_DIR, resolve(file)));
   writeFileSync(join(libraries, 'pinned.pth'), [...sources, ...tools, ''].join('\n'));
   return folder;
 }

@@ -1,9 +1,8 @@
-import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 
 /** Longest time that a program may take. */
@@ -24,14 +23,12 @@ export interface PythonClient {
  * fails.
  */
 export async function runPythonClient({ requirements, args, modules = [], env }: PythonClient): Promise<string> {
-  const packages = findPythonPackages();
-  assert.ok(packages, 'no python-node template is built');
   const home = mkdtempSync(join(tmpdir(), 'cloche-python-client-'));
   try {
     const whole = {
       PATH: process.env.PATH,
       HOME: home,
-      PYTHONPATH: [...modules, ensurePythonTools(CACHE_DIR, packages, requirements)].join(':'),
+      PYTHONPATH: [...modules, ensurePythonTools(CACHE_DIR, requirements)].join(':'),
       PYTHONDONTWRITEBYTECODE: '1',
       ...env,
     };

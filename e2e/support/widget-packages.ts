@@ -7,17 +7,12 @@ import { ensurePythonTools } from '../../scripts/python-tools.ts';
 /** JupyterLab and the packages of widgets. */
 export const LAB_REQUIREMENTS = join(import.meta.dirname, '../../requirements-jupyterlab.txt');
 
-/**
- * Copies the packages of widgets into a sandbox, as pip would install them: sandboxes of tests reach no registry.
- *
- * @param pythonPackages packages of a built template
- */
+/** Copies the packages of widgets into a sandbox, as pip would install them: sandboxes of tests reach no registry. */
 export async function installWidgets(
   { url, apiKey }: { url: string; apiKey: string },
   sandboxId: string,
-  pythonPackages: string,
 ): Promise<void> {
-  const folder = ensurePythonTools(CACHE_DIR, pythonPackages, LAB_REQUIREMENTS);
+  const folder = ensurePythonTools(CACHE_DIR, LAB_REQUIREMENTS);
   const sandbox = await new Cloche({ url, apiKey }).sandboxes.get(sandboxId);
   for (const name of ['comm', 'ipywidgets']) {
     await using archive = await packDirectory(join(folder, name));

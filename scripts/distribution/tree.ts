@@ -105,7 +105,7 @@ function writeManifests(folder: string, packages: readonly ProductionPackage[], 
   const write = (location: string, changes: object) => {
     const file = join(location, 'package.json');
     const { devDependencies: _, scripts: __, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
-    writeFileSync(join(folder, file), `${JSON.stringify({ ...manifest, ...changes }, null, 2)}\n`);
+    writeFileSync(join(folder, file), `${JSON.stringify({ version, ...manifest, ...changes }, null, 2)}\n`);
   };
   write('.', { name: 'cloche', version, workspaces });
   for (const location of workspaces) write(location, {});

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { bundle } from './bundle.ts';
 import { buildPlainDeclarations } from './declarations.ts';
 import { type BuiltPackage, completePackage, emptyFolder } from './package-folder.ts';
+import { releaseVersion } from './version.ts';
 
 /** Fields of an adapter's manifest that its package has too. */
 const KEPT = ['name', 'description', 'keywords', 'engines', 'dependencies', 'peerDependencies'] as const;
@@ -22,9 +23,16 @@ export async function buildAdapterPackage(source: string, folder: string): Promi
   const built = {
     ...Object.fromEntries(KEPT.filter((field) => field in manifest).map((field) => [field, manifest[field]])),
     name: manifest.name,
+    dependencies: withRange(manifest.dependencies),
     sideEffects: false,
     exports: { '.': { types: './types/index.d.ts', default: './dist/index.js' }, './package.json': './package.json' },
     files: ['dist', 'types', 'THIRD-PARTY-NOTICES.txt'],
   };
   return { ...completePackage(source, folder, built, contained), imports };
+}
+
+/** Replaces `*`, which stands for the SDK of this checkout, by the versions that the adapter works with. */
+function withRange(dependencies: Readonly<Record<string, string>>): object {
+  const range = (given: string) => (given === '*' ? `^${releaseVersion()}` : given);
+  return Object.fromEntries(Object.entries(dependencies).map(([name, given]) => [name, range(given)]));
 }

@@ -1,5 +1,18 @@
-import { type BuildOptions, build } from 'esbuild';
+import { resolve } from 'node:path';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { clientContract } from './client-contract.ts';
+import { releaseVersion } from './version.ts';
+
+/** Leaves of the manifest at the root only its version. */
+const rootManifest: Plugin = {
+  name: 'root-manifest',
+  setup(build) {
+    build.onLoad({ filter: /\/package\.json$/ }, ({ path }) => {
+      if (path !== resolve('package.json')) return undefined;
+      return { contents: JSON.stringify({ version: releaseVersion() }), loader: 'json' };
+    });
+  },
+};
 
 /** Builds ESM files for Node 20 and newer. Returns the folders of the packages whose code they contain. */
 export async function bundle(options: BuildOptions): Promise<string[]> {
@@ -12,7 +25,7 @@ export async function bundle(options: BuildOptions): Promise<string[]> {
     legalComments: 'none',
     charset: 'utf8',
     logLevel: 'warning',
-    plugins: [clientContract],
+    plugins: [clientContract, rootManifest],
     ...options,
     metafile: true,
   });

@@ -1,5 +1,6 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { releaseVersion } from './version.ts';
 
 /** A package for the npm registry, as it is before it is packed. */
 export interface BuiltPackage {
@@ -22,7 +23,7 @@ export function emptyFolder(folder: string): void {
 /**
  * Completes the folder of a package: its manifest, README, licence, and the notices of packages that it contains.
  *
- * @param source folder of the package in this repository, which has its version and README
+ * @param source folder of the package in this repository, which has its README
  * @param manifest what the manifest has besides version, licence and type
  */
 export function completePackage(
@@ -31,7 +32,8 @@ export function completePackage(
   manifest: { readonly name: string } & object,
   contained: readonly string[],
 ): BuiltPackage {
-  const { version, license } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
+  const version = releaseVersion();
+  const { license } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
   const { name, ...rest } = manifest;
   const whole = { name, version, license, type: 'module', engines: ENGINES, ...rest };
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(whole, null, 2)}\n`);

@@ -1,10 +1,12 @@
 /** Builds the Python packages with hatchling, and checks what is in them. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
 import { SDK_PYTHON } from '../python-sdk.ts';
 import { ensurePythonTools, PYTHON } from '../python-tools.ts';
+import { nextBreaking, releaseVersion } from './version.ts';
 
 /** A wheel, or the archive of the sources. */
 export interface PythonArchive {
@@ -27,7 +29,9 @@ const SDK: PythonSource = {
   module: 'cloche',
   required: ['py.typed', 'LICENSE', '_sync/cloche.py', '_generated/models.py'],
 };
-const ADAPTERS: readonly PythonSource[] = [
+/** The SDK and the adapters. */
+export const PYTHON_PACKAGES: readonly PythonSource[] = [
+  SDK,
   adapter('deepagents', 'langchain_cloche', 'sandbox.py'),
   adapter('inspect', 'inspect_cloche', 'environment.py'),
 ];
@@ -39,23 +43,43 @@ function adapter(name: string, module: string, main: string): PythonSource {
 
 /**
  * Builds the wheel and the archive of the sources in `target`.
- * @throws an error if an archive lacks a part, or has a file that does not belong in it; without a built template,
- * whose pip installs hatchling
+ * @throws an error if an archive lacks a part, or has a file that does not belong in it
  */
 export function buildPythonPackage(target: string, source = SDK): { wheel: PythonArchive; sources: PythonArchive } {
-  const packages = findPythonPackages();
-  if (packages === undefined) throw new Error('No python-node template is built: run `npm test -- prepare`.');
   mkdirSync(target, { recursive: true });
+  const cwd = releasedCopy(source);
+  try {
+    return buildArchives(cwd, resolve(target), source);
+  } finally {
+    rmSync(cwd, { recursive: true });
+  }
+}
+
+/** Copies what a package is built from. In the copy, the manifest of an adapter has the version of the release. */
+function releasedCopy({ folder }: PythonSource): string {
+  const copy = mkdtempSync(join(tmpdir(), 'cloche-python-package-'));
+  for (const name of ['src', 'README.md', 'LICENSE', 'pyproject.toml']) {
+    cpSync(join(folder, name), join(copy, name), { recursive: true, filter: (path) => !path.includes('__pycache__') });
+  }
+  const manifest = join(copy, 'pyproject.toml');
+  const version = releaseVersion();
+  const range = `cloche>=${version},<${nextBreaking(version)}`;
+  const text = readFileSync(manifest, 'utf8').replace(/^version = "0"$/m, `version = "${version}"`);
+  writeFileSync(manifest, text.replace(/^ {2}"cloche",$/m, `  "${range}",`));
+  return copy;
+}
+
+function buildArchives(cwd: string, target: string, source: PythonSource) {
   // The same sources become the same bytes.
   const env = {
     PATH: process.env.PATH,
-    PYTHONPATH: ensurePythonTools(CACHE_DIR, packages),
+    PYTHONPATH: ensurePythonTools(CACHE_DIR),
     PYTHONDONTWRITEBYTECODE: '1',
     SOURCE_DATE_EPOCH: '1577836800',
   };
-  const options = { cwd: source.folder, env, encoding: 'utf8', stdio: 'pipe' } as const;
-  const version = execFileSync(PYTHON, ['-m', 'hatchling', 'version'], options).trim();
+  const options = { cwd, env, encoding: 'utf8', stdio: 'pipe' } as const;
   execFileSync(PYTHON, ['-m', 'hatchling', 'build', '--directory', target], options);
+  const version = releaseVersion();
   const listed = (suffix: string, allowed: RegExp) => {
     const file = join(target, `${source.module}-${version}${suffix}`);
     const program =
@@ -77,7 +101,7 @@ export function buildPythonPackage(target: string, source = SDK): { wheel: Pytho
 
 /** Builds the SDK and the adapters in Python. */
 export function buildPythonPackages(target: string): PythonArchive[] {
-  return [SDK, ...ADAPTERS].flatMap((source) => Object.values(buildPythonPackage(target, source)));
+  return PYTHON_PACKAGES.flatMap((source) => Object.values(buildPythonPackage(target, source)));
 }
 
 function requireOnly({ file, files }: PythonArchive, allowed: RegExp, required: readonly string[]): void {

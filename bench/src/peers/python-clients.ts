@@ -1,18 +1,16 @@
 import { join } from 'node:path';
 import { ensurePythonTools, PYTHON } from '../../../scripts/python-tools.ts';
 import type { Subject } from '../subject.ts';
-import { newestTemplate, PEERS_DIR } from './template-root.ts';
+import { PEERS_DIR } from './template-root.ts';
 import { TimingProcess } from './timing-process.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const PROGRAM = join(import.meta.dirname, 'python_client_peer.py');
-const PIP_FOLDER = 'usr/local/lib/python3.11/dist-packages';
 
 /** Starts a process with E2B's client for Python or with the SDK, in pinned versions. It uses the service. */
 export function startPythonClient(client: 'e2b' | 'sdk', { url, apiKey }: Subject): TimingProcess {
-  const packages = join(newestTemplate().rootfs, PIP_FOLDER);
   const requirements = join(ROOT, client === 'e2b' ? 'requirements-e2b.txt' : 'requirements-dev.txt');
-  const modules = [join(ROOT, 'packages/clients/sdk-python/src'), ensurePythonTools(PEERS_DIR, packages, requirements)];
+  const modules = [join(ROOT, 'packages/clients/sdk-python/src'), ensurePythonTools(PEERS_DIR, requirements)];
   return new TimingProcess(PYTHON, [PROGRAM, client], {
     PATH: process.env.PATH,
     HOME: '/nonexistent',

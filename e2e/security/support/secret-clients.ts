@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { CACHE_DIR, findPythonPackages } from '../../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../../packages/guest/agent/src/testing/test-cache.ts';
 import { ensurePythonTools } from '../../../scripts/python-tools.ts';
 import type { SandboxCommands } from '../../support/commands.ts';
 import type { TestService } from '../../support/service.ts';
@@ -20,9 +20,7 @@ export interface SecretClient {
 
 /** Installs httpx in a sandbox, as the curated image does not have it. */
 export async function installHttpx(service: TestService, { sandboxId }: SandboxCommands): Promise<void> {
-  const packages = findPythonPackages();
-  assert.ok(packages, 'no python-node template is built');
-  const folder = ensurePythonTools(CACHE_DIR, packages, REQUIREMENTS);
+  const folder = ensurePythonTools(CACHE_DIR, REQUIREMENTS);
   const archive = execFileSync('tar', ['-C', folder, '-cf', '-', ...HTTPX], { maxBuffer: 100 * 1024 * 1024 });
   const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/octet-stream' };
   const url = `${service.url}/v1/sandboxes/${sandboxId}/files/archive?path=${HTTPX_FOLDER}`;

@@ -1,8 +1,8 @@
-import packageJson from '../package.json' with { type: 'json' };
 import { endBy, InterruptedError } from './interruption.ts';
 import { buildProgram } from './program.ts';
 import { reportError } from './report-error.ts';
 import { processTerminal } from './terminal/terminal.ts';
+import { VERSION } from './version.ts';
 
 const args = process.argv.slice(2);
 const terminal = processTerminal();
@@ -23,7 +23,7 @@ if (args[0] === 'completion' && args[1] === '--words') {
   for (const { word, is } of await completionsOf(args.slice(2), terminal)) await terminal.out.line(`${word}\t${is}`);
 } else {
   try {
-    const program = await buildProgram(packageJson.version, args, terminal);
+    const program = await buildProgram(VERSION, args, terminal);
     // Without a command, the help is what was asked for.
     await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
   } catch (error) {

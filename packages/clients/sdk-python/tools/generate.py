@@ -1,7 +1,7 @@
 """
 Generates parts of the package from the contract on standard input.
 
-- `_generated`: models of responses, types of bodies, classes of errors, the table of operations.
+- `_generated`: models of responses, types of bodies, classes of errors, the table of operations, the version.
 - `_sync`: the synchronous client, from `_async`.
 
 `node_modules/.bin/node scripts/python-sdk.ts` calls it. Argument: the folder to write `cloche` to.
@@ -70,6 +70,9 @@ def main() -> None:
     types = generate_classes(bodies.named, "typing.TypedDict")
     (generated / "bodies.py").write_text(HEADER.format("What requests take, as types of dictionaries.") + types)
     (generated / "operations.py").write_text(operations_text(contract, bodies.named))
+    version = document["info"]["version"]
+    text = f'{HEADER.format("The version of the release that this package belongs to.")}VERSION = "{version}"\n'
+    (generated / "version.py").write_text(text)
     (generated / "errors.py").write_text(errors_text(document["x-errors"]))
     generate_sync(target / "_sync")
     settings = ["--no-cache", "--quiet", "--config", str(SOURCE.parents[1] / "pyproject.toml")]

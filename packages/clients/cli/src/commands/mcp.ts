@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import packageJson from '../../package.json' with { type: 'json' };
 import { leaf, perform } from '../command.ts';
 import type { Session } from '../session.ts';
+import { VERSION } from '../version.ts';
 
 export function addMcpCommand(program: Command): void {
   const command = leaf(program, 'mcp', 'Serve sandboxes as tools to a host of the Model Context Protocol', [
@@ -12,8 +12,7 @@ export function addMcpCommand(program: Command): void {
 
 async function serve(session: Session): Promise<void> {
   const cloche = await session.connect();
-  const { version } = packageJson;
   // Loaded only here: the protocol's library is larger than the rest of the command line.
   const { serveOnStdio } = await import('@cloche/mcp/stdio');
-  await serveOnStdio({ cloche, version, input: process.stdin, output: process.stdout });
+  await serveOnStdio({ cloche, version: VERSION, input: process.stdin, output: process.stdout });
 }

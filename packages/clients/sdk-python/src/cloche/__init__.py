@@ -31,9 +31,9 @@ from cloche._core.errors import (
     UnreachableError,
 )
 from cloche._core.rich import RunFailedError
-from cloche._core.version import VERSION as __version__
 from cloche._generated import errors as _errors
 from cloche._generated.errors import *  # noqa: F403
+from cloche._generated.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from cloche import bodies, models

@@ -1,8 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 
+const isRoot = process.getuid?.() === 0;
+const OF_USER = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'cloche');
 /** Folder for what tests build, named by digests. It is kept for the next test runs. */
-export const CACHE_DIR = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
+export const CACHE_DIR = process.env.CLOCHE_CACHE_DIR ?? (isRoot ? '/var/cache/cloche' : OF_USER);
 const TEMPLATES = join(CACHE_DIR, 'templates/python-node');
 const IN_ROOTFS = 'rootfs/usr/local/lib/python3.11/dist-packages';
 

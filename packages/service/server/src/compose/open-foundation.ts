@@ -51,7 +51,8 @@ function warnOfWaiting({ waiting }: SchemaReport, log: Logger): void {
   log.warn({ waiting }, 'migrations wait for the end of older servers; run `cloche migrate` afterwards');
 }
 
+/** Returns the version of the release, which the manifest at the root has. */
 function ownVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../../../../package.json', import.meta.url), 'utf8'));
   return (manifest as { version: string }).version;
 }

@@ -19,7 +19,7 @@ from cloche._core.model import Model, decode, part
 from cloche._core.options import resolve_options, selection_options
 from cloche._core.request import PreparedRequest, Source, prepare_request
 from cloche._core.retry import Deadline, Outage, retry_kind, retry_pause_s
-from cloche._core.version import VERSION
+from cloche._generated.version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypedDict, Unpack
