@@ -133,6 +133,19 @@ describe('the server', () => {
   });
 });
 
+describe('a status of a sandbox', () => {
+  it('is named in the table of facts and the transitions alone', () => {
+    // `create-sandbox.ts` writes the first one.
+    const named = /(?<!status: )'(creating|starting|expiring|destroyed)'/;
+    const may = /\/(sandbox-status\/status-facts|sandbox-records\/sandbox)\.ts|\/db\/(tables|migrations)\//;
+    const others = sources.filter((file) => /^packages\/(service|gateways)\//.test(file) && !may.test(file));
+    assert.deepEqual(
+      others.filter((file) => named.test(readFileSync(file, 'utf8'))),
+      [],
+    );
+  });
+});
+
 describe('a folder', () => {
   for (const src of globSync('packages/*/*/src').sort()) {
     const root = `${src}/`;

@@ -1,4 +1,5 @@
 import type { CommandUser, SandboxId } from '@cloche/contract';
+import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
 
@@ -51,10 +52,10 @@ export class Ptys {
   async #explain(error: unknown, ptyId: string | undefined): Promise<unknown> {
     const { sandbox } = await this.#client.call('getSandbox', { params: { sandboxId: this.#sandboxId } });
     const { id, status } = sandbox;
-    if (status === 'destroyed' || status === 'expiring') {
+    if (status === 'failed') return new ClocheError('sandbox_failed', `The sandbox ${id} failed.`, { cause: error });
+    if (SANDBOX_STATUS_FACTS[status]?.isOver) {
       return new ClocheError('sandbox_destroyed', `The sandbox ${id} is destroyed.`, { cause: error });
     }
-    if (status === 'failed') return new ClocheError('sandbox_failed', `The sandbox ${id} failed.`, { cause: error });
     const message =
       ptyId === undefined
         ? 'The terminal was refused: too many are open.'

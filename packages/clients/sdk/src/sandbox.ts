@@ -1,5 +1,5 @@
 import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxMetrics, SandboxUsage } from '@cloche/contract';
-import { LIMITS } from '@cloche/contract/client';
+import { LIMITS, SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { ApiClient } from './api-client.ts';
 import { SandboxArtifacts } from './artifacts.ts';
 import { ClocheError } from './cloche-error.ts';
@@ -152,9 +152,9 @@ export class Sandbox {
         details,
       });
     }
-    if (status === 'destroyed' || status === 'expiring') {
+    if (SANDBOX_STATUS_FACTS[status]?.isOver) {
       throw new ClocheError('sandbox_destroyed', `Sandbox ${id} is ${status} (${destroyedReason ?? 'no reason yet'}).`);
     }
-    return status === 'ready' || status === 'running' || status === 'idle';
+    return SANDBOX_STATUS_FACTS[status]?.isReady ?? false;
   }
 }

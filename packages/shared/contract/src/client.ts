@@ -36,6 +36,16 @@ export const SANDBOX_STATUSES = [
   'destroyed',
   'failed',
 ] as const;
+export const SANDBOX_STATUS_FACTS = {
+  creating: { isReady: false, isOver: false, isEnded: false },
+  starting: { isReady: false, isOver: false, isEnded: false },
+  ready: { isReady: true, isOver: false, isEnded: false },
+  running: { isReady: true, isOver: false, isEnded: false },
+  idle: { isReady: true, isOver: false, isEnded: false },
+  expiring: { isReady: false, isOver: true, isEnded: false },
+  destroyed: { isReady: false, isOver: true, isEnded: true },
+  failed: { isReady: false, isOver: true, isEnded: true },
+} as const;
 export const SCOPES = [
   'sandbox:create',
   'sandbox:read',

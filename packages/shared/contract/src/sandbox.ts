@@ -25,6 +25,24 @@ export const SANDBOX_STATUSES = [
 ] as const;
 export type SandboxStatus = (typeof SANDBOX_STATUSES)[number];
 
+const LAUNCHING = { isReady: false, isOver: false, isEnded: false } as const;
+const READY = { isReady: true, isOver: false, isEnded: false } as const;
+const ENDED = { isReady: false, isOver: true, isEnded: true } as const;
+/**
+ * What a status says of a sandbox: whether it is ready for work, whether nothing can start in it any more, and whether
+ * it has ended completely.
+ */
+export const SANDBOX_STATUS_FACTS = {
+  creating: LAUNCHING,
+  starting: LAUNCHING,
+  ready: READY,
+  running: READY,
+  idle: READY,
+  expiring: { isReady: false, isOver: true, isEnded: false },
+  destroyed: ENDED,
+  failed: ENDED,
+} as const satisfies Record<SandboxStatus, object>;
+
 export const DESTROYED_REASONS = ['idle_expired', 'platform_cleanup', 'ttl_expired', 'user_killed'] as const;
 export type DestroyedReason = (typeof DESTROYED_REASONS)[number];
 

@@ -1,3 +1,4 @@
+import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import type { SandboxInfo, SandboxStatus } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { group, leaf, perform } from '../command.ts';
@@ -149,5 +150,5 @@ function mebibytes(count: number): string {
 }
 
 function isLive({ status }: Pick<SandboxInfo, 'status'>): boolean {
-  return status !== 'destroyed' && status !== 'failed';
+  return !SANDBOX_STATUS_FACTS[status]?.isEnded;
 }

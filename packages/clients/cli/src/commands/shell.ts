@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { CommandUser } from '@cloche/contract';
+import { SANDBOX_STATUS_FACTS } from '@cloche/contract/client';
 import { type Cloche, type Pty, Ptys, type SandboxInfo, type WebSocketClass } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { chooseSandbox } from '../choose-sandbox.ts';
@@ -82,7 +83,7 @@ async function reportDisconnection(session: Session, cloche: Cloche, sandboxId: 
   // Without an answer, the connection is what failed.
   const sandbox = await cloche.sandboxes.get(sandboxId, { timeoutMs: STATE_MS, maxRetries: 0 }).catch(() => undefined);
   const { id, status, destroyedReason } = sandbox?.info ?? {};
-  if (status === 'destroyed' || status === 'expiring' || status === 'failed')
+  if (status && SANDBOX_STATUS_FACTS[status]?.isOver)
     await session.note(`The sandbox ${id} was destroyed${destroyedReason ? ` (${destroyedReason})` : ''}.`);
   else await session.note(`Disconnected: cloche shell ${sandboxId} --pty ${ptyId}`);
 }

@@ -1,3 +1,4 @@
+import { SANDBOX_STATUS_FACTS } from '@cloche/contract';
 import type { SandboxInfo } from '@cloche/sdk';
 import { issueAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -59,5 +60,5 @@ export async function detailed(sandbox: SandboxInfo, apiKey: string, issuer: Iss
 
 /** Returns whether E2B would list the sandbox: it has no state for one that is ending. */
 export function isLive({ status }: SandboxInfo): boolean {
-  return status !== 'expiring' && status !== 'destroyed' && status !== 'failed';
+  return !SANDBOX_STATUS_FACTS[status].isOver;
 }

@@ -1,4 +1,4 @@
-import { LIMITS, type SandboxId, type SandboxStatus } from '@cloche/contract';
+import { LIMITS, SANDBOX_STATUS_FACTS, type SandboxId } from '@cloche/contract';
 import { orAbort } from '@cloche/node-support';
 import { type Cloche, ClocheError, isClocheError } from '@cloche/sdk';
 import { createSandbox } from './create-sandbox.ts';
@@ -8,7 +8,6 @@ import type { McpSession } from './session.ts';
 const IDLE_TIMEOUT_MS = 600_000;
 /** A sandbox of a session that is used lives longer when it has less than this left. */
 const EXTEND_BELOW_MS = LIMITS.createTtlDefaultMs / 2;
-const ENDED: readonly SandboxStatus[] = ['expiring', 'destroyed', 'failed'];
 
 export interface UsedSandboxDeps {
   readonly cloche: Cloche;
@@ -78,7 +77,7 @@ export class UsedSandbox {
     const { cloche, signal } = this.#deps;
     try {
       const { info } = await cloche.sandboxes.get(sandboxId, { signal });
-      if (ENDED.includes(info.status)) return false;
+      if (SANDBOX_STATUS_FACTS[info.status].isOver) return false;
       if (Date.parse(info.expiresAt) - Date.now() < EXTEND_BELOW_MS) await this.#extend(sandboxId);
       return true;
     } catch (error) {

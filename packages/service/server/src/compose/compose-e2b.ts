@@ -2,10 +2,10 @@ import { operations, type SandboxId } from '@cloche/contract';
 import type { E2bDeps, PreviewServer, TokenSeal } from '@cloche/e2b';
 import { FrontRefusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { isLive } from '../features/sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import { SandboxNotes } from '../features/sandbox-records/sandbox-notes.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../features/sandbox-status/status-facts.ts';
 import type { SetSandboxTtl } from '../features/sandboxes/lifecycle/set-sandbox-ttl.ts';
 import type { SandboxUse } from '../features/sandboxes/use/sandbox-use.ts';
 import type { AuditLog } from '../platform/audit-log/audit-log.ts';
@@ -61,7 +61,7 @@ export async function openE2b(deps: E2bServicesDeps, apiUrl: () => string) {
     ownerOf: (apiKey) => authenticator.orgOf(apiKey) ?? '',
     async isLive(sandboxId) {
       const found = SANDBOX_ID.test(sandboxId) ? await sandboxes.find(sandboxId) : undefined;
-      return found !== undefined && isLive(found);
+      return found !== undefined && !factsOf(found).isOver;
     },
     overwriteTtl: refusing(ttlOverwriting(deps)),
     equip: refusing(equipping({ ...deps, ...previews })),

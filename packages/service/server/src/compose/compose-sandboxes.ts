@@ -13,7 +13,6 @@ import { metricsRoutes } from '../features/metrics/metrics-routes.ts';
 import type { Quotas } from '../features/quotas/quotas.ts';
 import { ActivityRows } from '../features/sandbox-records/activity-rows.ts';
 import { Executions } from '../features/sandbox-records/executions.ts';
-import { OCCUPYING_STATUSES } from '../features/sandbox-records/sandbox.ts';
 import { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../features/sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../features/sandbox-records/sandbox-settings.ts';
@@ -268,7 +267,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     },
     reconcile,
     async destroyAll(announce) {
-      const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+      const all = await sandboxes.listThat('holdsInstance');
       for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);
       const ended = await Promise.allSettled(
         all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')),

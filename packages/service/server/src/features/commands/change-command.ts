@@ -5,8 +5,8 @@ import { invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { inputClosed, noTerminal, ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
-import { isLive } from '../sandbox-records/sandbox.ts';
 import { requireLive } from '../sandbox-records/sandbox-access.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import { asSeenIn, type CommandRecord, endingOf, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';
@@ -77,7 +77,7 @@ export class ChangeCommand {
   async kill(request: CommandRequest, name: Signal): Promise<Command> {
     const { readCommands, executions } = this.#deps;
     const { sandbox, record } = await readCommands.find(request);
-    if (!isLive(sandbox)) return toCommand(asSeenIn(sandbox, record));
+    if (factsOf(sandbox).isOver) return toCommand(asSeenIn(sandbox, record));
     if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
     executions.touch(sandbox.id);
     const announce = () => request.audit?.announce({ id: record.id, projectId: sandbox.projectId });

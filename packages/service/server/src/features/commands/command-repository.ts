@@ -5,6 +5,7 @@ import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, readPart } from '../../platform/db/list-part.ts';
 import type { CommandTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
 
 /** Stores command records. They outlive their sandboxes. */
@@ -95,7 +96,7 @@ export class SqlCommandRepository implements CommandRepository {
         join.onRef('server_leases.id', '=', 'commands.watched_by').on('server_leases.lease_until', '>', now),
       )
       .where('commands.status', '=', 'running')
-      .where('sandboxes.status', '=', 'ready')
+      .where(sandboxThat('isReady'))
       .where((eb) => eb.or([eb('server_leases.id', 'is', null), eb('commands.watched_by', '=', earlier ?? '')]))
       .where(({ eb, or }) =>
         or([

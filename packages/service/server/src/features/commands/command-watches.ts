@@ -6,8 +6,9 @@ import type { Clock } from '../../platform/base/clock.ts';
 import { Loop } from '../../platform/base/loop.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
-import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandRecord, endingOf, lostEnding } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
@@ -94,7 +95,7 @@ export class CommandWatches {
         log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command could not be watched');
       }
       const now = await this.#deps.sandboxes.find(sandbox.id).catch(() => sandbox);
-      if (!now || !isLive(now)) return;
+      if (!now || factsOf(now).isOver) return;
       await backOff.pause(signal);
     }
   }

@@ -1,7 +1,8 @@
 import type { Command, CommandId, CommandStatus, CommandUser, SandboxId } from '@cloche/contract';
 import type { AgentCommand } from '@cloche/protocol';
 import { timestamp } from '../../platform/base/clock.ts';
-import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 
 /** Times are milliseconds since the epoch. */
 export interface CommandRecord {
@@ -62,7 +63,7 @@ export function killedEnding(record: CommandRecord, at: number): CommandEnding {
 
 /** Returns the record as clients see it: in a sandbox that has ended, a running command counts as killed. */
 export function asSeenIn(sandbox: SandboxRecord, record: CommandRecord): CommandRecord {
-  if (record.status !== 'running' || isLive(sandbox)) return record;
+  if (record.status !== 'running' || !factsOf(sandbox).isOver) return record;
   return { ...record, ...killedEnding(record, sandbox.destroyedAt ?? record.startedAt) };
 }
 

@@ -10,8 +10,9 @@ import { createdPlace, type ListPart } from '../../platform/db/list-part.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
-import { isLive, type SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type ContextRecord, toCodeContext } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
@@ -48,14 +49,14 @@ export class ChangeContext {
   /** Opens the list of the active contexts, oldest first; it is empty if the sandbox has ended. */
   async list(credential: Credential, sandboxId: SandboxId): Promise<List<ContextRecord, CodeContext>> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
-    const read = async (part: ListPart) => (isLive(sandbox) ? this.#deps.contexts.list(sandbox.id, part) : []);
+    const read = async (part: ListPart) => (factsOf(sandbox).isOver ? [] : this.#deps.contexts.list(sandbox.id, part));
     return { read, placeOf: createdPlace, show: (records) => records.map(toCodeContext) };
   }
 
   /** @throws AppError `not_found` unless the context is active. */
   async get({ credential, params }: ContextRequest): Promise<ContextRecord> {
     const sandbox = await this.#deps.access.get(credential, params.sandboxId);
-    if (!isLive(sandbox)) throw notFound('code context', params.contextId);
+    if (factsOf(sandbox).isOver) throw notFound('code context', params.contextId);
     return this.#getActive(sandbox, params.contextId);
   }
 
@@ -68,7 +69,7 @@ export class ChangeContext {
     const sandbox = await access.get(credential, params.sandboxId);
     const record = await contexts.find(sandbox.id, params.contextId);
     if (record?.deletedAt !== undefined) return record;
-    if (!record || !isLive(sandbox)) throw notFound('code context', params.contextId);
+    if (!record || factsOf(sandbox).isOver) throw notFound('code context', params.contextId);
     const deleted = await transactions.run(async (tx) => {
       const marked = await contexts.markDeleted(record.id, clock.now(), tx);
       if (marked) await audit?.append(tx, { id: marked.id, projectId: sandbox.projectId });

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 import { HourSums } from './hour-sums.ts';
 import type { CountedSandbox, UsageRecord } from './next-count.ts';
 import type { SandboxUsages } from './sandbox-usages.ts';
@@ -82,7 +83,7 @@ export class RollUp {
   }
 
   async #liveIds(): Promise<string[]> {
-    const query = this.#deps.db.selectFrom('sandboxes').select('id').where('status', 'in', ['ready', 'expiring']);
+    const query = this.#deps.db.selectFrom('sandboxes').select('id').where(sandboxThat('isMetered'));
     // In one order for all servers, because each transaction locks the records of a batch.
     return (await query.where('ready_at', 'is not', null).execute()).map(({ id }) => id).sort();
   }

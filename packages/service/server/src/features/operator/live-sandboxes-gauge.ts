@@ -1,12 +1,10 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Database } from '../../platform/db/database.ts';
-
-/** Stored statuses of live sandboxes. The metrics of runs tell which sandboxes are in use. */
-const LIVE_STATUSES = ['creating', 'starting', 'ready', 'expiring'] as const;
+import { sandboxThat, statusesThat } from '../sandbox-status/status-facts.ts';
 
 /**
  * Registers a gauge of live sandboxes. It counts them in the database on each reading, so it is right whichever server
- * changed them.
+ * changed them. The metrics of runs tell which sandboxes are in use.
  */
 export function registerLiveSandboxesGauge(registry: Registry, db: Database): void {
   new Gauge({
@@ -18,13 +16,13 @@ export function registerLiveSandboxesGauge(registry: Registry, db: Database): vo
       const rows = await db
         .selectFrom('sandboxes')
         .select(({ fn }) => ['status', fn.countAll<number>().as('count')])
-        .where('status', 'in', LIVE_STATUSES)
+        .where(sandboxThat('countsLive'))
         .groupBy('status')
         .execute()
         .catch(() => undefined);
       // While the database is away, the other metrics are served without this one.
       if (!rows) return this.reset();
-      for (const status of LIVE_STATUSES) this.set({ status }, 0);
+      for (const status of statusesThat('countsLive')) this.set({ status }, 0);
       for (const { status, count } of rows) this.set({ status }, Number(count));
     },
   });

@@ -12,7 +12,7 @@ import type { PreviewTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
-import { LIVE_STATUSES } from '../sandbox-records/sandbox.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 import { type PreviewRecord, toPreview } from './preview.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -181,7 +181,7 @@ export class SqlPreviewRepository implements PreviewRepository {
 /** Returns the condition that neither a preview nor its sandbox nor the key that made it has ended. */
 function isReachable(now: number) {
   return sql<boolean>`(
-    sandboxes.status in (${sql.join(LIVE_STATUSES)}) and sandboxes.expires_at > ${now} and api_keys.revoked_at is null
+    ${sandboxThat('acceptsWork')} and sandboxes.expires_at > ${now} and api_keys.revoked_at is null
     and (api_keys.expires_at is null or api_keys.expires_at > ${now})
     and (previews.expires_at is null or previews.expires_at > ${now}))`;
 }

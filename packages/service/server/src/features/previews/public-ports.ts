@@ -1,13 +1,13 @@
 import type { ApiKeyId, OrgId, PreviewId, SandboxId } from '@cloche/contract';
-import { sql } from 'kysely';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { Lookups } from '../../platform/db/lookups.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import { LIVE_STATUSES, type SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { SandboxNotes } from '../sandbox-records/sandbox-notes.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 import type { PreviewRecord } from './preview.ts';
 
 const LAST_PORT = 65_535;
@@ -55,7 +55,8 @@ export class PublicPorts {
         .innerJoin('api_keys', 'api_keys.id', 'sandbox_notes.value')
         .where('sandbox_notes.sandbox_id', '=', id)
         .where('sandbox_notes.name', '=', note)
-        .where(sql<boolean>`sandboxes.status in (${sql.join(LIVE_STATUSES)}) and api_keys.revoked_at is null`)
+        .where(sandboxThat('acceptsWork'))
+        .where('api_keys.revoked_at', 'is', null)
         .select(['sandboxes.org_id', 'sandboxes.expires_at', 'api_keys.id as key_id'])
         .select('api_keys.expires_at as key_expires_at'),
     );

@@ -16,7 +16,7 @@ import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
 import { nameKey, type ProjectRecord, toProject, toRecord } from '../../platform/tenancy/project.ts';
 import type { Limits } from '../quotas/limits.ts';
-import { OCCUPYING_STATUSES } from '../sandbox-records/sandbox.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 
 export interface NewProject extends Pick<ProjectRecord, 'id' | 'orgId' | 'name' | 'metadata' | 'quotas'> {
   readonly idempotencyRecordId: string | undefined;
@@ -148,7 +148,7 @@ export class ProjectChanges {
         .select(({ fn }) => fn.countAll<number>().as('live'))
         .where('org_id', '=', row.org_id)
         .where('project_id', '=', id)
-        .where('status', 'in', OCCUPYING_STATUSES)
+        .where(sandboxThat('countsLive'))
         .executeTakeFirstOrThrow();
       const { unfinished } = await tx.db
         .selectFrom('workspace_runs')

@@ -2,7 +2,7 @@
 import type { QuotaName } from '@cloche/contract';
 import { type SelectQueryBuilder, sql } from 'kysely';
 import type { Database } from '../../platform/db/database.ts';
-import { LIVE_STATUSES, OCCUPYING_STATUSES } from '../sandbox-records/sandbox.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 
 export const RATE_WINDOW_MS = 60_000;
 /** A row that is further ahead was inserted before the clock was set back. Clocks of servers differ by less. */
@@ -98,7 +98,7 @@ function live(db: Database, scope: CountedScope) {
   return db
     .selectFrom('sandboxes')
     .where(isIn('sandboxes', scope))
-    .where('status', 'in', OCCUPYING_STATUSES)
+    .where(sandboxThat('countsLive'))
     .groupBy(id)
     .select(id.as('id'));
 }
@@ -138,7 +138,7 @@ function countPreviews(db: Database, scope: CountedScope) {
     .where(isIn('previews', scope))
     .where('previews.deleted_at', 'is', null)
     .where((where) => where.or([where('previews.expires_at', 'is', null), where('previews.expires_at', '>', now)]))
-    .where('sandboxes.status', 'in', LIVE_STATUSES)
+    .where(sandboxThat('acceptsWork'))
     .groupBy(id)
     .select([id.as('id'), COUNT]);
 }

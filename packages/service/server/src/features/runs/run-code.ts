@@ -10,9 +10,10 @@ import type { IdSource } from '../../platform/base/id-source.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
 import type { StartedWork } from '../metering/started-work.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
-import { isPending, type SandboxRecord } from '../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { sandboxEnded } from '../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import type { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
@@ -100,8 +101,9 @@ export class RunCode {
    */
   async #waitForSandbox(run: ResolvedRun, limit: Deadline): Promise<SandboxRecord> {
     const sandbox = await this.#deps.awaitSandbox.settled(run.sandbox, limit.signal);
-    if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
-    if (sandbox.status !== 'ready' && !isPending(sandbox)) limit.end('canceled');
+    const { isOver, refusal } = factsOf(sandbox);
+    if (refusal === 'sandbox_failed') throw sandboxEnded(sandbox);
+    if (isOver) limit.end('canceled');
     return sandbox;
   }
 

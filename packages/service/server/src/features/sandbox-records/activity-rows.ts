@@ -6,8 +6,8 @@ import type { Clock } from '../../platform/base/clock.ts';
 import { Loop } from '../../platform/base/loop.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
+import { sandboxThat } from '../sandbox-status/status-facts.ts';
 import type { Executions } from './executions.ts';
-import { LIVE_STATUSES } from './sandbox.ts';
 import type { RecentActivity, SharedActivity } from './shared-activity.ts';
 
 /** Time for which changes are gathered before they are written. */
@@ -83,7 +83,7 @@ export class ActivityRows implements SharedActivity {
    */
   async tidy(): Promise<void> {
     const { db, log } = this.#deps;
-    const live = db.selectFrom('sandboxes').select('id').where('status', 'in', LIVE_STATUSES);
+    const live = db.selectFrom('sandboxes').select('id').where(sandboxThat('acceptsWork'));
     await db.deleteFrom('sandbox_activity').where('sandbox_id', 'not in', live).execute();
     const dead = await this.#rows()
       .where('server_leases.id', 'is', null)

@@ -2,7 +2,8 @@ import type { SandboxId } from '@cloche/contract';
 import { requireProject } from '../../platform/access/project-access.ts';
 import { AppError, notFound } from '../../platform/base/app-error.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
-import { isLive, type SandboxRecord } from './sandbox.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
+import type { SandboxRecord } from './sandbox.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
 
 /** Finds sandboxes and checks that the key may access them. */
@@ -32,13 +33,13 @@ export function requireAccess(credential: Credential, id: SandboxId, record: San
 }
 
 export function requireLive(record: SandboxRecord): SandboxRecord {
-  if (isLive(record)) return record;
+  if (factsOf(record).acceptsWork) return record;
   throw sandboxEnded(record);
 }
 
 /** Returns the error for an operation on a sandbox that is not live. */
 export function sandboxEnded(record: SandboxRecord): AppError {
-  if (record.status === 'failed') {
+  if (factsOf(record).refusal === 'sandbox_failed') {
     const reason = record.failureReason ?? 'The sandbox failed.';
     return new AppError('sandbox_failed', `The sandbox "${record.id}" failed: ${reason} Create another one.`, {
       details: { reason },

@@ -3,7 +3,8 @@ import type { InstanceUse } from '@cloche/runtime';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
-import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
+import type { Fact, RecordStatus } from '../sandbox-status/status-facts.ts';
+import type { SandboxRecord, TransitionName } from './sandbox.ts';
 
 /** Fields that a transition may write besides the status. */
 export interface TransitionChange {
@@ -33,7 +34,7 @@ export interface SandboxFilter extends Selection {
   readonly orgId: OrgId;
   /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
-  /** `unended` means every status but `destroyed` and `failed`; undefined means every status. */
+  /** `unended` means every status of a sandbox that has not ended; undefined means every status. */
   readonly status: RecordStatus | 'unended' | undefined;
 }
 
@@ -53,8 +54,8 @@ export interface SandboxRepository {
   findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
   /** Returns a part of the matching sandboxes, newest first. */
   list(filter: SandboxFilter, part: ListPart): Promise<SandboxRecord[]>;
-  /** Returns the sandboxes of all organizations with one of the statuses. */
-  listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]>;
+  /** Returns the sandboxes of all organizations of whose status the fact is true. */
+  listThat(fact: Fact): Promise<SandboxRecord[]>;
   /**
    * Applies a transition. `end` also compares `expiresAt`, so that an expiry cannot overtake a concurrent extension.
    */

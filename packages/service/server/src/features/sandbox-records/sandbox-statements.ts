@@ -5,7 +5,8 @@ import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type PreparedQuery, prepareQuery } from '../../platform/db/prepared-query.ts';
 import { locksRows } from '../../platform/db/row-locks.ts';
 import type { SandboxTable } from '../../platform/db/tables/sandbox-tables.ts';
-import { type RecordStatus, type TransitionName, transitionOf } from './sandbox.ts';
+import type { RecordStatus } from '../sandbox-status/status-facts.ts';
+import { type TransitionName, transitionOf } from './sandbox.ts';
 import type { NewSandboxRow } from './sandbox-row.ts';
 
 export type Values = Record<string, string | number | null>;

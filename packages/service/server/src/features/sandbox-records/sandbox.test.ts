@@ -1,11 +1,41 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SANDBOX_STATUSES } from '@cloche/contract';
-import { allows, isSettled, type RecordStatus, TRANSITIONS, type TransitionName } from './sandbox.ts';
+import { factsOf, type RecordStatus, STATUS_FACTS } from '../sandbox-status/status-facts.ts';
+import { allows, isSettled, TRANSITIONS, type TransitionName } from './sandbox.ts';
 
-const RECORD_STATUSES = SANDBOX_STATUSES.filter(
-  (status): status is RecordStatus => status !== 'running' && status !== 'idle',
-);
+const RECORD_STATUSES = Object.keys(STATUS_FACTS) as RecordStatus[];
+
+describe('the facts of the statuses', () => {
+  const all = RECORD_STATUSES.map((status) => ({ status, ...factsOf({ status }) }));
+  const none = (matches: (one: (typeof all)[number]) => boolean) =>
+    assert.deepEqual(
+      all.filter(matches).map(({ status }) => status),
+      [],
+    );
+
+  it('cover each status of the contract but the two that activity decides', () => {
+    assert.deepEqual(
+      RECORD_STATUSES,
+      SANDBOX_STATUSES.filter((status) => status !== 'running' && status !== 'idle'),
+    );
+  });
+
+  it('do not contradict each other', () => {
+    none(({ acceptsWork, refusal }) => acceptsWork !== (refusal === undefined));
+    none(({ acceptsWork, holdsInstance }) => acceptsWork && !holdsInstance);
+    none(({ isPending, isReady, isOver }) => Number(isPending) + Number(isReady) + Number(isOver) !== 1);
+    none(({ isEnded, isOver, holdsInstance, countsLive }) => isEnded && (!isOver || holdsInstance || countsLive));
+    none(({ onIdle, isReady }) => onIdle === 'destroy' && !isReady);
+  });
+
+  it('agree with the transitions', () => {
+    // What holds an instance can be ended; what is over never becomes ready again.
+    none(({ status, holdsInstance }) => holdsInstance && !allows('end', status) && !allows('destroy', status));
+    none(({ status, isPending }) => isPending !== allows('open', status));
+    none(({ status, isOver }) => isOver && (allows('launch', status) || allows('relaunch', status)));
+  });
+});
 
 describe('the transitions of a sandbox', () => {
   it('are these and no others', () => {

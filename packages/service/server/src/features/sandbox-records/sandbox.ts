@@ -1,33 +1,33 @@
 /** The sandbox record, its statuses and its allowed transitions. */
-import type {
-  DestroyedReason,
-  EventType,
-  Metadata,
-  NetworkPolicy,
-  OrgId,
-  ProjectId,
-  Resources,
-  Sandbox,
-  SandboxId,
-  SandboxStatus,
-  SecretId,
-  TemplateId,
-  TemplateVersionId,
+import {
+  type DestroyedReason,
+  type EventType,
+  type Metadata,
+  type NetworkPolicy,
+  type OrgId,
+  type ProjectId,
+  type Resources,
+  SANDBOX_STATUS_FACTS,
+  type Sandbox,
+  type SandboxId,
+  type SandboxStatus,
+  type SecretId,
+  type TemplateId,
+  type TemplateVersionId,
 } from '@cloche/contract';
 import type { Instance, LaunchSpec } from '@cloche/runtime';
 import { timestamp } from '../../platform/base/clock.ts';
+import { factsOf, type RecordStatus } from '../sandbox-status/status-facts.ts';
 
-/** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
-export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 export type ResolvedResources = Required<Resources>;
 
-/** Times are milliseconds since the epoch. */
 /**
  * Why no host launched a sandbox: none had room, none had the template version any more, or the sandbox was not ready
  * in time.
  */
 export type LaunchFailureKind = 'no_capacity' | 'no_version' | 'too_slow';
 
+/** Times are milliseconds since the epoch. */
 export interface SandboxRecord {
   readonly id: SandboxId;
   readonly orgId: OrgId;
@@ -107,23 +107,6 @@ export function allows(transition: TransitionName, from: RecordStatus): boolean 
   return transitionOf(transition).from.includes(from);
 }
 
-/** Statuses of a sandbox that is launched. */
-export const PENDING_STATUSES = ['creating', 'starting'] as const satisfies readonly RecordStatus[];
-/** Statuses of a sandbox that accepts work now or soon. */
-export const LIVE_STATUSES = [...PENDING_STATUSES, 'ready'] as const satisfies readonly RecordStatus[];
-/** Statuses of a sandbox that has, or may have, an instance. */
-export const OCCUPYING_STATUSES = [...LIVE_STATUSES, 'expiring'] as const satisfies readonly RecordStatus[];
-export const HISTORICAL_STATUSES = ['destroyed', 'failed'] as const satisfies readonly RecordStatus[];
-
-export function isLive(record: SandboxRecord): boolean {
-  return (LIVE_STATUSES as readonly RecordStatus[]).includes(record.status);
-}
-
-/** Returns whether the sandbox is still becoming `ready`. */
-export function isPending(record: SandboxRecord): boolean {
-  return (PENDING_STATUSES as readonly RecordStatus[]).includes(record.status);
-}
-
 /** Activity of a sandbox's executions, known without a database query. */
 export interface Activity {
   isRunning(sandboxId: SandboxId): boolean;
@@ -131,7 +114,7 @@ export interface Activity {
 }
 
 export function statusOf(record: SandboxRecord, activity: Activity): SandboxStatus {
-  if (record.status !== 'ready') return record.status;
+  if (!factsOf(record).isReady) return record.status;
   if (activity.isRunning(record.id)) return 'running';
   return record.used || activity.wasUsed(record.id) ? 'idle' : 'ready';
 }
@@ -154,7 +137,7 @@ const REACHABLE: Record<SandboxStatus, readonly SandboxStatus[]> = {
  */
 export function isSettled(status: SandboxStatus, wanted: SandboxStatus): boolean {
   if (status === wanted) return true;
-  if (wanted === 'ready' && (status === 'running' || status === 'idle')) return true;
+  if (wanted === 'ready' && SANDBOX_STATUS_FACTS[status].isReady) return true;
   return !REACHABLE[status].includes(wanted);
 }
 

@@ -1,4 +1,5 @@
 import type { SandboxId } from '@cloche/contract';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import { type Activity, type SandboxRecord, toSandbox } from './sandbox.ts';
 
 /** The activity in sandboxes at one moment, as all servers report it. */
@@ -15,6 +16,6 @@ export interface SharedActivity {
 /** Returns the sandboxes as clients see them now. */
 export async function showSandboxes(records: readonly SandboxRecord[], activity: SharedActivity) {
   // Only a ready sandbox has activity.
-  const seen = await activity.of(records.filter(({ status }) => status === 'ready').map(({ id }) => id));
+  const seen = await activity.of(records.filter((record) => factsOf(record).isReady).map(({ id }) => id));
   return records.map((record) => toSandbox(record, seen));
 }

@@ -61,7 +61,7 @@ describe('the records of sandboxes', () => {
     await sandboxes.listExpired(0);
     await sandboxes.nextExpiry();
     await sandboxes.listWithIdleTimeout();
-    await sandboxes.listByStatus(['creating', 'expiring']);
+    await sandboxes.listThat('holdsInstance');
     await sandboxes.list({ orgId: record.orgId, projectIds: undefined, status: 'ready' }, { limit: 10 });
     assert.equal(asked.length, 5);
     for (const node of asked) {

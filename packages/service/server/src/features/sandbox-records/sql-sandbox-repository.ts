@@ -1,5 +1,4 @@
 import type { SandboxId } from '@cloche/contract';
-import { sql } from 'kysely';
 import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
@@ -11,17 +10,8 @@ import type { Transaction, Transactions } from '../../platform/db/transactions.t
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { isOpenProject } from '../../platform/tenancy/open-project.ts';
 import type { SandboxUsages } from '../metering/sandbox-usages.ts';
-import {
-  type Activity,
-  allows,
-  LIVE_STATUSES,
-  PENDING_STATUSES,
-  type RecordStatus,
-  type SandboxRecord,
-  type TransitionName,
-  toSandbox,
-  transitionOf,
-} from './sandbox.ts';
+import { type Fact, IS_NOT_ENDED, sandboxThat } from '../sandbox-status/status-facts.ts';
+import { type Activity, allows, type SandboxRecord, type TransitionName, toSandbox, transitionOf } from './sandbox.ts';
 import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
 import { type NewSandboxRow, toColumns, toRecord, toRow } from './sandbox-row.ts';
 import {
@@ -125,14 +115,13 @@ export class SqlSandboxRepository implements SandboxRepository {
 
   async list({ orgId, status, ...selection }: SandboxFilter, part: ListPart): Promise<SandboxRecord[]> {
     let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
-    // Exactly the condition of the partial index, because SQLite infers no other.
-    if (status === 'unended') query = query.where(sql<boolean>`status not in ('destroyed', 'failed')`);
+    if (status === 'unended') query = query.where(IS_NOT_ENDED);
     else if (status !== undefined) query = query.where('status', '=', status);
     return (await readPart(query, NEWEST_FIRST, part, selected(this.#db, selection, 'sandboxes'))).map(toRecord);
   }
 
-  async listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]> {
-    const rows = await this.#db.selectFrom('sandboxes').selectAll().where('status', 'in', statuses).execute();
+  async listThat(fact: Fact): Promise<SandboxRecord[]> {
+    const rows = await this.#db.selectFrom('sandboxes').selectAll().where(sandboxThat(fact)).execute();
     return rows.map(toRecord);
   }
 
@@ -176,7 +165,7 @@ export class SqlSandboxRepository implements SandboxRepository {
         .updateTable('sandboxes')
         .set({ ttl_ms: ttlMs, expires_at: expiresAt })
         .where('id', '=', current.id)
-        .where('status', 'in', LIVE_STATUSES)
+        .where(sandboxThat('acceptsWork'))
         .where('expires_at', '=', current.expiresAt);
       const row = await query.returningAll().executeTakeFirst();
       return row && toRecord(row);
@@ -186,7 +175,7 @@ export class SqlSandboxRepository implements SandboxRepository {
 
   async releaseLaunches(serverId: string): Promise<void> {
     const query = this.#db.updateTable('sandboxes').set({ launch_owner: null }).where('launch_owner', '=', serverId);
-    await query.where('status', 'in', PENDING_STATUSES).execute();
+    await query.where(sandboxThat('isPending')).execute();
   }
 
   async markUsed(id: SandboxId): Promise<void> {
@@ -201,7 +190,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .selectAll()
-      .where('status', 'in', LIVE_STATUSES)
+      .where(sandboxThat('acceptsWork'))
       .where('expires_at', '<=', now)
       .execute();
     return rows.map(toRecord);
@@ -211,13 +200,13 @@ export class SqlSandboxRepository implements SandboxRepository {
     const row = await this.#db
       .selectFrom('sandboxes')
       .select((select) => select.fn.min('expires_at').as('at'))
-      .where('status', 'in', LIVE_STATUSES)
+      .where(sandboxThat('acceptsWork'))
       .executeTakeFirst();
     return row?.at ?? undefined;
   }
 
   async listWithIdleTimeout(): Promise<SandboxRecord[]> {
-    const query = this.#db.selectFrom('sandboxes').selectAll().where('status', '=', 'ready');
+    const query = this.#db.selectFrom('sandboxes').selectAll().where(sandboxThat('isReady'));
     const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
     return rows.map(toRecord);
   }

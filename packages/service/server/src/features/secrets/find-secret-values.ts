@@ -1,7 +1,7 @@
 import { coversHost, type HostEntry, parseHostEntry } from '@cloche/contract';
 import type { SecretAnswers, SecretQuestions } from '@cloche/protocol';
-import { isLive } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../sandbox-status/status-facts.ts';
 import { MissingKeyError, type SecretKeys } from './secret-keys.ts';
 import type { SecretRepository } from './secret-repository.ts';
 
@@ -33,7 +33,7 @@ export class FindSecretValues {
   async #find({ sandboxId, questions }: SecretQuestions): Promise<SecretAnswers> {
     const { sandboxes, secrets, keys } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
-    const known = sandbox && isLive(sandbox) ? (sandbox.secrets ?? {}) : {};
+    const known = sandbox && factsOf(sandbox).acceptsWork ? (sandbox.secrets ?? {}) : {};
     const idOf = (placeholder: string) => (Object.hasOwn(known, placeholder) ? known[placeholder] : undefined);
     const ids = [...new Set(questions.map(({ placeholder }) => idOf(placeholder)))].filter((id) => id !== undefined);
     const found = sandbox && ids.length > 0 ? await secrets.listOfProject(sandbox.projectId, ids) : [];

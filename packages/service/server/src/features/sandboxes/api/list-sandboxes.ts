@@ -1,4 +1,10 @@
-import type { operations, QueryOf, Sandbox, SandboxStatus } from '@cloche/contract';
+import {
+  type operations,
+  type QueryOf,
+  SANDBOX_STATUS_FACTS,
+  type Sandbox,
+  type SandboxStatus,
+} from '@cloche/contract';
 import type { ProjectAccess } from '../../../platform/access/project-access.ts';
 import { type List, labelsOf } from '../../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../../platform/db/list-part.ts';
@@ -72,5 +78,5 @@ function recordStatus({ status, include }: Query): SandboxFilter['status'] {
 
 /** Whether a status depends on the activity in the sandbox, which records do not have. */
 function isDerived(status: SandboxStatus | undefined): status is 'ready' | 'running' | 'idle' {
-  return status === 'ready' || status === 'running' || status === 'idle';
+  return status !== undefined && SANDBOX_STATUS_FACTS[status].isReady;
 }

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import type { LiveServers } from '../../../platform/db/live-servers.ts';
-import { isPending, PENDING_STATUSES, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 
 export interface AbandonedLaunchesDeps {
@@ -24,7 +25,7 @@ export class AbandonedLaunches {
 
   /** Takes over the abandoned launches among all records. */
   async takeOver(): Promise<void> {
-    await this.takeOverOf(await this.#deps.sandboxes.listByStatus(PENDING_STATUSES));
+    await this.takeOverOf(await this.#deps.sandboxes.listThat('isPending'));
   }
 
   /**
@@ -33,7 +34,7 @@ export class AbandonedLaunches {
    */
   async takeOverOf(records: readonly SandboxRecord[]): Promise<void> {
     const { launchSandbox, servers, log } = this.#deps;
-    const pending = records.filter((record) => isPending(record) && !launchSandbox.isUnderWay(record.id));
+    const pending = records.filter((record) => factsOf(record).isPending && !launchSandbox.isUnderWay(record.id));
     if (pending.length === 0) return;
     const others = await servers.others();
     for (const record of pending) {

@@ -7,7 +7,7 @@ import { AppError, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { SandboxUsages } from '../../metering/sandbox-usages.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
-import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 
@@ -48,9 +48,8 @@ export class DestroySandbox {
     for (;;) {
       const current = await this.#deps.sandboxes.find(id);
       if (!current) throw notFound('sandbox', id);
-      if (current.status === 'destroyed') return current;
-      if (current.status === 'expiring') return this.#finish(current);
-      if (!(await stillDue(current))) return current;
+      if (allows('destroy', current.status)) return this.#finish(current);
+      if (!allows('end', current.status) || !(await stillDue(current))) return current;
       const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason }, audit);
       if (expiring) return this.#finish(expiring);
     }

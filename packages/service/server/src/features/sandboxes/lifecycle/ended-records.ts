@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../../platform/db/database.ts';
 import { locksRows } from '../../../platform/db/row-locks.ts';
+import { sandboxThat } from '../../sandbox-status/status-facts.ts';
 
 /** Records deleted in one transaction; bounds how long other requests wait for the database. */
 const BATCH = 100;
@@ -40,7 +41,7 @@ export class EndedRecords {
       const rows = await tx
         .selectFrom('sandboxes')
         .select('id')
-        .where('status', 'in', ['destroyed', 'failed'])
+        .where(sandboxThat('isEnded'))
         .where(({ fn, eb }) => eb(fn.coalesce('destroyed_at', 'created_at'), '<', before))
         .where(({ not, exists, selectFrom }) =>
           not(exists(selectFrom('artifacts').select('id').whereRef('artifacts.sandbox_id', '=', 'sandboxes.id'))),

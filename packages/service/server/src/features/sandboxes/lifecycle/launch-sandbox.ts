@@ -7,14 +7,9 @@ import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { type Tracing, traced } from '../../../platform/tracing/tracing.ts';
-import {
-  isLive,
-  isPending,
-  type SandboxRecord,
-  type TransitionName,
-  toLaunchSpec,
-} from '../../sandbox-records/sandbox.ts';
+import { type SandboxRecord, type TransitionName, toLaunchSpec } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository, TransitionChange } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import { explainLaunchFailure, type LaunchFailure, notReadyWithin } from './launch-failure.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
@@ -224,7 +219,8 @@ export class LaunchSandbox {
   /** Returns the record if its change was committed and only the answer was lost. */
   async #findChanged({ id, generation, status }: SandboxRecord): Promise<SandboxRecord | undefined> {
     const current = await this.#deps.sandboxes.find(id);
-    return current?.generation === generation && current.status !== status && isLive(current) ? current : undefined;
+    if (current?.generation !== generation || current.status === status) return undefined;
+    return factsOf(current).acceptsWork ? current : undefined;
   }
 
   /**
@@ -234,7 +230,7 @@ export class LaunchSandbox {
   async #isOpen({ id, generation }: SandboxRecord): Promise<boolean | undefined> {
     try {
       const current = await this.#deps.sandboxes.find(id);
-      return current?.generation === generation && current.status === 'ready';
+      return current?.generation === generation && factsOf(current).isReady;
     } catch (error) {
       this.#deps.log.warn({ err: error, sandboxId: id }, 'a failed launch could not be looked up');
       return undefined;
@@ -245,7 +241,7 @@ export class LaunchSandbox {
     const { sandboxes, log } = this.#deps;
     try {
       const current = await sandboxes.find(record.id);
-      if (current?.generation !== record.generation || !isPending(current)) return;
+      if (current?.generation !== record.generation || !factsOf(current).isPending) return;
       await sandboxes.transition(current, 'fail', failure);
     } catch (error) {
       log.error({ err: error, sandboxId: record.id }, 'a failed launch could not be recorded');

@@ -4,6 +4,7 @@ import type { Clock } from '../../../platform/base/clock.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { AskAgents } from './ask-agents.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { LastUse, LastUses } from './last-uses.ts';
@@ -78,7 +79,7 @@ export class Reaper {
   /** Asks the agent before the servers' records, so that these are up to date when the end is written. */
   async #isIdleOut(record: SandboxRecord): Promise<boolean> {
     const { askAgents, lastUses, executions, isFenced, clock } = this.#deps;
-    if (record.status !== 'ready') return false;
+    if (factsOf(record).onIdle !== 'destroy') return false;
     if (await askAgents.isRunning(record)) {
       executions.touch(record.id);
       return false;

@@ -3,8 +3,9 @@ import type { ReconcileReport } from '@cloche/protocol';
 import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
-import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { AbandonedLaunches } from './abandoned-launches.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { ForgetEnded } from './forget-ended.ts';
@@ -40,7 +41,7 @@ export class Reconciler {
     const { sandboxes, forgetEnded } = this.#deps;
     const instances = await this.#listInstances();
     const forgetOthers = forgetEnded.begin();
-    const records = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+    const records = await sandboxes.listThat('holdsInstance');
     forgetOthers(records);
     const ended = await this.#mendRecords(records, instances);
     const removed = await this.#removeOrphans(instances);
@@ -54,9 +55,9 @@ export class Reconciler {
   async check(id: string): Promise<SandboxRecord | undefined> {
     const { sandboxes, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
-    if (record?.status !== 'ready' || !record.instance) return record;
+    if (!record?.instance || !factsOf(record).isReady) return record;
     if (!(await this.#isLost(record)) && (await this.#answers(record.instance))) return record;
-    return destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+    return destroySandbox.destroy(record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
   }
 
   /** Returns the instances of all places that answer. Rejects with the fault of a place if none does. */
@@ -103,10 +104,10 @@ export class Reconciler {
     let ended = 0;
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
-      if (record.status === 'expiring') {
+      if (allows('destroy', record.status)) {
         const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
-      } else if (!isPending(record) && !hasInstance(instances, record)) suspects.push(record);
+      } else if (factsOf(record).isReady && !hasInstance(instances, record)) suspects.push(record);
     }
     for (const record of suspects) if (await this.#attempt(record.id, () => this.#endIfLost(record))) ended += 1;
     return ended;
@@ -117,7 +118,7 @@ export class Reconciler {
     if (!(await this.#isLost(record))) return false;
     const { destroySandbox, log } = this.#deps;
     log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-    await destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+    await destroySandbox.destroy(record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
     return true;
   }
 
@@ -130,8 +131,7 @@ export class Reconciler {
     let removed = 0;
     for (const { sandboxId, generation } of instances) {
       const record = await sandboxes.find(sandboxId);
-      const occupying = record && (OCCUPYING_STATUSES as readonly string[]).includes(record.status);
-      if (occupying && record.generation <= generation) continue;
+      if (record && factsOf(record).holdsInstance && record.generation <= generation) continue;
       log.warn({ sandboxId, generation }, 'an instance without a live record is removed');
       if (await this.#attempt(sandboxId, () => driver.stop(sandboxId, generation))) removed += 1;
     }

@@ -2,9 +2,10 @@ import type { SandboxId, SandboxStatus } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import { notFound } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
-import { isPending, isSettled, type SandboxRecord, statusOf } from '../../sandbox-records/sandbox.ts';
+import { isSettled, type SandboxRecord, statusOf } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SharedActivity } from '../../sandbox-records/shared-activity.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 
 /** Waits until a sandbox reaches a status. Its changes wake the waits. */
 export class AwaitSandbox {
@@ -28,8 +29,8 @@ export class AwaitSandbox {
 
   /** Returns the sandbox when it is ready or has ended. Returns it still pending if `limit` aborts first. */
   async settled(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
-    if (!isPending(record)) return record;
-    return this.#until(record.id, (now) => !isPending(now), limit);
+    if (!factsOf(record).isPending) return record;
+    return this.#until(record.id, (now) => !factsOf(now).isPending, limit);
   }
 
   async #until(

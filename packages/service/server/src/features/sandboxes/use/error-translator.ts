@@ -2,9 +2,10 @@ import { AgentError, LaunchError } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import { hostError, sandboxError } from '../../sandbox-records/agent-failures.ts';
-import { isLive, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
 import type { Reconciler } from '../lifecycle/reconciler.ts';
 
@@ -38,7 +39,7 @@ export class ErrorTranslator {
       this.#log.warn({ err: error, sandboxId: sandbox.id }, 'a sandbox could not be checked');
       return this.#sandboxes.find(sandbox.id);
     });
-    if (now && !isLive(now)) return sandboxEnded(now);
+    if (now && factsOf(now).isOver) return sandboxEnded(now);
     return sandboxError(error, sandbox);
   }
 

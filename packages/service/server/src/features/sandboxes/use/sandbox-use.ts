@@ -6,8 +6,9 @@ import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { AppError, unavailable } from '../../../platform/base/app-error.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
 import { tooSlow } from '../../sandbox-records/agent-failures.ts';
-import { isPending, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../../sandbox-records/sandbox-access.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { AwaitSandbox } from './await-sandbox.ts';
 import type { ErrorTranslator } from './error-translator.ts';
 
@@ -79,7 +80,7 @@ export class SandboxUse {
     if (isReady(found)) return found;
     using limit = new Deadline(readyMs, signal);
     const settled = requireLive(await awaitSandbox.settled(found, limit.signal));
-    if (isPending(settled)) {
+    if (factsOf(settled).isPending) {
       signal.throwIfAborted();
       throw unavailable('The sandbox is still being created; try again.');
     }
@@ -127,7 +128,7 @@ export class SandboxUse {
 }
 
 function isReady(sandbox: SandboxRecord): sandbox is ReadySandbox {
-  return !isPending(sandbox) && sandbox.instance !== undefined;
+  return !factsOf(sandbox).isPending && sandbox.instance !== undefined;
 }
 
 function requireInstance(sandbox: SandboxRecord): ReadySandbox {

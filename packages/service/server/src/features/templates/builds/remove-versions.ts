@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { Database, Tables } from '../../../platform/db/database.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
-import { OCCUPYING_STATUSES } from '../../sandbox-records/sandbox.ts';
+import { sandboxThat } from '../../sandbox-status/status-facts.ts';
 import { lockTemplate } from '../../template-catalogue/custom/custom-template-repository.ts';
 import { UNFINISHED } from './template-build.ts';
 
@@ -150,7 +150,7 @@ function unneeded(db: Database, before: number) {
     .select(['version.id', 'version.template_id'])
     .where('version.removed_at', 'is', null)
     .where((eb) => eb.or([eb('template.deleted_at', 'is not', null), isOld(eb, before)]))
-    .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where('sandboxes.status', 'in', OCCUPYING_STATUSES))))
+    .where((eb) => eb.not(eb.exists(sandboxesOf(eb).where(sandboxThat('countsLive')))))
     .where((eb) => eb.not(eb.exists(versionsFrom(eb))))
     .where((eb) => eb.not(eb.exists(unfinishedBuildsFrom(eb))))
     .where((eb) => eb.not(eb.exists(unfinishedRunsOf(eb))));

@@ -3,6 +3,7 @@ import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import { QuotaRefusal } from '../../quotas/quota-refusal.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { CreateSandbox } from '../../sandboxes/lifecycle/create-sandbox.ts';
 import type { ReadySandbox, SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { RunOutcome } from '../record/workspace-run.ts';
@@ -57,7 +58,8 @@ export class LaunchSandboxOfRun {
       const kind = sandbox?.failureKind;
       const isWorthAnother = kind === 'no_capacity' || (kind === 'too_slow' && run.record.attempt < MOST_ATTEMPTS);
       if (isWorthAnother) return { status: 'no_capacity' };
-      if (sandbox?.status === 'failed') return over('sandbox_failed', sandbox.failureReason ?? error.message);
+      if (sandbox && factsOf(sandbox).refusal === 'sandbox_failed')
+        return over('sandbox_failed', sandbox.failureReason ?? error.message);
       const lost = sandbox && lostWith(sandbox);
       return lost ? { status: 'over', outcome: lost } : over('sandbox_failed', error.message);
     }

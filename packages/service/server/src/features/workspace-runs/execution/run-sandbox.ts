@@ -1,6 +1,7 @@
 import type { CreateSandboxBody, WorkspaceRunError } from '@cloche/contract';
-import { isLive, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
+import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { RunOutcome, WorkspaceRunRecord } from '../record/workspace-run.ts';
 
 /** Lifetime of a sandbox beyond its command: for the launch, the archive, SIGTERM and the artifacts. */
@@ -44,7 +45,7 @@ export function failed(code: WorkspaceRunError['code'], message: string): RunOut
 
 /** Returns the outcome of a run whose sandbox has ended; undefined while the sandbox is live. */
 export function lostWith(sandbox: SandboxRecord | undefined): RunOutcome | undefined {
-  if (sandbox && isLive(sandbox)) return undefined;
+  if (sandbox && !factsOf(sandbox).isOver) return undefined;
   const reason = sandbox?.failureReason ?? sandbox?.destroyedReason ?? sandbox?.endingReason ?? 'it is gone';
   return failed('sandbox_lost', `The sandbox of the run ended before the run did (${reason}). Start another run.`);
 }
