@@ -2,7 +2,7 @@
 import { type Command, type CommandEvent, operations, type SandboxId } from '@cloche/contract';
 import { type Commands, composeCommands } from '../src/compose/compose-commands.ts';
 import type { Route } from '../src/platform/http/route.ts';
-import { type Call, openWorld, SandboxesWorld, SILENT } from './sandboxes.ts';
+import { openWorld, SandboxesWorld, SILENT, type TestRequest } from './sandboxes.ts';
 
 export function openCommands(): Promise<CommandsWorld> {
   return openWorld(CommandsWorld);
@@ -51,7 +51,7 @@ export class CommandsWorld extends SandboxesWorld {
     return this.driver.agentOf(sandboxId).commands;
   }
 
-  async runCommand(sandboxId: SandboxId, body: Record<string, unknown>, call: Call = {}): Promise<Command> {
+  async runCommand(sandboxId: SandboxId, body: Record<string, unknown>, call: TestRequest = {}): Promise<Command> {
     return (await this.call(operations.createCommand, { ...call, params: { sandboxId }, body })).command;
   }
 

@@ -30,13 +30,14 @@ import { Staging } from '../src/features/artifacts/store/staging.ts';
 import { SandboxUsages } from '../src/features/metering/sandbox-usages.ts';
 import { StartedWork } from '../src/features/metering/started-work.ts';
 import type { Limits } from '../src/features/quotas/limits.ts';
-import { Quotas, type ReportRates } from '../src/features/quotas/quotas.ts';
+import { Quotas } from '../src/features/quotas/quotas.ts';
 import { Executions } from '../src/features/sandbox-records/executions.ts';
 import type { SandboxSettings } from '../src/features/sandbox-records/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../src/features/sandbox-records/sql-sandbox-repository.ts';
 import { ProjectAccess } from '../src/platform/access/project-access.ts';
 import type { RequestAudit } from '../src/platform/audit-log/request-audit.ts';
 import { Changes } from '../src/platform/base/changes.ts';
+import type { Call } from '../src/platform/call/call.ts';
 import type { Database } from '../src/platform/db/database.ts';
 import { LiveServers } from '../src/platform/db/live-servers.ts';
 import { NO_NOTIFICATIONS, type Notifications } from '../src/platform/db/notifications.ts';
@@ -44,10 +45,11 @@ import { Transactions } from '../src/platform/db/transactions.ts';
 import { ListCursors } from '../src/platform/http/list-cursors.ts';
 import type { RequestContext, Route } from '../src/platform/http/route.ts';
 import { HeldClaims } from '../src/platform/idempotency/held-claims.ts';
-import type { ClaimedRecord } from '../src/platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../src/platform/idempotency/require-claim.ts';
 import type { Credential } from '../src/platform/keys/credential.ts';
 import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
+import { callOf } from './call.ts';
 import { NO_SHARED_LAYERS } from './shared-layers.ts';
 import { openBeside, openTestDatabase } from './test-database.ts';
 
@@ -74,17 +76,16 @@ const ARTIFACTS = join(tmpdir(), `cloche-artifacts-${process.pid}`);
 
 export const SILENT = pino({ level: 'silent' });
 
-export interface Call {
+export interface TestRequest {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
   body?: unknown;
   credential?: Credential;
-  idempotencyRecordId?: string;
-  claimedRecord?: ClaimedRecord;
+  idempotency?: Attempt;
   lastEventId?: string;
   signal?: AbortSignal;
   audit?: Pick<RequestAudit, 'announce'>;
-  reportRates?: ReportRates;
+  reportRates?: Call['reportRates'];
   /** How long ago the request came in. */
   waitedMs?: number;
 }
@@ -272,20 +273,20 @@ export class SandboxesWorld implements AsyncDisposable {
     await this.db.deleteFrom('server_leases').where('id', '=', this.serverId).execute();
   }
 
-  async call<const O extends Operation>(operation: O, call: Call = {}): Promise<ResponseOf<O>> {
+  async call<const O extends Operation>(operation: O, call: TestRequest = {}): Promise<ResponseOf<O>> {
     const found = this.routes.find((route) => route.operation.id === operation.id);
     if (found?.kind !== 'json') throw new Error(`${operation.id} is no JSON route`);
     // The route was bound to this operation, so it answers with this operation's response.
     return (await found.handle(this.context(call))) as ResponseOf<O>;
   }
 
-  async stream(call: Call): Promise<AsyncIterable<CodeRunEvent>> {
+  async stream(call: TestRequest): Promise<AsyncIterable<CodeRunEvent>> {
     const found = this.routes.find((route) => route.operation.id === 'streamCode');
     if (found?.kind !== 'stream') throw new Error('streamCode is no stream route');
     return (await found.handle(this.context(call))) as AsyncIterable<CodeRunEvent>;
   }
 
-  async create(body: unknown = {}, call: Call = {}): Promise<Sandbox> {
+  async create(body: unknown = {}, call: TestRequest = {}): Promise<Sandbox> {
     return (await this.call(operations.createSandbox, { ...call, body })).sandbox;
   }
 
@@ -308,7 +309,12 @@ export class SandboxesWorld implements AsyncDisposable {
     return (await this.call(operations.killSandbox, { params: { sandboxId } })).sandbox;
   }
 
-  async run(sandboxId: SandboxId, code: string, body: Record<string, unknown> = {}, call: Call = {}): Promise<CodeRun> {
+  async run(
+    sandboxId: SandboxId,
+    code: string,
+    body: Record<string, unknown> = {},
+    call: TestRequest = {},
+  ): Promise<CodeRun> {
     const request = { ...call, params: { sandboxId }, body: { code, language: 'python', ...body } };
     return (await this.call(operations.runCode, request)).run;
   }
@@ -396,22 +402,28 @@ export class SandboxesWorld implements AsyncDisposable {
     return new KeepArtifact({ ...this, contents, staging: new Staging(folder, this.ids), settings });
   }
 
-  context(call: Call): RequestContext<Operation> {
+  context(request: TestRequest): RequestContext<Operation> {
+    const call = callOf({
+      credential: request.credential ?? credentialOf(),
+      receivedAt: this.clock.now() - (request.waitedMs ?? 0),
+      signal: request.signal ?? this.#claimedWork().signal,
+      audit: request.audit as RequestAudit | undefined,
+      idempotency: request.idempotency,
+      ...(request.reportRates && { reportRates: request.reportRates }),
+    });
+    const { params = {}, query = {}, body, lastEventId } = request;
+    const cursors = new ListCursors(Buffer.alloc(32));
     const context = {
-      requestId: 'req_1',
-      credential: call.credential ?? credentialOf(),
-      params: call.params ?? {},
-      query: call.query ?? {},
-      body: call.body,
-      receivedAt: this.clock.now() - (call.waitedMs ?? 0),
-      signal: call.signal ?? this.#claimedWork().signal,
-      audit: call.audit,
-      idempotencyRecordId: call.idempotencyRecordId,
-      claimedRecord: call.claimedRecord,
-      lastEventId: call.lastEventId,
-      cursors: new ListCursors(Buffer.alloc(32)),
-      reportRates: call.reportRates ?? (() => undefined),
-      log: SILENT,
+      ...call,
+      idempotencyRecordId: request.idempotency?.recordId,
+      claimedRecord: request.idempotency,
+      resultMemory: call.memory,
+      call,
+      params,
+      query,
+      body,
+      lastEventId,
+      cursors,
     };
     // Schemas are the HTTP layer's matter: tests give what it would let through.
     return context as unknown as RequestContext<Operation>;

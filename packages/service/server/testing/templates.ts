@@ -7,7 +7,7 @@ import {
   type TemplateBuildEvent,
   type TemplateRecipe,
 } from '@cloche/contract';
-import type { Call, SandboxesWorld } from './sandboxes.ts';
+import type { SandboxesWorld, TestRequest } from './sandboxes.ts';
 
 export interface Building {
   readonly template: Template;
@@ -26,7 +26,11 @@ export function containing(content: string): TemplateRecipe {
   return { from: 'node', files: [{ path: '/opt/content', content }] };
 }
 
-export function createTemplate(world: SandboxesWorld, body: CreateTemplateBody, call: Call = {}): Promise<Building> {
+export function createTemplate(
+  world: SandboxesWorld,
+  body: CreateTemplateBody,
+  call: TestRequest = {},
+): Promise<Building> {
   return world.call(operations.createTemplate, { ...call, body });
 }
 

@@ -1,5 +1,5 @@
 import { operations, type SandboxId, type SandboxUsage, type UsageRow } from '@cloche/contract';
-import type { Call, SandboxesWorld } from './sandboxes.ts';
+import type { SandboxesWorld, TestRequest } from './sandboxes.ts';
 
 export const RESOURCES = { memoryMb: 256, diskMb: 128 };
 
@@ -8,7 +8,7 @@ export const usageOf = async (world: SandboxesWorld, sandboxId: SandboxId): Prom
 export const list = async (
   world: SandboxesWorld,
   query: Record<string, unknown> = {},
-  call: Call = {},
+  call: TestRequest = {},
 ): Promise<UsageRow[]> => (await world.call(operations.listUsage, { ...call, query })).data;
 export const ready = (world: SandboxesWorld, body: object = {}) => world.createReady({ resources: RESOURCES, ...body });
 

@@ -31,7 +31,7 @@ import type { Route } from '../src/platform/http/route.ts';
 import { SequenceLog } from '../src/platform/sequence-log/sequence-log.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
 import { CommandsWorld } from './commands.ts';
-import { type Call, DEFAULT_PROJECT, ORG, openWorld, type SandboxesWorld, SILENT } from './sandboxes.ts';
+import { DEFAULT_PROJECT, ORG, openWorld, type SandboxesWorld, SILENT, type TestRequest } from './sandboxes.ts';
 
 export const RUN_ID = 'wrun_1' as WorkspaceRunId;
 export const ARCHIVE = { format: 'tar.gz', sizeBytes: 10, sha256: 'a'.repeat(64), entries: 1 } as const;
@@ -134,7 +134,7 @@ export class RunsWorld extends CommandsWorld {
   }
 
   /** Creates a run whose archive is stored. */
-  async archived(body: Record<string, unknown>, call: Call = {}): Promise<WorkspaceRunId> {
+  async archived(body: Record<string, unknown>, call: TestRequest = {}): Promise<WorkspaceRunId> {
     const { id } = (await this.call(operations.createWorkspaceRun, { ...call, body })).workspaceRun;
     const runs = runRepositoryOf(this);
     const record = await runs.find(id);
@@ -144,7 +144,7 @@ export class RunsWorld extends CommandsWorld {
   }
 
   /** Creates and starts a run of a program of the toy language. */
-  async startRun(program: string, body: Record<string, unknown> = {}, call: Call = {}): Promise<WorkspaceRunId> {
+  async startRun(program: string, body: Record<string, unknown> = {}, call: TestRequest = {}): Promise<WorkspaceRunId> {
     const workspaceRunId = await this.archived({ command: ['sh', program], ...body }, call);
     await this.call(operations.startWorkspaceRun, { ...call, params: { workspaceRunId } });
     return workspaceRunId;

@@ -8,7 +8,8 @@ import { randomIds } from '../../platform/base/id-source.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { InFlight } from '../../platform/http/in-flight.ts';
-import { type ClaimedRecord, IdempotencyRepository } from '../../platform/idempotency/idempotency-repository.ts';
+import { IdempotencyRepository } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../../platform/idempotency/require-claim.ts';
 import { SqlApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
 import { Authenticator } from '../../platform/keys/authenticator.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
@@ -163,16 +164,20 @@ describe('a new key', () => {
     const claim = async (server: string) => {
       const owner = `${server}:claim`;
       const request = { ...scope, id: 'idem_1', bodyHash: 'same', owner, now, expiresAt: now + DAY_MS };
-      return (await records.claim(request)) ?? assert.fail('it is claimed');
+      const { id: recordId, claim } = (await records.claim(request)) ?? assert.fail('it is claimed');
+      return { recordId, claim };
     };
-    const createBy = (claimedRecord: ClaimedRecord) =>
-      manage.create({ credential: caller, idempotencyRecordId: claimedRecord.id, claimedRecord, signal }, body);
+    const createBy = (attempt: Attempt) =>
+      manage.create(
+        { credential: caller, idempotencyRecordId: attempt.recordId, claimedRecord: attempt, signal },
+        body,
+      );
     const late = await claim('srv_late');
     // No server has a lease, so the record of the first one can be claimed.
     const next = await claim('srv_next');
     const kept = await createBy(next);
     await refuses(createBy(late), 'unavailable');
-    await records.complete(next.id, 'srv_next:claim', { status: 201, body: '{}' });
+    await records.complete(next.recordId, 'srv_next:claim', { status: 201, body: '{}' });
     for (const each of [late, next]) await refuses(createBy(each), 'unavailable');
     await authenticator.authenticate(kept.secret);
   });

@@ -15,8 +15,7 @@ import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
-import { requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
 import { type ApiKeyRecord, toApiKey } from '../../platform/keys/api-key.ts';
 import { hashApiKey, makeApiKey } from '../../platform/keys/api-key-format.ts';
 import type { ApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
@@ -47,7 +46,7 @@ export interface KeyRequest {
   readonly audit?: RequestAudit | undefined;
   readonly credential: Credential;
   readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: ClaimedRecord | undefined;
+  readonly claimedRecord?: Attempt | undefined;
   /** Signal of the request, which a rotation or a revocation of the calling key does not end. */
   readonly signal: AbortSignal;
 }

@@ -105,7 +105,7 @@ describe('a command whose server was cut off before it started it', { skip }, ()
     });
     await assert.rejects(creating, { code: 'unavailable' });
     assert.equal(a.agent(sandboxId).started, 0);
-    const { id, status } = await b.runCommand(sandboxId, body, { idempotencyRecordId: 'idem_1' });
+    const { id, status } = await b.runCommand(sandboxId, body, { idempotency: { recordId: 'idem_1' } });
     assert.equal(status, 'running');
     assert.equal(await watcherOf(b, id), 'srv_2');
     assert.equal(b.agent(sandboxId).started, 1);
@@ -120,7 +120,7 @@ describe('a command whose server was cut off before it started it', { skip }, ()
     await a.loseLease();
     const row = b.db.selectFrom('commands').select('status');
     await eventually(async () => (await row.executeTakeFirst())?.status === 'failed', { because: 'it is lost' });
-    assert.equal((await b.runCommand(sandboxId, body, { idempotencyRecordId: 'idem_1' })).status, 'failed');
+    assert.equal((await b.runCommand(sandboxId, body, { idempotency: { recordId: 'idem_1' } })).status, 'failed');
     assert.equal(b.agent(sandboxId).started, 0);
   });
 });
@@ -139,12 +139,12 @@ describe('a command that its agent refused to start', () => {
       throw new AgentError('busy', '128 commands are already running.');
     };
     const request = { command: 'hang', background: true };
-    const refused = assert.rejects(a.runCommand(sandboxId, request, { idempotencyRecordId: 'idem_1' }), {
+    const refused = assert.rejects(a.runCommand(sandboxId, request, { idempotency: { recordId: 'idem_1' } }), {
       code: 'unavailable',
     });
     await refusedOnce.promise;
     agent.start = start;
-    const { id } = await b.runCommand(sandboxId, request, { idempotencyRecordId: 'idem_1' });
+    const { id } = await b.runCommand(sandboxId, request, { idempotency: { recordId: 'idem_1' } });
     goOn.resolve();
     await refused;
     assert.deepEqual([agent.started, await watcherOf(b, id)], [1, 'srv_2']);
@@ -234,7 +234,7 @@ describe('a command that another server is about to start', () => {
     const started = await a.runCommand(
       sandboxId,
       { command: 'hang', background: true },
-      { idempotencyRecordId: 'wrun_1' },
+      { idempotency: { recordId: 'wrun_1' } },
     );
     assert.deepEqual([started.id, started.status], [id, 'running']);
     assert.equal(a.agent(sandboxId).started, 1);

@@ -27,7 +27,7 @@ describe('a command that is waited for', () => {
   });
 
   it('is adopted, after its server died, by the next request with its key, which returns the output', async () => {
-    const call = { idempotencyRecordId: 'idem_1' };
+    const call = { idempotency: { recordId: 'idem_1' } };
     const lost = world
       .runCommand(sandboxId, { command: 'print one; sleep 200; print two' }, call)
       .catch((error) => error);

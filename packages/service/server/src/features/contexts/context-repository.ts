@@ -7,7 +7,7 @@ import { Lookups } from '../../platform/db/lookups.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { CodeContextTable } from '../../platform/db/tables/sandbox-tables.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../../platform/idempotency/require-claim.ts';
 import type { ContextRecord } from './context.ts';
 
 /** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */
@@ -30,7 +30,7 @@ export interface ContextRepository {
    * Removes the record of a context that could not be opened. Returns false and keeps the record if a later claim of
    * the request exists: another server then uses the context, or has returned it to the client.
    */
-  remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean>;
+  remove(id: ContextId, attempt: Attempt | undefined): Promise<boolean>;
 }
 
 const OLDEST_FIRST = { ...NEWEST_FIRST, direction: 'asc' } as const;
@@ -118,15 +118,15 @@ export class SqlContextRepository implements ContextRepository {
     return row && toContextRecord(row);
   }
 
-  async remove(id: ContextId, claim: ClaimedRecord | undefined): Promise<boolean> {
+  async remove(id: ContextId, attempt: Attempt | undefined): Promise<boolean> {
     const later = this.#db
       .selectFrom('idempotency_records')
       .select('id')
-      .where('id', '=', claim?.id ?? '');
+      .where('id', '=', attempt?.recordId ?? '');
     const { numDeletedRows } = await this.#db
       .deleteFrom('code_contexts')
       .where('id', '=', id)
-      .where(({ not, exists }) => not(exists(later.where('claim', '>', claim?.claim ?? 0))))
+      .where(({ not, exists }) => not(exists(later.where('claim', '>', attempt?.claim ?? 0))))
       .executeTakeFirst();
     return numDeletedRows > 0n;
   }

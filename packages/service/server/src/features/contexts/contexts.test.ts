@@ -9,14 +9,14 @@ import {
   operations,
   type SandboxId,
 } from '@cloche/contract';
-import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { credentialOf, openSandboxes, type SandboxesWorld, type TestRequest } from '../../../testing/sandboxes.ts';
 import type { AppError } from '../../platform/base/app-error.ts';
 
 async function createContext(
   world: SandboxesWorld,
   sandboxId: SandboxId,
   body: Record<string, unknown> = {},
-  call: Call = {},
+  call: TestRequest = {},
 ): Promise<CodeContext> {
   const request = { ...call, params: { sandboxId }, body: { language: 'python', ...body } };
   return (await world.call(operations.createContext, request)).context;
@@ -31,7 +31,7 @@ const act = async (
   operation: 'getContext' | 'deleteContext' | 'interruptContext' | 'restartContext',
   sandboxId: SandboxId,
   contextId: ContextId,
-  call: Call = {},
+  call: TestRequest = {},
 ) => (await world.call(operations[operation], { ...call, params: { sandboxId, contextId } })).context;
 
 describe('creating a context', () => {
@@ -98,7 +98,7 @@ describe('creating a context', () => {
   it('gives one context to all attempts with one idempotency record', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
-    const attempt = () => createContext(world, id, {}, { idempotencyRecordId: 'idem_1' });
+    const attempt = () => createContext(world, id, {}, { idempotency: { recordId: 'idem_1' } });
     const ids = new Set((await Promise.all([attempt(), attempt(), attempt()])).map((context) => context.id));
     assert.equal(ids.size, 1);
     await world.crash();

@@ -6,7 +6,7 @@ import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../../platform/idempotency/require-claim.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
@@ -36,7 +36,7 @@ export interface ContextCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: ClaimedRecord | undefined;
+  readonly claimedRecord?: Attempt | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }
@@ -106,7 +106,7 @@ export class CreateContext {
   async #open(
     sandbox: SandboxRecord,
     context: ContextRecord,
-    claim: ClaimedRecord | undefined,
+    claim: Attempt | undefined,
     signal: AbortSignal,
   ): Promise<void> {
     const { sandboxUse, openContexts, contexts, executions } = this.#deps;

@@ -15,13 +15,14 @@ describe('a context whose first creation fails late', () => {
       const scope = { orgId: ORG, apiKeyId: 'key_1' as ApiKeyId, method: 'POST', route: '/v1/x', key: 'k' };
       const claim = async (owner: string) => {
         const request = { ...scope, id: 'idem_1', bodyHash: '', owner, now: 0, expiresAt: 1_000 };
-        return (await records.claim(request)) ?? assert.fail('the claim was refused');
+        const { id: recordId, claim: number } = (await records.claim(request)) ?? assert.fail('the claim was refused');
+        return { recordId, claim: number };
       };
       const agent = a.driver.agentOf(sandboxId);
       const standstill = Promise.withResolvers<void>();
       agent.openGate = standstill.promise;
-      const call = { params: { sandboxId }, body: { language: 'python' }, idempotencyRecordId: 'idem_1' };
-      const first = a.call(operations.createContext, { ...call, claimedRecord: await claim('srv_1:1') });
+      const call = { params: { sandboxId }, body: { language: 'python' } };
+      const first = a.call(operations.createContext, { ...call, idempotency: await claim('srv_1:1') });
       const refused = assert.rejects(first);
       const list = async () =>
         (await b.call(operations.listContexts, { params: { sandboxId } })).data.map(({ id }) => id);
@@ -30,7 +31,7 @@ describe('a context whose first creation fails late', () => {
       agent.openGate = undefined;
       if (isTaken) {
         await records.fail('idem_1', 'srv_1:1');
-        const again = await b.call(operations.createContext, { ...call, claimedRecord: await claim('srv_2:1') });
+        const again = await b.call(operations.createContext, { ...call, idempotency: await claim('srv_2:1') });
         assert.equal(again.context.id, id);
       }
       standstill.reject(new Error('the first server goes on, and finds its connection broken'));

@@ -34,7 +34,7 @@ describe('runs and commands', () => {
     const { world, id } = await openReady();
     await using _ = world;
     for (let made = 0; made < 3; made += 1) {
-      await world.runCommand(id, { command: 'print x' }, { idempotencyRecordId: 'idem_1' });
+      await world.runCommand(id, { command: 'print x' }, { idempotency: { recordId: 'idem_1' } });
     }
     await pass(world);
     assert.equal((await usageOf(world, id)).commands, 1);

@@ -5,8 +5,7 @@ import { AppError, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
-import { requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
@@ -30,7 +29,7 @@ export interface PreviewOpening {
   readonly params: { readonly sandboxId: SandboxId };
   readonly body: OpenPreviewBody;
   readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: ClaimedRecord | undefined;
+  readonly claimedRecord?: Attempt | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
 }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { OrgId } from '@cloche/contract';
 import {
-  type Call,
   credentialOf,
   ORG,
   OTHER_PROJECT,
   openSandboxes,
   type SandboxesWorld,
+  type TestRequest,
 } from '../../../testing/sandboxes.ts';
 import { ProjectChanges } from '../projects/project-changes.ts';
 import type { ReportRates } from './quotas.ts';
@@ -19,7 +19,7 @@ describe('the fields of a limit of creations', () => {
   }
 
   /** Attempts a creation, and returns the fields of its answer. */
-  async function attempt(world: SandboxesWorld, body: object = {}, call: Call = {}): Promise<Fields> {
+  async function attempt(world: SandboxesWorld, body: object = {}, call: TestRequest = {}): Promise<Fields> {
     const fields: Fields[] = [];
     const reportRates: ReportRates = (reported) =>
       fields.push({ policy: reported['ratelimit-policy'], state: reported.ratelimit });

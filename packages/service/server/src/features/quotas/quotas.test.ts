@@ -111,7 +111,7 @@ describe('a limit of live sandboxes', () => {
   it('gives a repeated request the sandbox of its first attempt, although no room is left', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
-    const attempts = Array.from({ length: 20 }, () => world.create({}, { idempotencyRecordId: 'idem_1' }));
+    const attempts = Array.from({ length: 20 }, () => world.create({}, { idempotency: { recordId: 'idem_1' } }));
     assert.equal(new Set((await Promise.all(attempts)).map(({ id }) => id)).size, 1);
   });
 

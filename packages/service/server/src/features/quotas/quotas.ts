@@ -7,9 +7,9 @@ import {
   type QuotaUse,
 } from '@cloche/contract';
 import { type Clock, isWithin } from '../../platform/base/clock.ts';
+import type { RateFields } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { RateFields } from '../../platform/http/request-limit.ts';
 import type { EventOutbox } from '../../platform/outbox/event-outbox.ts';
 import { type CreationRate, readCreationRates } from './creation-rate.ts';
 import { type Limit, Limits, type QuotaScope } from './limits.ts';

@@ -1,4 +1,4 @@
-import type { RateFields } from '../../platform/http/request-limit.ts';
+import type { RateFields } from '../../platform/call/call.ts';
 import type { Limit } from './limits.ts';
 import { WINDOW_SECONDS } from './request-window.ts';
 

@@ -1,6 +1,7 @@
 import type { OrgId } from '@cloche/contract';
 import { type Clock, isWithin } from '../../platform/base/clock.ts';
-import type { RateDecision, RateFields } from '../../platform/http/request-limit.ts';
+import type { RateFields } from '../../platform/call/call.ts';
+import type { RateDecision } from '../../platform/http/request-limit.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { Limit, QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';

@@ -3,6 +3,7 @@ import { type Expression, type ExpressionBuilder, type Selectable, type SqlBool,
 import type { Database, Tables } from '../../platform/db/database.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
 import type { CodeContextTable } from '../../platform/db/tables/sandbox-tables.ts';
+import type { Credential } from '../../platform/keys/credential.ts';
 import type { ContextRecord } from '../contexts/context.ts';
 import { toContextRecord } from '../contexts/context-repository.ts';
 import { requireAccess, requireLive } from '../sandbox-records/sandbox-access.ts';
@@ -44,7 +45,7 @@ export class LookUpRun {
   }
 
   /** Starts reading at once. Decides nothing about the run. */
-  lookUp({ credential, params, body }: Pick<RunRequest, 'credential' | 'params' | 'body'>): LookedUpRun {
+  lookUp(credential: Credential, { params, body }: Pick<RunRequest, 'params' | 'body'>): LookedUpRun {
     const { sandboxId } = params;
     const found = this.#find(sandboxId, body);
     const sandbox = found.then((row) => requireLive(requireAccess(credential, sandboxId, row && toRecord(row))));

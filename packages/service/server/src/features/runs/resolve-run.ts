@@ -1,7 +1,7 @@
 import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
 import { invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import type { ResultMemory } from '../../platform/base/result-memory.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../../platform/idempotency/require-claim.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
@@ -21,7 +21,7 @@ export interface RunRequest {
   readonly body: RunBody;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
-  readonly claimedRecord?: ClaimedRecord | undefined;
+  readonly claimedRecord?: Attempt | undefined;
   readonly resultMemory: ResultMemory;
   /** Result of `LookUpRun.lookUp`, if it was called when the request came in. */
   readonly lookedUp?: LookedUpRun | undefined;
@@ -46,7 +46,7 @@ export interface ResolvedRun {
   readonly timeoutMs: number;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
-  readonly claimedRecord: ClaimedRecord | undefined;
+  readonly claimedRecord: Attempt | undefined;
   readonly resultMemory: ResultMemory;
 }
 

@@ -163,7 +163,7 @@ describe('a run whose context or sandbox ends', () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const claimed = (claim: number, code: string) =>
-      world.run(id, code, {}, { claimedRecord: { id: 'idem_1', claim } });
+      world.run(id, code, {}, { idempotency: { recordId: 'idem_1', claim } });
     const first = claimed(1, 'hang');
     const agent = world.driver.agentOf(id);
     await world.until(() => [...agent.contexts.values()].some(({ runs }) => runs.size > 0));

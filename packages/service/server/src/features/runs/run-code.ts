@@ -191,7 +191,8 @@ export class RunCode {
     const limits = run.isPromoting ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
     const { claimedRecord, code, message } = run;
-    const operation = claimedRecord && { recordId: claimedRecord.id, claim: claimedRecord.claim };
+    const { recordId, claim } = claimedRecord ?? {};
+    const operation = recordId !== undefined && claim !== undefined && { recordId, claim };
     const optional = { ...(open && { open }), ...(operation && { operation }), ...(message && { message }) };
     return { runId, code, timeoutMs, limits, ...optional };
   }

@@ -6,7 +6,7 @@ import type { RunCode } from './run-code.ts';
 
 /** @param lookUpRun undefined where look-ups take no time, so that they need not begin before the claim of a request */
 export function runRoutes(runs: RunCode, lookUpRun: LookUpRun | undefined): Route[] {
-  const lookUp = lookUpRun && ((request: Parameters<LookUpRun['lookUp']>[0]) => lookUpRun.lookUp(request));
+  const lookUp = lookUpRun && ((...request: Parameters<LookUpRun['lookUp']>) => lookUpRun.lookUp(...request));
   // Sound: `lookUp` returned it.
   const withLookUp = <R extends { readonly lookedUp?: unknown }>(request: R) => ({
     ...request,

@@ -48,7 +48,7 @@ describe('the events of a sandbox', () => {
 
   it('are one creation and one end, however often each is asked for', async () => {
     await using world = await openSandboxes();
-    const create = () => world.create({}, { idempotencyRecordId: 'idem_1' });
+    const create = () => world.create({}, { idempotency: { recordId: 'idem_1' } });
     const [first, ...others] = await Promise.all([create(), create(), create()]);
     assert.ok(first && others.every(({ id }) => id === first.id));
     await world.waitFor(first.id, 'ready');

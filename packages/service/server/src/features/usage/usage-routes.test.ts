@@ -4,13 +4,13 @@ import { describe, it } from 'node:test';
 import { operations, type UsageRow } from '@cloche/contract';
 import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
 import {
-  type Call,
   credentialOf,
   DEFAULT_PROJECT,
   ORG,
   OTHER_PROJECT,
   openSandboxes,
   type SandboxesWorld,
+  type TestRequest,
 } from '../../../testing/sandboxes.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { HOUR_COLUMNS, HOUR_MS, NO_USE } from '../metering/hour-sums.ts';
@@ -18,8 +18,11 @@ import { UsageHours } from '../metering/usage-hours.ts';
 import { ProjectChanges } from '../projects/project-changes.ts';
 import { readUsage } from './usage-report.ts';
 
-const list = async (world: SandboxesWorld, query: Record<string, unknown> = {}, call: Call = {}): Promise<UsageRow[]> =>
-  (await world.call(operations.listUsage, { ...call, query })).data;
+const list = async (
+  world: SandboxesWorld,
+  query: Record<string, unknown> = {},
+  call: TestRequest = {},
+): Promise<UsageRow[]> => (await world.call(operations.listUsage, { ...call, query })).data;
 const ready = (world: SandboxesWorld, body: object = {}) =>
   world.createReady({ resources: { memoryMb: 256, diskMb: 128 }, ...body });
 

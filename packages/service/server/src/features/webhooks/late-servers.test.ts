@@ -91,7 +91,8 @@ describe('a server that stood still', () => {
       };
       const owner = `${server}:claim`;
       const request = { ...scope, id: 'idem_1', bodyHash: 'same', owner, now, expiresAt: now + DAY_MS };
-      return (await records.claim(request)) ?? assert.fail('it is claimed');
+      const claimed = (await records.claim(request)) ?? assert.fail('it is claimed');
+      return { recordId: claimed.id, claim: claimed.claim };
     };
     const late = await claim('srv_late');
     await claim('srv_next');

@@ -6,8 +6,7 @@ import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
 import type { WebhookTable } from '../../platform/db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
-import { requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
 import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
 import { toRecord, type WebhookRecord } from './webhook.ts';
 
@@ -133,7 +132,7 @@ export class WebhookRepository {
     secret: string,
     until: number,
     audit?: RequestAudit,
-    claimed?: ClaimedRecord,
+    claimed?: Attempt,
   ): Promise<WebhookRecord | undefined> {
     // Read in the statement: another rotation may have replaced the secret since the caller read it.
     const change = { secret, previous_secret: sql.ref<string>('secret'), previous_secret_until: until };
@@ -158,7 +157,7 @@ export class WebhookRepository {
     id: WebhookId,
     change: UpdateObject<Tables, 'webhooks'>,
     audit?: RequestAudit,
-    claimed?: ClaimedRecord,
+    claimed?: Attempt,
   ): Promise<WebhookRecord | undefined> {
     return this.#transactions.run(async (tx) => {
       await requireClaim(tx, claimed);

@@ -16,7 +16,7 @@ import { type Clock, timestamp } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
-import type { ClaimedRecord } from '../../platform/idempotency/idempotency-repository.ts';
+import type { Attempt } from '../../platform/idempotency/require-claim.ts';
 import { type Credential, mayUseProject } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
@@ -160,7 +160,7 @@ export class WebhookService {
     credential: Credential,
     id: string,
     audit?: RequestAudit,
-    claimed?: ClaimedRecord,
+    claimed?: Attempt,
   ): Promise<WebhookWithSecret> {
     const { webhooks, secrets, clock } = this.#deps;
     const webhook = await this.#getLive(credential, id);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ResultMemoryLimit, SMALL_RESULT_BYTES } from './result-memory.ts';
+import { ResultMemory, ResultMemoryLimit, SMALL_RESULT_BYTES } from './result-memory.ts';
 
 const LARGE = SMALL_RESULT_BYTES + 1;
 const forever = new AbortController().signal;
@@ -68,5 +68,11 @@ describe('the memory of results', () => {
     first?.release();
     await late;
     assert.deepEqual(await settled([third?.hold(LARGE, forever)]), [true]);
+  });
+
+  it('has no limit in work that the service does by itself', async () => {
+    const memories = Array.from({ length: 20 }, () => ResultMemory.unlimited());
+    assert.deepEqual(await settled(memories.map((memory) => memory.hold(LARGE, forever))), Array(20).fill(true));
+    for (const memory of memories) memory.release();
   });
 });

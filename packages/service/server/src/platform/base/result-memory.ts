@@ -63,6 +63,11 @@ export class ResultMemory implements Disposable {
     this.#acquire = acquire;
   }
 
+  /** Returns memory that has no limit. */
+  static unlimited(): ResultMemory {
+    return new ResultMemory(async () => new DisposableStack());
+  }
+
   /**
    * Counts `bytes` more. Returns undefined if there is room for them, else a promise that resolves when there is room.
    * The promise rejects when `signal` aborts or the disk is full.

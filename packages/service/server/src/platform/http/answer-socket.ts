@@ -36,6 +36,7 @@ export async function answerSocket(
     throw invalidRequest({ path: 'headers.upgrade', message: 'must be "websocket": this operation opens a WebSocket' });
   }
   requireHandshake(raw);
+  const { signal } = context.call;
   const session = await route.handle(context);
   let isServed = false;
   try {
@@ -45,9 +46,9 @@ export async function answerSocket(
     if (socket)
       handshakes.handleUpgrade(raw, socket, NO_BYTES, (webSocket) => {
         isServed = true;
-        onAbort(context.signal, () => closeEarly(webSocket, context.signal.reason));
+        onAbort(signal, () => closeEarly(webSocket, signal.reason));
         keepAlive(webSocket);
-        session.serve(clientSocket(webSocket, context.signal));
+        session.serve(clientSocket(webSocket, signal));
       });
   } finally {
     if (!isServed) session[Symbol.dispose]();

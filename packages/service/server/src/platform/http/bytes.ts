@@ -43,7 +43,7 @@ export async function answerDownload(
   const headOnly = request.method === 'HEAD';
   const headers = declaredHeaders(request, route.operation);
   const download = await route.handle({ ...context, headers, headOnly });
-  return sendDownload(request, reply, download, { signal: context.signal, stallMs });
+  return sendDownload(request, reply, download, { signal: context.call.signal, stallMs });
 }
 
 /** Resolves when the last byte was sent or the client is gone. */

@@ -7,6 +7,7 @@ import { auditActionOf, RequestAudit } from '../audit-log/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
+import type { Call } from '../call/call.ts';
 import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { Authenticator } from '../keys/authenticator.ts';
@@ -50,28 +51,15 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   const credential = requireCredential(request);
   const controller = deps.inFlight.enter(credential, isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
-  const resultMemory = deps.resultMemoryLimit.open(credential.orgId);
-  const lists = {
-    cursors: deps.cursors,
-    spool: async (json: AsyncIterable<string>) => {
-      await deps.space.require();
-      return deps.idempotency.spool(json);
-    },
-  };
+  const memory = deps.resultMemoryLimit.open(credential.orgId);
+  const carried = { credential, signal: controller.signal, memory };
+  const context = (call: Call, lookedUp?: unknown) => contextOf(execution, { call, lookedUp }, deps);
   let received: ReceivedBody | undefined;
   try {
     if (route.kind === 'receivedUpload') {
-      const { signal } = controller;
-      const context = contextOf(execution, {
-        ...lists,
-        claim: undefined,
-        credential,
-        signal,
-        resultMemory,
-        audit: undefined,
-      });
+      const call = callOf(execution, { ...carried, claim: undefined, audit: undefined });
       using _ = abortWithClient(reply, controller);
-      received = await receiveBody(route, request, reply, context, deps);
+      received = await receiveBody(route, request, reply, context(call), deps);
     }
     const opening = openRecord(route, execution, received?.fingerprint ?? execution.valid.body, deps);
     // Starts after the claim was sent, because the claim takes longer and should reach the database first.
@@ -81,19 +69,18 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     claim?.setWork(controller);
     const audit = auditOf(route, request, credential, deps);
     request.state.audit = audit;
-    const own = { ...lists, claim, credential, signal: controller.signal, resultMemory, audit, lookedUp };
-    const context = contextOf(execution, own);
-    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
+    const call = callOf(execution, { ...carried, claim, audit });
+    if (opened?.status === 'replay') return await replay(route, reply, call, opened.response, deps.idempotency);
     try {
-      return await answer(route, execution, context, { claim, received }, deps);
+      return await answer(route, execution, context(call, lookedUp), { claim, received }, deps);
     } catch (error) {
-      await claim?.endWith(error, context.log);
+      await claim?.endWith(error, call.log);
       throw error;
     }
   } catch (error) {
     throw endOf(controller.signal) ?? error;
   } finally {
-    resultMemory.release();
+    memory.release();
     afterAnswer(reply, () => deps.inFlight.leave(credential, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
     if (received) await discard(received, request);
@@ -110,10 +97,10 @@ async function answer(
   if (takesSpace(route.operation)) await space.require();
   switch (route.kind) {
     case 'json':
-      return answerJson(route, route.handle(context), reply, context, claim, idempotency);
+      return answerJson(route, route.handle(context), reply, context.call, claim, idempotency);
     case 'receivedUpload':
       if (!received) throw new Error('the body was not received');
-      return answerJson(route, route.handle(context, received), reply, context, claim, idempotency);
+      return answerJson(route, route.handle(context, received), reply, context.call, claim, idempotency);
     case 'stream':
       return answerStream(route, reply, context, claim, idempotency);
     case 'download':
@@ -156,7 +143,7 @@ function afterAnswer({ raw }: FastifyReply, act: () => void): void {
 function lookAhead(route: Route, { valid }: Execution, credential: Credential): unknown {
   if (valid.idempotencyKey === undefined || (route.kind !== 'json' && route.kind !== 'stream')) return undefined;
   // Sound: the validator checked each part against the operation's schemas.
-  return route.lookAhead?.({ credential, params: valid.params as RequestContext['params'], body: valid.body as never });
+  return route.lookAhead?.(credential, { params: valid.params as RequestContext['params'], body: valid.body as never });
 }
 
 /** @param body the part of the request that must be equal in requests with the same key */
@@ -204,29 +191,42 @@ function requireCredential({ state: { credential } }: FastifyRequest): Credentia
   return credential;
 }
 
+function callOf(
+  { request, reply }: Execution,
+  { claim, ...carried }: Pick<Call, 'credential' | 'signal' | 'memory' | 'audit'> & { claim: Claim | undefined },
+): Call {
+  return {
+    ...carried,
+    receivedAt: request.state.receivedAt,
+    idempotency: claim && { recordId: claim.recordId, claim: claim.record.claim },
+    reportRates: (fields) => addRateFields(reply, fields),
+    // Sound: Fastify's logger is the pino instance that it was given.
+    log: request.log as Logger,
+  };
+}
+
 function contextOf(
-  { request, reply, valid }: Execution,
-  {
-    claim,
-    ...own
-  }: Pick<RequestContext, 'credential' | 'cursors' | 'spool' | 'signal' | 'resultMemory' | 'audit' | 'lookedUp'> & {
-    claim: Claim | undefined;
-  },
+  { request, valid }: Execution,
+  { call, lookedUp }: Pick<RequestContext, 'call' | 'lookedUp'>,
+  { cursors, space, idempotency }: ExecuteDeps,
 ): RequestContext {
   return {
-    ...own,
-    requestId: request.id,
+    call,
+    lookedUp,
+    ...call,
+    idempotencyRecordId: call.idempotency?.recordId,
+    claimedRecord: call.idempotency,
+    resultMemory: call.memory,
     // Sound: the validator checked each part against the operation's schemas.
     params: valid.params as RequestContext['params'],
     query: valid.query as RequestContext['query'],
     body: valid.body as RequestContext['body'],
-    receivedAt: request.state.receivedAt,
-    idempotencyRecordId: claim?.recordId,
-    claimedRecord: claim?.record,
     lastEventId: firstOf(request.headers['last-event-id']),
-    // Sound: Fastify's logger is the pino instance that it was given.
-    log: request.log as Logger,
-    reportRates: (fields) => addRateFields(reply, fields),
+    cursors,
+    async spool(json) {
+      await space.require();
+      return idempotency.spool(json);
+    },
   };
 }
 

@@ -25,7 +25,7 @@ export function listRoute<const O extends ListOperation, Entry>(
 
 async function answer<Entry, Item>(
   { id: operationId }: Operation,
-  { credential, params, query, cursors, signal }: RequestContext,
+  { call: { credential, signal }, params, query, cursors }: RequestContext,
   list: List<Entry, Item>,
 ) {
   const { limit, cursor, ...filters } = query as { limit?: number; cursor?: string };

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply } from 'fastify';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { Call } from '../call/call.ts';
 import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { JSON_TYPE } from './error-response.ts';
@@ -19,18 +20,17 @@ export async function answerJson(
   { operation }: Route,
   handled: Promise<unknown>,
   reply: FastifyReply,
-  context: RequestContext,
+  { signal, memory }: Call,
   claim: Claim | undefined,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   const value = await handled;
-  const end = endOf(context.signal);
+  const end = endOf(signal);
   // A response to a change is sent even now, as if it had been sent just before the request had to end.
   if (end && operation.method === 'GET') throw end;
   const { status } = operation.response;
   if (value instanceof SpooledJson) return sendJson(reply.header('content-length', value.bytes), status, value.json);
-  if (isLarge(value))
-    return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
+  if (isLarge(value)) return answerLarge(reply, { status, value, memory }, claim, idempotency);
   const text = JSON.stringify(value);
   await claim?.complete(status, text);
   return sendJson(reply, status, text);
@@ -39,13 +39,13 @@ export async function answerJson(
 /** Sends a large response from a file, so that a slow client costs no memory. */
 async function answerLarge(
   reply: FastifyReply,
-  { status, value, resultMemory }: { status: number; value: unknown; resultMemory: ResultMemory },
+  { status, value, memory }: { status: number; value: unknown; memory: ResultMemory },
   claim: Claim | undefined,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   const json = jsonPieces(value);
   const file = claim ? await claim.completeWithFile(status, json) : await idempotency.spool(json);
-  resultMemory.release();
+  memory.release();
   if ('json' in file) return sendJson(reply.header('content-length', file.bytes), status, file.json);
   return sendFile(reply, status, file, idempotency);
 }
@@ -60,14 +60,14 @@ export async function answerStream(
 ): Promise<FastifyReply> {
   // Sound: every event in the contract has a type and data.
   const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
-  return streamTo(reply, events, context, { claim, idempotency });
+  return streamTo(reply, events, context.call, { claim, idempotency });
 }
 
 /** Sends the recorded response of an earlier request. */
 export async function replay(
   route: Route,
   reply: FastifyReply,
-  context: RequestContext,
+  call: Call,
   response: StoredResponse,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
@@ -77,7 +77,7 @@ export async function replay(
     return sendJson(reply, response.status, response.body);
   }
   const result = 'file' in response ? idempotency.read(response.file) : [response.body];
-  return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
+  return streamTo(reply, resultAlone(result), call, { claim: undefined, idempotency });
 }
 
 /** Replays only the result of a stream: earlier events are not stored. */
@@ -88,12 +88,12 @@ async function* resultAlone(json: JsonText): AsyncGenerator<SseEvent> {
 async function streamTo(
   reply: FastifyReply,
   events: AsyncIterable<SseEvent>,
-  context: RequestContext,
+  call: Call,
   record: { claim: Claim | undefined; idempotency: Idempotency },
 ): Promise<FastifyReply> {
   reply.hijack();
   const writer = new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
-  const error = await sendEvents(events, writer, context, record);
+  const error = await sendEvents(events, writer, call, record);
   if (error) reply.request.state.errorCode = error;
   return reply;
 }

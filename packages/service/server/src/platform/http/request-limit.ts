@@ -1,9 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import type { AppError } from '../base/app-error.ts';
+import type { RateFields } from '../call/call.ts';
 import type { Credential } from '../keys/credential.ts';
-
-/** `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10. */
-export type RateFields = Readonly<Record<'ratelimit-policy' | 'ratelimit', string>>;
 
 /** The answer of a rate limit to one request. */
 export interface RateDecision {

@@ -1,44 +1,34 @@
 import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
-import type { Logger } from 'pino';
 import type { RequestAudit } from '../audit-log/request-audit.ts';
-import type { ResultMemory } from '../base/result-memory.ts';
-import type { ClaimedRecord } from '../idempotency/idempotency-repository.ts';
+import type { Call } from '../call/call.ts';
+import type { Attempt } from '../idempotency/require-claim.ts';
 import type { Credential } from '../keys/credential.ts';
 import type { ListCursors } from './list-cursors.ts';
-import type { RateFields } from './request-limit.ts';
 import type { Spool } from './spooled-list.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
-  readonly requestId: string;
-  readonly credential: Credential;
+  readonly call: Call;
   readonly params: ParamsOf<O>;
   readonly query: QueryOf<O>;
   readonly body: BodyOf<O>;
-  /** When the request arrived, in `Clock` milliseconds; timeouts of the contract count from here. */
+  readonly credential: Credential;
   readonly receivedAt: number;
-  /** Aborts when the client disconnects (streams and waits), or when the server stops. */
   readonly signal: AbortSignal;
-  /** Id of the idempotency record, if the request has an Idempotency-Key; equal for every attempt with that key. */
   readonly idempotencyRecordId: string | undefined;
-  /** The record with its claim, for work that a later claim must end. */
-  readonly claimedRecord: ClaimedRecord | undefined;
+  readonly claimedRecord: Attempt | undefined;
+  readonly resultMemory: Call['memory'];
+  readonly reportRates: Call['reportRates'];
+  readonly audit: RequestAudit | undefined;
   /** The result of the route's `lookAhead`; undefined if it was not called. */
   readonly lookedUp?: unknown;
   /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
-  /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
-  readonly resultMemory: ResultMemory;
   /** Writes a large answer to a file while it is gathered. */
   readonly spool: Spool;
   /** Writes and reads the cursors of lists. */
   readonly cursors: ListCursors;
-  readonly log: Logger;
-  /** Adds the state of rate limits to the headers of the answer. */
-  readonly reportRates: (fields: RateFields) => void;
-  /** The audit event of the request; undefined if its operation has none. */
-  readonly audit: RequestAudit | undefined;
 }
 
 /**
@@ -47,7 +37,8 @@ export interface RequestContext<O extends Operation = Operation> {
  * throw, because the handler may never be called.
  */
 export type LookAhead<O extends Operation> = (
-  request: Pick<RequestContext<O>, 'credential' | 'params' | 'body'>,
+  credential: Credential,
+  request: Pick<RequestContext<O>, 'params' | 'body'>,
 ) => unknown;
 
 export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => Promise<ResponseOf<O>>;

@@ -1,10 +1,10 @@
 import type { ErrorCode } from '@cloche/contract';
 import { orAbort } from '@cloche/node-support';
+import type { Call } from '../call/call.ts';
 import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
 import { toAppError } from './error-response.ts';
 import { ClientGoneError } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
-import type { RequestContext } from './route.ts';
 import type { SseEvent, SseWriter } from './sse.ts';
 
 /** The idempotency record of a stream's last event, if the request has one. */
@@ -21,32 +21,33 @@ export interface StreamRecord {
 export async function sendEvents(
   events: AsyncIterable<SseEvent>,
   writer: SseWriter,
-  { signal, log, resultMemory }: Pick<RequestContext, 'signal' | 'log' | 'resultMemory'>,
+  call: Pick<Call, 'signal' | 'log' | 'memory'>,
   record: StreamRecord,
 ): Promise<ErrorCode | 'client_gone' | undefined> {
   const iterator = events[Symbol.asyncIterator]();
   try {
-    await sendUntilComplete(iterator, writer, { signal, resultMemory: resultMemory, ...record });
+    await sendUntilComplete(iterator, writer, call, record);
     writer.end();
     return undefined;
   } catch (error) {
-    await record.claim?.failWith(log);
+    await record.claim?.failWith(call.log);
     if (error instanceof ClientGoneError) return 'client_gone';
     const { code, message, cause } = toAppError(error);
-    if (code === 'internal') log.error({ err: cause }, 'stream failed');
+    if (code === 'internal') call.log.error({ err: cause }, 'stream failed');
     await writer.send({ type: 'error', data: { name: code, message } }).catch(() => undefined);
     writer.end();
     return code;
   } finally {
     // Not awaited: the abort or the end of the stream already stops the producer, and the client need not wait for it.
-    iterator.return?.().catch((error: unknown) => log.warn({ err: error }, 'stream not closed'));
+    iterator.return?.().catch((error: unknown) => call.log.warn({ err: error }, 'stream not closed'));
   }
 }
 
 async function sendUntilComplete(
   iterator: AsyncIterator<SseEvent>,
   writer: SseWriter,
-  { signal, resultMemory, claim, idempotency }: Pick<RequestContext, 'signal' | 'resultMemory'> & StreamRecord,
+  { signal, memory }: Pick<Call, 'signal' | 'memory'>,
+  { claim, idempotency }: StreamRecord,
 ): Promise<void> {
   for (;;) {
     const { done, value: event } = await orAbort(iterator.next(), signal);
@@ -56,7 +57,7 @@ async function sendUntilComplete(
       continue;
     }
     const result = claim ? await record(event, claim, idempotency) : event;
-    resultMemory.release();
+    memory.release();
     await writer.send(result);
     return;
   }

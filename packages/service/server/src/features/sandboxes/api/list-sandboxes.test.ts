@@ -4,18 +4,18 @@ import { type OrgId, operations, type SandboxId } from '@cloche/contract';
 import { LaunchError } from '@cloche/runtime';
 import { FakeClock } from '@cloche/testkit';
 import {
-  type Call,
   credentialOf,
   DEFAULT_PROJECT,
   OTHER_PROJECT,
   openSandboxes,
   repositoryOf,
   type SandboxesWorld,
+  type TestRequest,
 } from '../../../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES } from '../../../../testing/servers.ts';
 import { toRow } from '../../sandbox-records/sandbox-row.ts';
 
-async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {
+async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: TestRequest = {}) {
   const { data, hasMore } = await world.call(operations.listSandboxes, { ...call, query });
   assert.equal(hasMore, false);
   return data.map(({ id }) => id);
@@ -170,7 +170,7 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await listed(world, { projectId: DEFAULT_PROJECT }), [mine.id]);
     await assert.rejects(listed(world, { projectId: DEFAULT_PROJECT }, bound), { code: 'forbidden' });
     await assert.rejects(listed(world, { projectId: 'prj_none' }), { code: 'not_found' });
-    const get = (call: Call) => world.call(operations.getSandbox, { ...call, params: { sandboxId: mine.id } });
+    const get = (call: TestRequest) => world.call(operations.getSandbox, { ...call, params: { sandboxId: mine.id } });
     await assert.rejects(get(bound), { code: 'forbidden' });
     await assert.rejects(get({ credential: credentialOf('org_2' as OrgId) }), { code: 'not_found' });
   });

@@ -53,7 +53,7 @@ describe('creating a sandbox', () => {
 
   it('gives one sandbox to all attempts with one idempotency record', async () => {
     await using world = await openSandboxes();
-    const attempts = Array.from({ length: 30 }, () => world.create({}, { idempotencyRecordId: 'idem_1' }));
+    const attempts = Array.from({ length: 30 }, () => world.create({}, { idempotency: { recordId: 'idem_1' } }));
     const ids = new Set((await Promise.all(attempts)).map(({ id }) => id));
     assert.equal(ids.size, 1);
     assert.equal(world.driver.launches.length, 1);
@@ -62,10 +62,10 @@ describe('creating a sandbox', () => {
   it('adopts what an attempt made whose server died', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
-    const first = await world.create({}, { idempotencyRecordId: 'idem_1' });
+    const first = await world.create({}, { idempotency: { recordId: 'idem_1' } });
     world.driver.launchGate = undefined;
     await world.crash();
-    const again = await world.create({}, { idempotencyRecordId: 'idem_1' });
+    const again = await world.create({}, { idempotency: { recordId: 'idem_1' } });
     assert.equal(again.id, first.id);
     assert.equal((await world.waitFor(first.id, 'ready')).status, 'ready');
     assert.equal(world.driver.instances().length, 1);

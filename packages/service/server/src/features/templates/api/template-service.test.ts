@@ -119,7 +119,7 @@ describe('a template of an organization', () => {
 
   it('is created once for an idempotency key', async () => {
     await using world = await openSandboxes();
-    const create = () => createTemplate(world, { slug: 'a', from: 'node' }, { idempotencyRecordId: 'idem_1' });
+    const create = () => createTemplate(world, { slug: 'a', from: 'node' }, { idempotency: { recordId: 'idem_1' } });
     const [first, again] = [await create(), await create()];
     assert.deepEqual([again.template.id, again.build.id], [first.template.id, first.build.id]);
   });

@@ -72,8 +72,8 @@ describe('a started workspace run', () => {
 
   it('is started once for one idempotency key, and refused for another or without an archive', async () => {
     const workspaceRunId = await world.archived({ command: ['sh', 'hang'] });
-    const start = (idempotencyRecordId: string, id: string = workspaceRunId) =>
-      world.call(operations.startWorkspaceRun, { params: { workspaceRunId: id }, idempotencyRecordId });
+    const start = (recordId: string, id: string = workspaceRunId) =>
+      world.call(operations.startWorkspaceRun, { params: { workspaceRunId: id }, idempotency: { recordId } });
     assert.equal((await start('idem_1')).workspaceRun.status, 'queued');
     await world.running(workspaceRunId);
     assert.equal((await start('idem_1')).workspaceRun.status, 'running');

@@ -1,0 +1,52 @@
+import type { Logger } from 'pino';
+import type { RequestAudit } from '../audit-log/request-audit.ts';
+import { ResultMemory } from '../base/result-memory.ts';
+import type { Attempt } from '../idempotency/require-claim.ts';
+import type { Credential } from '../keys/credential.ts';
+
+/** `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10. */
+export type RateFields = Readonly<Record<'ratelimit-policy' | 'ratelimit', string>>;
+
+/**
+ * What a request carries to everything that acts for it, whichever operation it is. `http/execute.ts` makes it once, and
+ * methods of services take it first. Parameters and bodies of operations are arguments of their own.
+ */
+export interface Call {
+  readonly credential: Credential;
+  /** When the request arrived, in `Clock` milliseconds; timeouts of the contract count from here. */
+  readonly receivedAt: number;
+  /** Aborts when the client disconnects (streams and waits), or when the server stops. */
+  readonly signal: AbortSignal;
+  /** Undefined if the request has no Idempotency-Key. */
+  readonly idempotency: Attempt | undefined;
+  /** The audit event of the request; undefined if its operation has none. */
+  readonly audit: RequestAudit | undefined;
+  /** Adds the state of per-minute limits to the headers of the answer. */
+  readonly reportRates: (fields: RateFields) => void;
+  /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
+  readonly memory: ResultMemory;
+  /** Adds the id of the request to each line. */
+  readonly log: Logger;
+}
+
+/** What code beneath the services needs of a call: changes append their audit event in their transaction. */
+export type Audited = Pick<Call, 'audit'>;
+
+/** For changes that the service makes by itself: they have no audit event. */
+export const UNAUDITED: Audited = { audit: undefined };
+
+export interface ServiceWork extends Pick<Call, 'credential' | 'receivedAt' | 'signal' | 'log'> {
+  /** Id by which a repetition of the work finds what it has already made. */
+  readonly recordId?: string;
+}
+
+/** Returns the call of work that the service does by itself, such as a job or a step of a build. */
+export function serviceCall({ recordId, ...work }: ServiceWork): Call {
+  return {
+    ...work,
+    ...UNAUDITED,
+    idempotency: recordId === undefined ? undefined : { recordId },
+    reportRates: () => undefined,
+    memory: ResultMemory.unlimited(),
+  };
+}
