@@ -98,20 +98,53 @@ function withTable(document: string, name: string, file: string): string {
   return document.slice(0, begin) + tableOf(readLedger(file)) + document.slice(end);
 }
 
+/** Methods that end in the same way, by the same clients. */
+interface Row {
+  readonly state: string;
+  readonly clients: readonly string[];
+  readonly note: string;
+  readonly methods: readonly string[];
+}
+
 function tableOf(ledger: Ledger): string {
-  const clients = Object.keys(ledger);
-  const methods = [...new Set(Object.values(ledger).flatMap((each) => Object.keys(each)))].sort();
-  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`;
-  const differenceOf = (method: string) => DIFFERENCES[inJavaScript(method)];
-  const cellOf = (method: string, client: string) => {
-    const verdict = ledger[client]?.[method];
-    return verdict === 'works' && differenceOf(method) ? 'differs' : (verdict ?? '');
-  };
-  const rows = methods.map((method) => {
-    const cells = clients.map((client) => cellOf(method, client));
-    return row([`\`${method}\``, ...cells, differenceOf(method) ?? LOCAL[inJavaScript(method)] ?? '']);
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`;
+  const rows = rowsOf(ledger).map(({ state, clients, note, methods }) => {
+    const names = methods.map((method) => `\`${method}\``).join(', ');
+    return line([state, note === '' ? names : `${names}: ${note}`, titleOf(clients)]);
   });
-  return row(['method', ...clients, 'note']) + row(['---', ...clients.map(() => '---'), '---']) + rows.join('');
+  return line(['state', 'methods', 'clients']) + line(['---', '---', '---']) + rows.join('');
+}
+
+/** Returns one row for all methods that end in the same way. */
+function rowsOf(ledger: Ledger): Row[] {
+  const methods = [...new Set(Object.values(ledger).flatMap((each) => Object.keys(each)))].sort();
+  const ends = methods.flatMap((method) => {
+    const difference = DIFFERENCES[inJavaScript(method)];
+    const verdicts = new Map<string, string[]>();
+    for (const [client, { [method]: verdict }] of Object.entries(ledger)) {
+      if (verdict === undefined) continue;
+      const state = verdict === 'works' && difference !== undefined ? 'differs' : verdict;
+      verdicts.set(state, [...(verdicts.get(state) ?? []), client]);
+    }
+    const note = difference ?? LOCAL[inJavaScript(method)] ?? '';
+    return [...verdicts].map(([state, clients]) => ({ state, clients, note, method }));
+  });
+  const alike = Map.groupBy(ends, ({ state, clients, note }) => JSON.stringify([state, note, clients]));
+  const rows = [...alike.values()].flatMap(([first, ...others]) =>
+    first ? [{ ...first, methods: [first, ...others].map(({ method }) => method) }] : [],
+  );
+  const order = ['works', 'differs', 'not yet'];
+  return rows.sort((one, other) => order.indexOf(one.state) - order.indexOf(other.state));
+}
+
+/** Returns the clients of a row, such as `e2b 2.51.0, 2.30.5`: the name once, and no word for sync and async both. */
+function titleOf(clients: readonly string[]): string {
+  const sides = Map.groupBy(clients, (client) => client.replace(/ (sync|async)$/, ''));
+  const titles = [...sides].map(([title, each]) => (each.length === 1 && each[0] ? each[0] : title));
+  const versions = Map.groupBy(titles, (title) => title.split(' ', 1)[0] ?? '');
+  return [...versions]
+    .map(([name, each]) => `${name} ${each.map((title) => title.slice(name.length + 1)).join(', ')}`)
+    .join('; ');
 }
 
 /** Returns the name that a method has in JavaScript, such as `files.getInfo` of `files.get_info`. */
