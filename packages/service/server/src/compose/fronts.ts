@@ -15,9 +15,9 @@ const NO_BODY: BodyBounds = { bytes: 0, decompressedBytes: 0, jsonValues: 0, jso
 const STREAMED: BodyBounds = { bytes: 'any', decompressedBytes: 0, jsonValues: 0, jsonLevels: 0, seconds: 'stall' };
 const BOX_FILES: BodyBounds = { ...STREAMED, decompressedBytes: 'any' };
 const PROXIED: BodyBounds = { ...STREAMED, decompressedBytes: 'any', seconds: 'any' };
-const ORGANIZATION = 'its requests under way and `requestsPerMinute`';
-const ADDRESS = 'connections of the address';
-const PREVIEWS = 'connections through previews';
+const ORGANIZATION = 'organization';
+const ADDRESS = 'address';
+const PREVIEWS = 'previews';
 
 function json(bytes: number, jsonValues: number): BodyBounds {
   return { bytes, decompressedBytes: 0, jsonValues, jsonLevels: MAX_JSON_DEPTH, seconds: 60 };
