@@ -182,8 +182,6 @@ const BLOCKS_NOT_RUN: Readonly<Record<string, string>> = {
   'ID=$(curl': 'guides.test.ts runs it',
   'npm run pack': 'npm-packages.test.ts packs and installs the packages',
   'cat > first.ts': 'guides.test.ts runs it',
-  'python3 -m venv e2b-client': 'e2b-python.test.ts has the client',
-  'python3 -m venv jupyter-client': 'jupyter-bridge.test.ts has the client',
   'npm install --global cloche': 'npm-packages.test.ts packs and installs the packages',
 };
 

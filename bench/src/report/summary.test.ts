@@ -23,7 +23,7 @@ const RESULTS_FILE = new URL('../../results.json', import.meta.url).pathname;
 it('the table of rows with a target replaces the one between the marks, and nothing else', () => {
   const made = withTargets('before\n<!-- bench -->\nold\n<!-- /bench -->\nafter', RESULTS);
   assert.match(made, /^before\n<!-- bench -->\nOn 2 cores, Linux 6; medians\.\n/);
-  assert.match(made, /\n\| create → ready \| 7 ms \| +\| +\| p50 ≤ 8 ms \| met \|\n<!-- \/bench -->\nafter$/);
+  assert.match(made, /\n\| create → ready \| 7 ms \| +\| p50 ≤ 8 ms \| met \|\n<!-- \/bench -->\nafter$/);
   assert.doesNotMatch(made, /old|without an aim/);
   assert.equal(withTargets('no marks', RESULTS), 'no marks');
 });

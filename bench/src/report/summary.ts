@@ -1,6 +1,6 @@
 import type { Row } from '../measurement.ts';
 import type { Results } from '../results.ts';
-import { describeAims, figure, isMet, timesAsGood } from './judge.ts';
+import { describeAims, figure, isMet } from './judge.ts';
 
 const BEGIN = '<!-- bench -->';
 const END = '<!-- /bench -->';
@@ -29,12 +29,7 @@ export function withTargets(page: string, results: Results): string {
   const rows = results.outcomes.flatMap(({ name, rows }) =>
     rows.filter((row) => isMet(row) !== undefined && isTelling(name, row)),
   );
-  return withTable(
-    page,
-    results,
-    ['what', 'Cloche', 'compared with', 'times as good', 'target', ''],
-    rows.map(targetCells),
-  );
+  return withTable(page, results, ['what', 'Cloche', 'compared with', 'target', ''], rows.map(targetCells));
 }
 
 function withTable(text: string, { machine }: Results, head: readonly string[], rows: readonly string[][]): string {
@@ -56,15 +51,11 @@ function headlineCells(row: Row): string[][] {
 }
 
 function figureCells({ what, unit, subject, peer }: Row): string[] {
-  return [what, figure(subject.p50, unit), peer ? `${peer.name}: ${figure(peer.figures.p50, unit)}` : ''];
+  // The full report has the peer's version.
+  const name = peer?.name.replace(/ \(.*?\)/, '');
+  return [what, figure(subject.p50, unit), peer ? `${name}: ${figure(peer.figures.p50, unit)}` : ''];
 }
 
 function targetCells(row: Row): string[] {
-  const ratio = timesAsGood(row);
-  return [
-    ...figureCells(row),
-    ratio === undefined ? '' : `${ratio.toFixed(ratio < 10 ? 2 : 0)}×`,
-    describeAims(row),
-    isMet(row) ? 'met' : '**missed**',
-  ];
+  return [...figureCells(row), describeAims(row), isMet(row) ? 'met' : '**missed**'];
 }

@@ -11,7 +11,7 @@ export const SERVICE_SETTINGS = {
     defaultText: 'as many as the host holds',
     readBy: ['server'],
     summary:
-      'live sandboxes of one organization, unless `cloche admin quota set` sets its `liveSandboxes`; beyond it, creations get `quota_exceeded`',
+      'live sandboxes of one organization, unless it has a quota `liveSandboxes`; beyond it, creations get `quota_exceeded`',
   },
   CLOCHE_ARTIFACTS_URL: {
     value: text('^(file:///.|s3://.)', 'file:///folder or s3://bucket/prefix?endpoint=…&region=…'),
@@ -31,7 +31,7 @@ export const SERVICE_SETTINGS = {
     defaultText: 'none',
     readBy: ['server'],
     summary:
-      'maximum size of all artifacts of one organization, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
+      'size of all artifacts of one organization, unless it has a quota `artifactBytes`; beyond it, exports get `quota_exceeded`',
     more: 'The disk reserve applies in any case.',
   },
   CLOCHE_WORKSPACE_ARCHIVES_MAX_MB: {
@@ -39,14 +39,14 @@ export const SERVICE_SETTINGS = {
     default: 102_400,
     readBy: ['server'],
     summary:
-      'maximum size of all archives of workspace runs of one organization, stored or announced; beyond it, uploads get `quota_exceeded`',
+      'size of all archives of workspace runs of one organization, stored or announced; beyond it, uploads get `quota_exceeded`',
   },
   CLOCHE_IMAGE_LAYERS_MAX_MB: {
     value: mebibytes(0, MOST_MIB),
     default: 10_240,
     readBy: ['server'],
     summary:
-      'maximum size of the layers of images that builds of one organization share; beyond it, the least recently used are removed, and `0` shares none',
+      'size of the layers of images that builds of one organization share; beyond it, the least recently used are removed; `0` shares none',
   },
   CLOCHE_ARTIFACT_RETENTION_MS: {
     value: milliseconds(1000, Number.MAX_SAFE_INTEGER),
@@ -119,7 +119,7 @@ export const SERVICE_SETTINGS = {
     default: 30_000,
     readBy: ['server'],
     summary:
-      'with PostgreSQL: how long after the death of a server the others take over its work; a server that does not reach the database for two thirds of this time stops its work',
+      'with PostgreSQL: how long after the death of a server the others take over its work; a server without the database for two thirds of it stops its work',
   },
   CLOCHE_LAUNCH_TIMEOUT_MS: {
     value: milliseconds(100, 600_000),
@@ -160,11 +160,10 @@ export const SERVICE_SETTINGS = {
     default: '',
     defaultText: 'none',
     readBy: ['server'],
-    summary: 'addresses of the reverse proxies in front of the service, as ranges separated by commas',
+    summary: 'ranges of addresses of the reverse proxies, separated by commas',
     more:
-      'Each must append the address of its client to `X-Forwarded-For`, which the audit log then shows; a program at one ' +
-      'of these addresses can make it show any. The load balancer of ' +
-      '[several servers](databases.md#several-servers-on-one-host) is trusted without this setting.',
+      'Each must append the address of its client to `X-Forwarded-For`, and can make the audit log show any. The load ' +
+      'balancer of [several servers](databases.md#several-servers-on-one-host) is trusted without this setting.',
   },
   CLOCHE_WEBHOOK_ALLOW_HTTP: {
     value: oneOf('on', 'off'),
@@ -178,7 +177,7 @@ export const SERVICE_SETTINGS = {
     defaultText: 'none',
     readBy: ['server'],
     summary: 'private ranges, and addresses of this host, that webhooks may reach, separated by commas',
-    more: 'Every client that may create webhooks can then make the server send requests to these addresses.',
+    more: 'Clients that may create webhooks can then make the server send requests there.',
   },
   CLOCHE_DEFAULT_REGISTRY: {
     value: text('^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$', 'a host, with a port where one is needed'),
@@ -197,17 +196,15 @@ export const SERVICE_SETTINGS = {
     value: oneOf('on', 'off'),
     default: 'on',
     readBy: ['server'],
-    summary: "`on` serves ports of sandboxes that E2B's clients make to all who know their hosts, as E2B does",
-    more:
-      'A client that creates a sandbox with `allowPublicTraffic: false` needs a token. With `off`, all do. See ' +
-      '[ports](../guides/e2b.md#ports).',
+    summary: "`on` serves ports of sandboxes of E2B's clients to all who know their hosts, as E2B does",
+    more: 'With `off`, requests need a token. See [ports](../guides/e2b.md#ports).',
   },
   CLOCHE_E2B_SUDO: {
     value: oneOf('on', 'off'),
     default: 'on',
     readBy: ['server'],
-    summary: "`on` lets code in sandboxes that E2B's clients make run commands as root of the sandbox, by `sudo`",
-    more: 'It gets no right on the host: see [sudo](../threat-model.md#the-container).',
+    summary: "`on` lets code in sandboxes of E2B's clients run commands as root of the sandbox, by `sudo`",
+    more: 'See [sudo](../threat-model.md#the-container).',
   },
   CLOCHE_MCP: {
     value: oneOf('on', 'off'),
