@@ -39,8 +39,8 @@ function checkBounds(text: string, maxValues: number, maxDepth: number): void {
       // Characters that start or separate values: `[`, `{` and `,`.
       const opens = code === 0x5b || code === 0x7b;
       if (opens || code === 0x2c) {
-        if (++values > maxValues) throw new TooManyValuesError(`more than ${maxValues} values`);
-        if (opens && ++depth > maxDepth) throw new TooDeepError(`more than ${maxDepth} levels`);
+        if (++values > maxValues) throw new TooManyValuesError(`the JSON has more than ${maxValues} values`);
+        if (opens && ++depth > maxDepth) throw new TooDeepError(`the JSON has more than ${maxDepth} levels`);
       } else if (code === 0x5d || code === 0x7d) depth -= 1;
     }
     if (quote === -1) return;

@@ -31,6 +31,6 @@ describe('frames of bytes', () => {
   it('that are no stream are refused when they are too large', () => {
     const frames = new ByteFrames(() => undefined);
     const [header] = encodeByteFrame('X', Buffer.alloc(5000));
-    assert.throws(() => frames.push(header), /a frame X of 5000 bytes/);
+    assert.throws(() => frames.push(header), /the frame of type X has 5000 bytes/);
   });
 });

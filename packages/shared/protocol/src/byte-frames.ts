@@ -45,7 +45,7 @@ export class ByteFrames {
     this.#type = joined.toString('latin1', 0, 1);
     this.#left = joined.readUInt32BE(1);
     if (!STREAMS.has(this.#type) && this.#left > MAX_CONTROL_BYTES) {
-      throw new Error(`a frame ${this.#type} of ${this.#left} bytes`);
+      throw new Error(`the frame of type ${this.#type} has ${this.#left} bytes, more than allowed`);
     }
     if (this.#left === 0) this.#onFrame(this.#type, Buffer.alloc(0));
     return joined.subarray(HEADER_BYTES);

@@ -24,7 +24,7 @@ export function parseRanges(setting: string, text: string): string[] {
     const isLength = /^\d{1,3}$/.test(length) && Number(length) <= bitsOf(address);
     // An address with a zone, such as `fe80::1%eth0`, is of one link only.
     if (isIP(address) === 0 || address.includes('%') || !isLength || rest.length > 0)
-      throw new Error(`${setting}: not a range of addresses: ${range}`);
+      throw new Error(`${setting}: ${range} is not a range of addresses`);
     return `${address}/${Number(length)}`;
   });
 }

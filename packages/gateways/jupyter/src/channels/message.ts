@@ -55,7 +55,8 @@ export function messageOf(answer: Answer, session: string, request: Message | un
 export function readMessage(value: unknown, channel: unknown, buffers: readonly Uint8Array[]): Message {
   const { header, metadata, content } = fieldsOf(value);
   const { msg_id, msg_type, session, username, date, version } = fieldsOf(header);
-  if (channel !== 'shell' && channel !== 'control' && channel !== 'stdin') throw new Error('no channel of a client');
+  if (channel !== 'shell' && channel !== 'control' && channel !== 'stdin')
+    throw new Error('the channel is not shell, control or stdin');
   return {
     channel,
     header: {
@@ -79,12 +80,12 @@ const TEXT_LENGTH = 256;
 
 function textOf(value: unknown): string {
   if (typeof value !== 'string' || value.length > TEXT_LENGTH)
-    throw new Error('a field of the header is no short text');
+    throw new Error('a field of the header is not a short text');
   return value;
 }
 
 function fieldsOf(value: unknown): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('a part is no object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('a part is not an object');
   // An object of JSON.
   return value as Fields;
 }

@@ -70,7 +70,7 @@ function joinWithOffsets(parts: readonly Uint8Array[]): Buffer {
 
 function splitByOffsets(frame: Buffer): Buffer[] {
   const count = frame.readUInt32BE();
-  if (count > MAX_BUFFERS) throw new Error('too many buffers');
+  if (count > MAX_BUFFERS) throw new Error('the message has too many buffers');
   const offsets = Array.from({ length: count }, (_, index) => frame.readUInt32BE(WORD_BYTES * (index + 1)));
   return cut(frame, [...offsets, frame.length]);
 }
@@ -90,7 +90,7 @@ function joinWithLongOffsets(parts: readonly Uint8Array[]): Buffer {
 
 function splitByLongOffsets(frame: Buffer): Buffer[] {
   const count = Number(frame.readBigUInt64LE());
-  if (count > MAX_BUFFERS) throw new Error('too many buffers');
+  if (count > MAX_BUFFERS) throw new Error('the message has too many buffers');
   const read = (_: unknown, index: number) => Number(frame.readBigUInt64LE(OFFSET_BYTES * (index + 1)));
   return cut(frame, Array.from({ length: count }, read));
 }

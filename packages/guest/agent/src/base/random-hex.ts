@@ -8,7 +8,7 @@ export function randomHex(bytes: number): string {
   const random = Buffer.alloc(bytes);
   const device = openSync('/dev/urandom', 'r');
   try {
-    if (readSync(device, random) !== bytes) throw new Error('/dev/urandom gave too little');
+    if (readSync(device, random) !== bytes) throw new Error('/dev/urandom returned too few bytes');
   } finally {
     closeSync(device);
   }

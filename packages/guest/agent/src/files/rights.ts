@@ -68,7 +68,7 @@ const UNCHANGED = 0xffff_ffff;
  */
 function openCredentials(): Credentials {
   const calls = CALLS[process.arch];
-  if (!calls) throw new Error(`no system calls known for ${process.arch}`);
+  if (!calls) throw new Error(`the numbers of system calls are not known for ${process.arch}`);
   const { dlopen } = loadFfi();
   const types = { arguments: ['int32', 'uint32', 'uint32', 'uint32'], return: 'int32' } as const;
   const { syscall } = dlopen(null, { syscall: types }).functions;

@@ -45,7 +45,7 @@ export function readKernelMessage(value: unknown): FromKernel {
       return { ...done, executionCount, error: errorOf(fields.error) };
     }
     default:
-      throw new Error('unknown message');
+      throw new Error('the type of the message is unknown');
   }
 }
 
@@ -53,14 +53,15 @@ export function readKernelMessage(value: unknown): FromKernel {
 export function readHello(value: unknown): { kernelId: string; pid: number } {
   const fields = objectOf(value);
   const kernelId = textOf(fields.kernelId);
-  if (fields.type !== 'hello' || !/^[0-9a-f-]{1,64}$/.test(kernelId)) throw new Error('no hello');
+  if (fields.type !== 'hello' || !/^[0-9a-f-]{1,64}$/.test(kernelId))
+    throw new Error('the first message is not a valid hello');
   return { kernelId, pid: integerOf(fields.pid) };
 }
 
 function errorOf(value: unknown): KernelError {
   const fields = objectOf(value);
   const traceback = fields.traceback;
-  if (!Array.isArray(traceback)) throw new Error('no traceback');
+  if (!Array.isArray(traceback)) throw new Error('the traceback is not a list');
   const lines = traceback.slice(0, MAX_TRACEBACK_LINES).map(textOf);
   const tooLong = lines.reduce((characters, line) => characters + line.length, 0) > MAX_ERROR_CHARACTERS;
   return {
@@ -71,22 +72,22 @@ function errorOf(value: unknown): KernelError {
 }
 
 function objectOf(value: unknown): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('no object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('a value is not an object');
   return value as Fields;
 }
 
 function textOf(value: unknown): string {
-  if (typeof value !== 'string') throw new Error('no string');
+  if (typeof value !== 'string') throw new Error('a value is not a string');
   return value;
 }
 
 function runIdOf(value: unknown): string {
   const runId = textOf(value);
-  if (runId.length > MAX_ID_CHARACTERS) throw new Error('no id');
+  if (runId.length > MAX_ID_CHARACTERS) throw new Error('the id of the run is too long');
   return runId;
 }
 
 function integerOf(value: unknown): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Error('no integer');
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Error('a value is not a non-negative integer');
   return value as number;
 }

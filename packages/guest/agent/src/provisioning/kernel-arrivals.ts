@@ -95,7 +95,7 @@ export class KernelArrivals {
       try {
         bytes += chunk.length;
         frames.push(chunk);
-        if (bytes > MAX_HELLO_BYTES) throw new Error('no hello is as long');
+        if (bytes > MAX_HELLO_BYTES) throw new Error('the hello is too long');
         const frame = frames.take();
         if (frame === undefined) return;
         clearTimeout(timer);
@@ -114,7 +114,8 @@ export class KernelArrivals {
     const startTicks = findStart(pid);
     // SECURITY: the agent kills this process in the end, so it must be one that the sender itself may kill
     // (e2e/security/own-zygote.test.ts).
-    if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid) throw new Error('no process of the user');
+    if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid)
+      throw new Error('the process does not belong to the user');
     const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
     const taker = this.#takers.shift();
     if (startTicks === undefined || (taker === undefined && this.#spares.length >= MAX_SPARES)) {

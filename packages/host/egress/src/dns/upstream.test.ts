@@ -11,7 +11,7 @@ test('the address of a resolver may leave its port out', () => {
 
 test('what is no address is refused', () => {
   for (const text of ['', 'dns.example', '192.0.2.1:0', '192.0.2.1:70000', '192.0.2', '[x]:53']) {
-    assert.throws(() => parseUpstream(text), /not the address of a resolver/, text);
+    assert.throws(() => parseUpstream(text), /is not the address of a resolver/, text);
   }
 });
 

@@ -20,7 +20,7 @@ export function parseUpstream(text: string): Upstream {
   const match = /^\[(?<v6>[^\]]+)\](?::(?<v6Port>\d+))?$|^(?<v4>[\d.]+):(?<v4Port>\d+)$/.exec(text)?.groups;
   const address = match?.v6 ?? match?.v4 ?? text;
   const port = Number(match?.v6Port ?? match?.v4Port ?? DNS_PORT);
-  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error(`not the address of a resolver: ${text}`);
+  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error(`${text} is not the address of a resolver`);
   return { address, port };
 }
 

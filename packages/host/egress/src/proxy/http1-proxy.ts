@@ -183,7 +183,7 @@ export class Http1Proxy {
 
   #connectionOf(socket: Socket): Connection {
     const connection = this.#connections.get(socket);
-    if (!connection) throw new Error('a request on an unknown connection');
+    if (!connection) throw new Error('a request arrived on an unknown connection');
     return connection;
   }
 

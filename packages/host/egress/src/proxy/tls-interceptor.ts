@@ -37,7 +37,7 @@ export async function interceptTls(
     secureContext,
     SNICallback: (name, done) => {
       const asked = normalizeHost(name);
-      if (!asked) return done(new Error('an invalid server name'));
+      if (!asked) return done(new Error('the client sent an invalid server name'));
       host = asked;
       leaves.get(asked, traffic).then((context) => done(null, context), done);
     },

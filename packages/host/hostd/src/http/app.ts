@@ -68,7 +68,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply));
   app.setNotFoundHandler((_request, reply) => {
-    reply.code(404).send(errorBody('bad_request', 'no such operation'));
+    reply.code(404).send(errorBody('bad_request', 'the operation does not exist'));
   });
   timeTracedRequests(app);
   app.addHook('onResponse', async (request, reply) => logOutcome(log, request, reply));

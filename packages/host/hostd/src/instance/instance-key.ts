@@ -20,7 +20,7 @@ const KEY = /^(sbx_[A-Za-z0-9]{1,40}-[1-9][0-9]{0,8}|pool_[0-9a-f]{16})$/;
 /** Returns the key of an instance that is launched for this incarnation. */
 export function instanceKey({ sandboxId, generation }: InstanceName): InstanceKey {
   const key = `${sandboxId}-${generation}`;
-  if (!isInstanceKey(key)) throw new Error(`not the name of an instance: ${key}`);
+  if (!isInstanceKey(key)) throw new Error(`${key} is not the name of an instance`);
   return key;
 }
 

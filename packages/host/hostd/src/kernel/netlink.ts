@@ -184,7 +184,8 @@ export class Netlink implements Disposable {
   apply(...requests: readonly NetlinkRequest[]): void {
     for (const request of requests) {
       const answer = this.ask(request);
-      if (answer.readUInt16LE(4) !== NLMSG_ERROR) throw new Error(`${request.subject}: no acknowledgement`);
+      if (answer.readUInt16LE(4) !== NLMSG_ERROR)
+        throw new Error(`${request.subject}: the kernel did not acknowledge the request`);
     }
   }
 

@@ -81,7 +81,7 @@ export class NetworkProbe {
     // Both end before their links go.
     await Promise.allSettled(classes);
     const [open, gated] = await Promise.all(classes);
-    if (!open || !gated) throw new Error('a class was not measured');
+    if (!open || !gated) throw new Error('a network class was not measured');
     return { hasRoute: routed, open, gated };
   }
 

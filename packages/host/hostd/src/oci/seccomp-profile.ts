@@ -129,7 +129,7 @@ export interface SeccompOptions {
 /** Returns the profile for that architecture; calls of another one (32-bit calls on x64) are killed. */
 export function seccompProfile({ architecture = process.arch, boundsIpc = true }: SeccompOptions = {}): SeccompProfile {
   const native = NATIVE_ARCHITECTURE[architecture];
-  if (native === undefined) throw new Error(`no seccomp profile for ${architecture}: use x64 or arm64`);
+  if (native === undefined) throw new Error(`there is no seccomp profile for ${architecture}: use x64 or arm64`);
   const named = [FILES, MEMORY, PROCESSES, SIGNALS, TIME, WAITING, COMMUNICATION].flatMap((names) =>
     names.split(/\s+/),
   );

@@ -47,14 +47,14 @@ export function compileSeccomp(profile: SeccompProfile): Buffer {
 
 function actionOf(name: string, errno = 0): number {
   const action = ACTIONS[name];
-  if (action === undefined) throw new Error(`no such action: ${name}`);
+  if (action === undefined) throw new Error(`the seccomp action ${name} is unknown`);
   return name === 'SCMP_ACT_ERRNO' ? action | errno : action;
 }
 
 /** `struct scmp_arg_cmp` */
 function comparison(arg: { index: number; value: number; valueTwo?: number; op: string }): Buffer {
   const operator = OPERATORS[arg.op];
-  if (operator === undefined) throw new Error(`no such operator: ${arg.op}`);
+  if (operator === undefined) throw new Error(`the seccomp operator ${arg.op} is unknown`);
   const bytes = Buffer.alloc(COMPARISON_BYTES);
   bytes.writeUInt32LE(arg.index, 0);
   bytes.writeInt32LE(operator, 4);

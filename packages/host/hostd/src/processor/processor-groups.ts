@@ -44,7 +44,7 @@ export class ProcessorGroups {
       hierarchies.find(({ controllers }) => controllers.includes(controller))?.mountPoint;
     const v2 = hierarchies.find(({ version }) => version === 2)?.mountPoint;
     const mountPoint = v1('cpu') ?? v2;
-    if (mountPoint === undefined) throw new Error('no cgroup hierarchy with the cpu controller');
+    if (mountPoint === undefined) throw new Error('the host has no cgroup hierarchy with the cpu controller');
     this.#dir = join(mountPoint, parent);
     this.#files = v1('cpu') === undefined ? V2 : V1;
     const counting = join(v1('cpuacct') ?? mountPoint, parent);

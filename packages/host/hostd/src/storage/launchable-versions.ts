@@ -50,7 +50,8 @@ export class LaunchableVersions {
   /** Returns a version for a launch and notes its use. Throws `template_not_found`. */
   async get(id: string): Promise<LaunchableVersion> {
     const found = await this.find(id);
-    if (found === undefined) throw new HostdError('template_not_found', `no template version ${id} here`);
+    if (found === undefined)
+      throw new HostdError('template_not_found', `this host does not have the template version ${id}`);
     return found;
   }
 

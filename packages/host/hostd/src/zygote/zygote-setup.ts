@@ -57,6 +57,6 @@ export function zygoteSetup(timeNamespace: boolean): string {
 
 function numberOf(capability: string): number {
   const number = NUMBERS[capability];
-  if (number === undefined) throw new Error(`no number is known of ${capability}`);
+  if (number === undefined) throw new Error(`the number of ${capability} is not known`);
   return number;
 }

@@ -8,7 +8,7 @@ export function findFreePort(host: string): Promise<number> {
     server.listen({ host, port: 0 }, () => {
       const address = server.address();
       server.close(() =>
-        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('the system gave no port')),
       );
     });
   });

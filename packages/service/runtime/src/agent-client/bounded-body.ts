@@ -21,7 +21,7 @@ export async function readText(body: AsyncIterable<Buffer>, maxBytes: number): P
   for await (const chunk of body) {
     bytes += chunk.length;
     // Leaving the loop destroys the body, and with it the connection.
-    if (bytes > maxBytes) throw new MalformedResponseError(`an answer of more than ${maxBytes} bytes`);
+    if (bytes > maxBytes) throw new MalformedResponseError(`the answer has more than ${maxBytes} bytes`);
     text += decoder.write(chunk);
   }
   return text + decoder.end();
@@ -45,8 +45,8 @@ export function parseJson<S extends TSchema>(
   try {
     value = parsePlainJson(text, MAX_VALUES);
   } catch (error) {
-    throw new MalformedResponseError('an answer that is not JSON of its size', { cause: error });
+    throw new MalformedResponseError('the answer is not valid JSON or has too many values', { cause: error });
   }
-  if (!schema.Check(value)) throw new MalformedResponseError('an answer that does not match its schema');
+  if (!schema.Check(value)) throw new MalformedResponseError('the answer does not match its schema');
   return value;
 }

@@ -248,5 +248,5 @@ async function readRefusal(body: AsyncIterable<Buffer>, group: RequestGroup): Pr
 
 /** Rejects interim responses: an honest agent sends none, and a hostile one could send an endless series. */
 function refuseInterim({ statusCode }: { statusCode: number }): never {
-  throw new MalformedResponseError(`an interim answer (${statusCode})`);
+  throw new MalformedResponseError(`the agent sent an interim answer (${statusCode})`);
 }

@@ -119,7 +119,7 @@ async function openStream(
 async function requireDigest(file: string, sha256: string): Promise<void> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(file, { highWaterMark: 1024 * 1024 }), hash);
-  if (hash.digest('hex') !== sha256) throw new Error(`what was written is not ${sha256}`);
+  if (hash.digest('hex') !== sha256) throw new Error(`the written bytes do not have the digest ${sha256}`);
 }
 
 function unlessStored(error: NodeJS.ErrnoException): void {

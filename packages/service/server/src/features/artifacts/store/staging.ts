@@ -93,7 +93,8 @@ export class Staging {
    * error of `open`
    */
   async take({ orgId, sizeBytes: announced, open }: Incoming, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
-    if (announced !== undefined && announced > maxBytes) throw new ContentTooLargeError(`more than ${maxBytes} bytes`);
+    if (announced !== undefined && announced > maxBytes)
+      throw new ContentTooLargeError(`the content has more than ${maxBytes} bytes`);
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     using content = await this.#arriving.reserve(orgId, announced ?? 0);
     const file = join(this.#folder, `${this.#serverId}${SEPARATOR}${this.#ids.next('content_')}`);
@@ -152,7 +153,7 @@ class Measure extends Transform {
     const before = this.sizeBytes;
     this.sizeBytes += chunk.length;
     if (this.sizeBytes > this.#maxBytes) {
-      done(new ContentTooLargeError(`more than ${this.#maxBytes} bytes`));
+      done(new ContentTooLargeError(`the content has more than ${this.#maxBytes} bytes`));
       return;
     }
     this.#hash.update(chunk);

@@ -156,7 +156,7 @@ function send({ request, target, fields, tunnel, exchange }: Forwarding, framing
   let interim = 0;
   sent.on('information', () => {
     interim += 1;
-    if (interim > MAX_INTERIM) sent.destroy(new Error(`more than ${MAX_INTERIM} interim answers`));
+    if (interim > MAX_INTERIM) sent.destroy(new Error(`the app sent more than ${MAX_INTERIM} interim answers`));
   });
   sent.once('upgrade', () => endPacing(tunnel));
   sent.once('response', (answer) => {

@@ -64,7 +64,7 @@ export class RecordJournal {
 }
 
 function noRoom(file: string): Error {
-  return Object.assign(new Error(`${file}: no room for a change of a record`), { code: 'ENOSPC' });
+  return Object.assign(new Error(`${file}: there is no room for a change of a record`), { code: 'ENOSPC' });
 }
 
 /**
