@@ -9,7 +9,7 @@ before(async () => {
 after(() => world.close());
 
 describe('a key with no scope for keys', () => {
-  it('gets itself, its organization and its project as the current one', async () => {
+  it('a key with no scope for keys gets itself, its organization and its project as the current one', async () => {
     const { id, secret } = await world.create({ name: 'plain', scopes: ['code:run'] });
     const { status, body } = await world.call('GET', '/v1/api-keys/current', { key: secret });
     assert.equal(status, 200);
@@ -19,7 +19,7 @@ describe('a key with no scope for keys', () => {
     assert.equal(JSON.stringify(body).includes(secret), false);
   });
 
-  it('reads, creates, rotates and revokes no other key', async () => {
+  it('a key with no scope for keys reads, creates, rotates and revokes no other key', async () => {
     const { secret } = await world.create({ scopes: ['code:run'] });
     const { id } = await world.create({ scopes: ['code:run'] });
     for (const [method, path, scope] of [
@@ -39,7 +39,7 @@ describe('a key with no scope for keys', () => {
     }
   });
 
-  it('revokes itself', async () => {
+  it('a key with no scope for keys revokes itself', async () => {
     const { id, secret } = await world.create({ scopes: ['code:run'] });
     const { status, body } = await world.call('DELETE', `/v1/api-keys/${id}`, { key: secret });
     assert.equal(status, 200);
@@ -50,7 +50,7 @@ describe('a key with no scope for keys', () => {
 });
 
 describe('the operations on keys', () => {
-  it('create, rotate, list and revoke over the API', async () => {
+  it('the operations on keys create, rotate, list and revoke over the API', async () => {
     const { id, secret } = await world.create({ scopes: ['*'] });
     const rotated = await world.call('POST', `/v1/api-keys/${id}/rotate`, { key: secret });
     assert.equal(rotated.status, 201);
@@ -65,13 +65,13 @@ describe('the operations on keys', () => {
     assert.equal((await ids('?include=revoked')).includes(id), true);
   });
 
-  it('show what the operator created as created by it', async () => {
+  it('the operations on keys show what the operator created as created by it', async () => {
     const { key } = await world.operator('POST', '/keys', { scopes: ['api_key:read'] });
     const { body } = await world.call('GET', '/v1/api-keys/current', { key: key.secret });
     assert.equal(body.apiKey.createdBy, 'operator');
   });
 
-  it('refuse what is no key at all', async () => {
+  it('the operations on keys refuse an invalid key', async () => {
     for (const body of [
       {},
       { name: '', scopes: ['*'] },

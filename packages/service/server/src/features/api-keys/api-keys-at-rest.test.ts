@@ -18,7 +18,7 @@ function create(idempotencyKey: string, key?: string): Promise<ApiAnswer> {
 }
 
 describe('the secret of a new key', () => {
-  it('is returned once more to the same key with the same Idempotency-Key, also after a restart', async () => {
+  it('the secret of a new key is returned once more to the same key with the same Idempotency-Key, also after a restart', async () => {
     const first = await create('once');
     assert.equal(first.status, 201);
     const again = await create('once');
@@ -29,7 +29,7 @@ describe('the secret of a new key', () => {
     assert.equal((await world.call('GET', '/v1/api-keys')).body.data.length, 2);
   });
 
-  it('is returned to a generated key too, and to no other key', async () => {
+  it('the secret of a new key is returned to a generated key too, and to no other key', async () => {
     const [one, other] = [await world.create(), await world.create()];
     const first = await create('once', one.secret);
     assert.deepEqual((await create('once', one.secret)).body, first.body);
@@ -38,7 +38,7 @@ describe('the secret of a new key', () => {
     assert.notEqual(foreign.body.secret, first.body.secret);
   });
 
-  it('is in no file and no log line, neither is the Idempotency-Key, before and after the journal is written', async () => {
+  it('the secret of a new key is in no file and no log line, neither is the Idempotency-Key, before and after the journal is written', async () => {
     const caller = await world.create();
     const idempotencyKey = `idempotency-${randomUUID()}`;
     const { secret, apiKey } = (await create(idempotencyKey, caller.secret)).body;

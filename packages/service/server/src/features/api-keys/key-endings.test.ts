@@ -133,7 +133,7 @@ async function inOneOfThree(attempt: () => Promise<void>): Promise<void> {
 const allOf = (value: unknown) => Object.fromEntries(Object.keys(ALL_ENDED).map((name) => [name, value]));
 
 describe('what is open for a key', () => {
-  it('ends within a second of its revocation: runs, commands, waits, streams, watches and terminals', () =>
+  it('what is open for a key ends within a second of its revocation: runs, commands, waits, streams, watches and terminals', () =>
     inOneOfThree(async () => {
       const [revoked, other] = [await world.create(), await world.create()];
       const [gone, kept] = [await openAll(revoked.secret), await openAll(other.secret)];
@@ -144,7 +144,7 @@ describe('what is open for a key', () => {
       assert.deepEqual(await outcomes(kept, WITHIN_MS), ALL_ENDED);
     }));
 
-  it('ends within a second of its expiry', () =>
+  it('what is open for a key ends within a second of its expiry', () =>
     inOneOfThree(async () => {
       const expiresAt = new Date(Date.now() + 2_000).toISOString();
       const { secret } = await world.create({ expiresAt });
@@ -154,7 +154,7 @@ describe('what is open for a key', () => {
       assert.deepEqual(await outcomes(gone, WITHIN_MS), ALL_ENDED);
     }));
 
-  it('ends when the key is rotated without a grace, and the answer to the rotation arrives all the same', async () => {
+  it('what is open for a key ends when the key is rotated without a grace, and the answer to the rotation arrives all the same', async () => {
     const { id, secret } = await world.create();
     const gone = await openAll(secret);
     const rotated = await world.call('POST', `/v1/api-keys/${id}/rotate`, { key: secret, body: { graceMs: 0 } });
@@ -165,7 +165,7 @@ describe('what is open for a key', () => {
     assert.equal((await world.call('GET', path, { key: secret })).status, 401);
   });
 
-  it('ends as a download too, before its last byte', async () => {
+  it('what is open for a key ends as a download too, before its last byte', async () => {
     const { id, secret } = await world.create();
     const path = inSandbox('files/content?path=large');
     const headers = { authorization: `Bearer ${secret}` };
@@ -177,7 +177,7 @@ describe('what is open for a key', () => {
     assert.deepEqual(await outcomes({ isComplete }, WITHIN_MS), { isComplete: false });
   });
 
-  it('takes nothing more from a client that does not close its terminal', async () => {
+  it('what is open for a key takes nothing more from a client that does not close its terminal', async () => {
     const { id, secret } = await world.create();
     const [near, far] = duplexPair();
     const socket = await openTerminal(secret);
@@ -200,7 +200,7 @@ describe('what is open for a key', () => {
     second.terminate();
   });
 
-  it('is a request too whose body arrives after the revocation', async () => {
+  it('what is open for a key is a request too whose body arrives after the revocation', async () => {
     const { id, secret } = await world.create();
     const body = JSON.stringify({ metadata: { late: 'yes' } });
     const sent = httpRequest(`${world.url}/v1/sandboxes`, {
@@ -237,7 +237,7 @@ describe('a preview', () => {
     return { id, ask, closed, [Symbol.dispose]: () => app.close() };
   }
 
-  it('ends with the key that created it: its token, its connections and its record', async () => {
+  it('a preview ends with the key that created it: its token, its connections and its record', async () => {
     const { id, secret } = await world.create();
     using preview = await openPreview(secret);
     const stays = await preview.ask('/stays');
@@ -250,7 +250,7 @@ describe('a preview', () => {
     assert.deepEqual(await outcomes({ stayed }, WITHIN_MS), { stayed: 'closed' });
   });
 
-  it('ends with the expiry of that key', async () => {
+  it('a preview ends with the expiry of that key', async () => {
     const expiresAt = new Date(Date.now() + 1_500).toISOString();
     const { secret } = await world.create({ expiresAt });
     using preview = await openPreview(secret);

@@ -107,7 +107,7 @@ const isUnauthorized = (secret: string) => refuses(authenticator.authenticate(se
 const listedBy = (caller: Credential, include?: 'revoked') => manage.list(caller, include).read({ limit: 100 });
 
 describe('a new key', () => {
-  it('has what was asked for, and names the key that created it', async () => {
+  it('a new key has what was asked for, and names the key that created it', async () => {
     const caller = await callerWith();
     const projectId = await project('blue');
     const expiresAt = '2026-02-01T00:00:00.000Z';
@@ -120,14 +120,14 @@ describe('a new key', () => {
     await isUnauthorized(secret);
   });
 
-  it('has no scope that its creator lacks', async () => {
+  it('a new key has no scope that its creator lacks', async () => {
     const caller = await callerWith({ scopes: ['api_key:write', 'code:run'] });
     const wanted = { scopes: ['code:run', 'file:read', '*'] as const };
     await refuses(create(caller, { scopes: [...wanted.scopes] }), 'forbidden', { missing: ['file:read', '*'] });
     await create(caller, { scopes: ['code:run'] });
   });
 
-  it('has no project that its creator lacks, and not all projects either', async () => {
+  it('a new key has no project that its creator lacks, and not all projects either', async () => {
     const [own, other] = [await project('own'), await project('other')];
     const caller = await callerWith({ projectIds: [own] });
     await refuses(create(caller), 'forbidden', { missing: ['projectIds'] });
@@ -137,7 +137,7 @@ describe('a new key', () => {
     await refuses(create(await callerWith(), { projectIds: [foreign] }), 'not_found');
   });
 
-  it('does not outlive its creator', async () => {
+  it('a new key does not outlive its creator', async () => {
     const caller = await callerWith({ expiresInMs: DAY_MS });
     const at = (ms: number) => new Date(now + ms).toISOString();
     await refuses(create(caller), 'forbidden', { missing: ['expiresAt'] });
@@ -146,7 +146,7 @@ describe('a new key', () => {
     await refuses(create(caller, { expiresAt: at(0) }), 'invalid_request');
   });
 
-  it('replaces the key of an attempt that was cut off, because its secret is lost', async () => {
+  it('a new key replaces the key of an attempt that was cut off, because its secret is lost', async () => {
     const caller = await callerWith();
     const lost = await create(caller, {}, 'idem_1');
     const kept = await create(caller, {}, 'idem_1');
@@ -154,7 +154,7 @@ describe('a new key', () => {
     await authenticator.authenticate(kept.secret);
   });
 
-  it('is not replaced by a server that goes on late, after another one has claimed or answered the request', {
+  it('a new key is not replaced by a server that resumes late, after another one has claimed or answered the request', {
     skip: DATABASE_KIND === 'sqlite' && 'SQLite has one server',
   }, async () => {
     const caller = await callerWith();
@@ -182,7 +182,7 @@ describe('a new key', () => {
     await authenticator.authenticate(kept.secret);
   });
 
-  it('is refused when the organization has as many working keys as it may', async () => {
+  it('a new key is refused when the organization has as many working keys as it may', async () => {
     const caller = await callerWith();
     const row = await db.selectFrom('api_keys').selectAll().executeTakeFirstOrThrow();
     const rows = Array.from({ length: LIMITS.apiKeysPerOrganization - 1 }, (_, index) => ({
@@ -203,7 +203,7 @@ describe('a new key', () => {
 });
 
 describe('a key that is bound to projects', () => {
-  it('sees keys that are bound to some of them, and no others', async () => {
+  it('a key that is bound to projects sees keys that are bound to some of them, and no others', async () => {
     const [own, other] = [await project('own'), await project('other')];
     const all = await callerWith();
     const caller = await callerWith({ projectIds: [own] });
@@ -220,7 +220,7 @@ describe('a key that is bound to projects', () => {
     }
   });
 
-  it('learns its project as the current one', async () => {
+  it('a key that is bound to projects learns its project as the current one', async () => {
     const own = await project('own');
     const { project: current, org } = await manage.current(await callerWith({ projectIds: [own] }));
     assert.deepEqual([current.id, org.id], [own, orgId]);
@@ -229,7 +229,7 @@ describe('a key that is bound to projects', () => {
 });
 
 describe('a list of keys', () => {
-  it('has the keys that work, newest first, and all with include=revoked', async () => {
+  it('a list of keys has the keys that work, newest first, and all with include=revoked', async () => {
     const caller = await callerWith();
     const ids: string[] = [];
     for (const expiresAt of [undefined, new Date(now + 10).toISOString(), undefined]) {
@@ -243,7 +243,7 @@ describe('a list of keys', () => {
     assert.deepEqual(await listed('revoked'), [...ids, caller.apiKeyId]);
   });
 
-  it('has nothing of another organization', async () => {
+  it('a list of keys has nothing of another organization', async () => {
     const stranger = await operator.create({ orgId: (await orgs.create('another')).id, name: 'x', scopes: ['*'] });
     const caller = await callerWith();
     assert.deepEqual((await listedBy(caller, 'revoked')).length, 1);
@@ -254,7 +254,7 @@ describe('a list of keys', () => {
 });
 
 describe('a rotation', () => {
-  it('gives a successor with the same rights, and the old key a grace', async () => {
+  it('a rotation gives a successor with the same rights, and the old key a grace', async () => {
     const caller = await callerWith();
     const old = await create(caller, { scopes: ['code:run', 'file:read'] });
     const successor = await rotate(caller, old.apiKey.id);
@@ -269,7 +269,7 @@ describe('a rotation', () => {
     await authenticator.authenticate(successor.secret);
   });
 
-  it('without a grace ends the old key at once', async () => {
+  it('a rotation without a grace ends the old key at once', async () => {
     const caller = await callerWith();
     const old = await create(caller);
     await rotate(caller, old.apiKey.id, 0);
@@ -290,7 +290,7 @@ describe('a rotation', () => {
     assert.equal((await manage.get(caller, successor.apiKey.id)).expiresAt, now + 1000);
   });
 
-  it('that was cut off is repeated with the expiry of the first attempt', async () => {
+  it('a rotation that was cut off is repeated with the expiry of the first attempt', async () => {
     const caller = await callerWith();
     const old = await create(caller);
     const lost = await rotate(caller, old.apiKey.id, 1000, 'idem_1');
@@ -300,7 +300,7 @@ describe('a rotation', () => {
     await authenticator.authenticate(kept.secret);
   });
 
-  it('is refused for a key that has more than the caller, in scopes, projects or time', async () => {
+  it('a rotation is refused for a key that has more than the caller, in scopes, projects or time', async () => {
     const all = await callerWith();
     const own = await project('own');
     const { apiKey: plain } = await create(all);
@@ -314,7 +314,7 @@ describe('a rotation', () => {
 });
 
 describe('a revocation', () => {
-  it('holds for the next request, and repeating it returns the same key', async () => {
+  it('a revocation holds for the next request, and repeating it returns the same key', async () => {
     const caller = await callerWith();
     const { apiKey, secret } = await create(caller);
     await authenticator.authenticate(secret);
@@ -326,7 +326,7 @@ describe('a revocation', () => {
     await refuses(rotate(caller, apiKey.id), 'conflict');
   });
 
-  it('is refused for a key that has more than the caller, but not for the caller itself', async () => {
+  it('a revocation is refused for a key that has more than the caller, but not for the caller itself', async () => {
     const all = await callerWith();
     const { apiKey } = await create(all);
     const caller = await callerWith({ scopes: ['api_key:write'] });
@@ -337,7 +337,7 @@ describe('a revocation', () => {
 });
 
 describe('the time of the last use', () => {
-  it('is written from time to time, less than a minute behind, and never goes back', async () => {
+  it('the time of the last use is written from time to time, less than a minute behind, and never goes back', async () => {
     const caller = await callerWith();
     const shown = async () => (await manage.get(caller, caller.apiKeyId)).lastUsedAt;
     assert.equal(await shown(), undefined);
@@ -356,7 +356,7 @@ describe('the time of the last use', () => {
 });
 
 describe('the events of keys', () => {
-  it('have the key as it is then, without its secret, and name the key of a cut-off attempt too', async () => {
+  it('the events of keys have the key as it is then, without its secret, and name the key of a cut-off attempt too', async () => {
     const caller = await callerWith();
     const events: unknown[][] = [];
     const texts: string[] = [];
@@ -382,7 +382,7 @@ describe('the events of keys', () => {
 });
 
 describe('another server', () => {
-  it('notices a revocation within half a minute', async () => {
+  it('another server notices a revocation within half a minute', async () => {
     const caller = await callerWith();
     const { apiKey, secret } = await create(caller);
     const other = new Authenticator(new SqlApiKeyRepository(db), clock);
@@ -392,7 +392,7 @@ describe('another server', () => {
     await refuses(other.authenticate(secret), 'unauthorized');
   });
 
-  it('ends what it has open for the key at its next look', async () => {
+  it('another server ends what it has open for the key at its next look', async () => {
     const caller = await callerWith();
     const { apiKey, secret } = await create(caller);
     const keys = new SqlApiKeyRepository(db);

@@ -93,7 +93,7 @@ describe('contents of artifacts', () => {
     keeper.keep(artifactOf(text), { open: () => source });
   const staged = () => readdirSync(join(folder, 'staging'));
 
-  it('go when the time of their artifacts is up, and not a moment before', async () => {
+  it('contents of artifacts go when the time of their artifacts is up, and not a moment before', async () => {
     const { sha256 } = await keep('for an hour');
     const service = new ArtifactService(
       artifacts,
@@ -109,7 +109,7 @@ describe('contents of artifacts', () => {
     assert.equal(await service.expire(), 0);
   });
 
-  it('that a crash has left without an artifact are deleted after an hour; those of artifacts stay', async () => {
+  it('contents of artifacts that a crash has left without an artifact are deleted after an hour; those of artifacts stay', async () => {
     const { sha256 } = await keep('kept');
     const file = join(folder, 'orphan');
     writeFileSync(file, 'orphan');
@@ -121,7 +121,7 @@ describe('contents of artifacts', () => {
     assert.deepEqual([await store.has(digest), await store.has(sha256)], [false, true]);
   });
 
-  it('that a server has set aside before it ended are put back if an artifact uses them, and else removed', async () => {
+  it('contents of artifacts that a server has quarantined before it ended are put back if an artifact uses them, and else removed', async () => {
     const [used, unused] = [await keep('used'), await keep('unused')];
     await artifacts.markDeleted(unused.id, clock.now());
     for (const { sha256 } of [used, unused]) await store.asides?.setAside(sha256);
@@ -130,7 +130,7 @@ describe('contents of artifacts', () => {
     assert.deepEqual(await Array.fromAsync(store.asides?.list() ?? []), []);
   });
 
-  it('are put back if the database does not say whether an artifact uses them', async () => {
+  it('contents of artifacts are put back if the database does not say whether an artifact uses them', async () => {
     const record = await keep('unsure');
     const isContentUsed = artifacts.isContentUsed.bind(artifacts);
     let looks = 0;
@@ -145,7 +145,7 @@ describe('contents of artifacts', () => {
     assert.equal(await contents.removeOrphans(), 1);
   });
 
-  it('get `unavailable` soon if the store does not answer while the database waits, and are stored by the next attempt', {
+  it('contents of artifacts get `unavailable` soon if the store does not answer while the database waits, and are stored by the next attempt', {
     timeout: 10_000,
   }, async () => {
     const hanging = new LocalStore(join(folder, 'contents'));
@@ -163,7 +163,7 @@ describe('contents of artifacts', () => {
     assert.equal(await store.has(sha256), true);
   });
 
-  it('are used by no artifact while a request to remove them may still arrive in the bucket', async () => {
+  it('contents of artifacts are used by no artifact while a request to remove them may still arrive in the bucket', async () => {
     const bucket = new LateStore(join(folder, 'contents'));
     const { db, transactions } = world;
     const log = pino({ level: 'silent' });
@@ -184,7 +184,7 @@ describe('contents of artifacts', () => {
     assert.equal(await store.has(first.sha256), true);
   });
 
-  it('can be stored again at once after the bucket has refused or answered their removal', async () => {
+  it('contents of artifacts can be stored again at once after the bucket has refused or answered their removal', async () => {
     const bucket = new LateStore(join(folder, 'contents'));
     const { db, transactions } = world;
     const late = new ArtifactContents({
@@ -206,7 +206,7 @@ describe('contents of artifacts', () => {
     }
   });
 
-  it('are stored once for each organization, so that no time shows what another one has', async () => {
+  it('contents of artifacts are stored once for each organization, so that no time shows what another one has', async () => {
     let puts = 0;
     const put = store.put.bind(store);
     store.put = (...given) => {
@@ -227,7 +227,7 @@ describe('contents of artifacts', () => {
     assert.deepEqual([puts, kept, await store.has(first.sha256)], [2, [stranger], true]);
   });
 
-  it('go after the answer to the deletion of their artifact, so that its time does not show who else has them', async () => {
+  it('contents of artifacts go after the answer to the deletion of their artifact, so that its time does not show who else has them', async () => {
     const record = await keep('deleted');
     const { promise: mayLook, resolve: look } = Promise.withResolvers<void>();
     const isContentUsed = artifacts.isContentUsed.bind(artifacts);
@@ -243,7 +243,7 @@ describe('contents of artifacts', () => {
     assert.equal(await store.has(record.sha256), false);
   });
 
-  it('leave nothing when they break off, are too large, or the store does not take them', async () => {
+  it('contents of artifacts leave nothing when they break off, are too large, or the store does not take them', async () => {
     const broken = Readable.from(
       (async function* () {
         yield Buffer.from('begun');

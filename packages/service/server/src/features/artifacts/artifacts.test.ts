@@ -40,7 +40,7 @@ const contents = () => globSync(join(world.folder, 'data/server/artifacts/conten
 const staged = () => globSync(join(world.folder, 'data/server/artifacts/staging/*'));
 
 describe('an artifact', () => {
-  it('is what the file was, with its digest, name and type', async () => {
+  it('an artifact is what the file was, with its digest, name and type', async () => {
     const artifact = await keep('/workspace/out/report.csv', 'a,b\n1,2\n', { metadata: { kind: 'report' } });
     assert.equal(artifact.sha256, createHash('sha256').update('a,b\n1,2\n').digest('hex'));
     assert.deepEqual(
@@ -58,14 +58,14 @@ describe('an artifact', () => {
     assert.deepEqual(staged(), []);
   });
 
-  it('is an archive of a directory', async () => {
+  it('an artifact is an archive of a directory', async () => {
     await write('/workspace/site/index.html', 'hello');
     const { artifact } = (await exported({ path: 'site/' })).body;
     assert.deepEqual([artifact.name, artifact.contentType], ['site.tar.gz', 'application/gzip']);
     assert.match(await (await download(artifact.id)).text(), /index\.html/);
   });
 
-  it('has the name of its file, which may be any name', async () => {
+  it('an artifact has the name of its file, which may be any name', async () => {
     const long = `${'n'.repeat(251)}.csv`;
     const names: [path: string, name: string][] = [
       [`/workspace/${long}`, long],
@@ -84,7 +84,7 @@ describe('an artifact', () => {
     assert.equal(artifact.name, `${'d'.repeat(248)}.tar.gz`);
   });
 
-  it('is refused for a missing file, a text that is no path, or an invalid name', async () => {
+  it('an artifact is refused for a missing file, an invalid path, or an invalid name', async () => {
     assert.equal((await exported({ path: '/workspace/none' })).body.error.code, 'not_found');
     for (const body of [{}, { path: '' }, { path: 'x', name: '../x' }, { path: 'x', name: 'a\nb' }, { path: 7 }]) {
       assert.equal((await exported(body)).body.error.code, 'invalid_request', JSON.stringify(body));
@@ -94,13 +94,13 @@ describe('an artifact', () => {
     assert.equal((await world.call('POST', `/v1/sandboxes/${world.sandboxId}/artifacts`, { path: 'x' })).status, 400);
   });
 
-  it('is one for one Idempotency-Key', async () => {
+  it('an artifact is one for one Idempotency-Key', async () => {
     await write('once', 'once');
     const [one, other] = [await exported({ path: 'once' }, 'the same'), await exported({ path: 'once' }, 'the same')];
     assert.deepEqual(other.body, one.body);
   });
 
-  it('is listed by sandbox, name and label, until it is deleted', async () => {
+  it('an artifact is listed by sandbox, name and label, until it is deleted', async () => {
     const artifact = await keep('listed.txt', 'listed', { metadata: { team: 'blue' } });
     const found = async (query: string) =>
       (await world.call('GET', `/v1/artifacts?${query}`)).body.data.map(({ id }: Artifact) => id);
@@ -118,7 +118,7 @@ describe('an artifact', () => {
     }
   });
 
-  it('shares its content with equal artifacts; deleting the last one frees the space', async () => {
+  it('an artifact shares its content with equal artifacts; deleting the last one frees the space', async () => {
     const before = contents().length;
     const [one, other] = [await keep('twin1', 'twins'), await keep('twin2', 'twins')];
     assert.notEqual(one.id, other.id);
@@ -130,7 +130,7 @@ describe('an artifact', () => {
     assert.equal(await (await download((await keep('twin3', 'twins')).id)).text(), 'twins');
   });
 
-  it('is not lost while artifacts with equal contents are created and deleted', async () => {
+  it('an artifact is not lost while artifacts with equal contents are created and deleted', async () => {
     await write('busy', 'busy');
     const all = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
@@ -142,7 +142,7 @@ describe('an artifact', () => {
     for (const id of all.filter((_, index) => index % 2 === 1)) assert.equal(await (await download(id)).text(), 'busy');
   });
 
-  it('is downloaded in ranges, and not at all when its client has it', async () => {
+  it('an artifact is downloaded in ranges, and not at all when its client has it', async () => {
     const { id, sha256 } = await keep('digits', '0123456789');
     const etag = `"${sha256}"`;
     const range = async (text: string, more = {}) => {
@@ -163,7 +163,7 @@ describe('an artifact', () => {
     assert.deepEqual([head.status, head.headers.get('content-length'), await head.text()], [200, '10', '']);
   });
 
-  it('is saved and never shown', async () => {
+  it('an artifact is saved and never shown', async () => {
     const { id } = await keep('page.html', '<script>alert(1)</script>');
     const { headers } = await download(id);
     assert.match(headers.get('content-disposition') ?? '', /^attachment; /);
@@ -171,7 +171,7 @@ describe('an artifact', () => {
     assert.match(headers.get('content-security-policy') ?? '', /sandbox/);
   });
 
-  it('breaks off before its end if its content is damaged', async () => {
+  it('an artifact breaks off before its end if its content is damaged', async () => {
     const changed = await keep('changed', 'x'.repeat(100_000));
     const short = await keep('short', 'y'.repeat(100_000));
     const place = (sha256: string) => contents().find((file) => file.endsWith(sha256)) ?? '';
@@ -187,7 +187,7 @@ describe('a download link', () => {
   const link = async (id: string, body = {}) =>
     (await world.call('POST', `/v1/artifacts/${id}/download-url`, body)).body.download;
 
-  it('is replayed for its Idempotency-Key, and is nowhere at rest', async () => {
+  it('a download link is replayed for its Idempotency-Key, and is nowhere at rest', async () => {
     const { id } = await keep('linked.txt', 'linked');
     const create = () => world.call('POST', `/v1/artifacts/${id}/download-url`, {}, 'link');
     const { url } = (await create()).body.download;
@@ -202,7 +202,7 @@ describe('a download link', () => {
     if (DATABASE_KIND === 'sqlite') assert.ok(holding('linked.txt') > 0);
   });
 
-  it('needs no key, and answers as the API does', async () => {
+  it('a download link needs no key, and answers as the API does', async () => {
     const { id } = await keep('linked.txt', 'linked');
     const { url, expiresAt } = await link(id);
     assert.ok(Date.parse(expiresAt) > Date.now() + 3_500_000);
@@ -215,7 +215,7 @@ describe('a download link', () => {
     assert.equal((await fetch(url)).status, 404);
   });
 
-  it('opens its own artifact alone, and until it expires', async () => {
+  it('a download link opens its own artifact alone, and until it expires', async () => {
     const [one, other] = [await keep('one', '1'), await keep('other', '2')];
     const { url } = await link(one.id);
     const changes: [string | RegExp, string][] = [
@@ -268,7 +268,7 @@ describe('artifacts', () => {
 });
 
 describe('the artifacts of an organization', () => {
-  it('have a limit for their total size, and deleting one makes room', async () => {
+  it('the artifacts of an organization have a limit for their total size, and deleting one makes room', async () => {
     const other = await openPreviewWorld({ CLOCHE_ARTIFACTS_MAX_MB: '1' });
     const files = other.agent.client().files;
     const post = async (path: string, bytes: number) => {

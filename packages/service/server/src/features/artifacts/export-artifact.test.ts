@@ -30,14 +30,14 @@ function exportFrom(files: Record<string, unknown>, keep: KeepArtifact['keep']) 
 }
 
 describe('an export', () => {
-  it('fails as the connection to its sandbox does, if that breaks while the content is read', async () => {
+  it('an export fails as the connection to its sandbox does, if that breaks while the content is read', async () => {
     const broken = async () => {
       throw new SourceError('broken', { cause: new Error('the agent broke off before the end of a file') });
     };
     await assert.rejects(exportFrom({ stat: async () => FILE }, broken), { name: 'AgentError', kind: 'gone' });
   });
 
-  it('announces the size of the file, also of the one that a link leads to, and opens it only then', async () => {
+  it('an export announces the size of the file, also of the one that a link leads to, and opens it only then', async () => {
     const calls: string[] = [];
     const read = async (_: string, { headOnly = false }) => {
       calls.push(headOnly ? 'head' : 'read');

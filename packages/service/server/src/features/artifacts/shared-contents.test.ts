@@ -113,7 +113,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     return { contents, keep };
   }
 
-  it('is stored again if another server removes it before the record is written', async () => {
+  it('a content that several servers use is stored again if another server removes it before the record is written', async () => {
     const store = new HeldStore(join(folder, 'contents'));
     const [one, other] = [artifactsOf(first()), artifactsOf(second(), store)];
     const released = await one.keep('twins');
@@ -125,7 +125,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     assert.equal(await newStore().has(sha256), true);
   });
 
-  it('is not removed by another server between the look for it and its record', async () => {
+  it('a content that several servers use is not removed by another server between the look for it and its record', async () => {
     const store = new HeldStore(join(folder, 'contents'));
     store.answersAtOnce = 1;
     const [one, other] = [artifactsOf(first()), artifactsOf(second(), store)];
@@ -151,7 +151,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
   });
 
   for (const before of ['rename', 'delete'] as const) {
-    it(`is there if a server pauses before it can ${before} the content, and loses its lock while another stores it`, async () => {
+    it(`a content that several servers use is there if a server pauses before it can ${before} the content, and loses its lock while another stores it`, async () => {
       const store = new PausedStore(join(folder, 'contents'), before);
       const [one, other] = [artifactsOf(first(), store), artifactsOf(second())];
       const released = await one.keep('twins');
@@ -166,7 +166,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     });
   }
 
-  it(`is there as long as one of its artifacts, while both keep and delete it ${ROUNDS} times`, async () => {
+  it(`a content that several servers use is there as long as one of its artifacts, while both keep and delete it ${ROUNDS} times`, async () => {
     const servers = [artifactsOf(first()), artifactsOf(second())];
     const live = new Set<ArtifactRecord>();
     const rounds = ROUNDS / (servers.length * WORKERS);
@@ -190,7 +190,7 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     assert.deepEqual(new Set(stored), kept);
   });
 
-  it('is received beside what other servers receive, and removed once its server no longer lives', async () => {
+  it('a content that several servers use is received beside what other servers receive, and removed once its server no longer lives', async () => {
     const receive = async (serverId: string) => {
       const staging = new Staging(join(folder, 'staging'), randomIds, { serverId });
       const { file } = await staging.take({ orgId: ORG, open: () => Readable.from([Buffer.from('arriving')]) }, 100);

@@ -38,7 +38,7 @@ describe('the audit events of requests', () => {
     assert.match(event.requestId ?? '', /^req_/);
   });
 
-  it('are one for an idempotency key, however often the request is sent', async () => {
+  it('the audit events of requests are one for an idempotency key, however often the request is sent', async () => {
     const key = randomUUID();
     const first = await post('/v1/sandboxes', {}, key);
     const second = await post('/v1/sandboxes', {}, key);
@@ -46,7 +46,7 @@ describe('the audit events of requests', () => {
     assert.equal((await eventsOf(`target=${first.body.sandbox.id}`)).length, 1);
   });
 
-  it('exist for each change of a resource', async () => {
+  it('the audit events of requests exist for each change of a resource', async () => {
     const { id } = (await post('/v1/projects', { name: 'audited' })).body.project;
     await tenants.call(tenants.keys.whole, 'PATCH', `/v1/projects/${id}`, { body: { metadata: { a: 'b' } } });
     await tenants.call(tenants.keys.whole, 'DELETE', `/v1/projects/${id}`);
@@ -57,7 +57,7 @@ describe('the audit events of requests', () => {
     );
   });
 
-  it('are those of what happened, if the answer of the first attempt was lost', async () => {
+  it('the audit events of requests are those of what happened, if the answer of the first attempt was lost', async () => {
     const actionsOf = async (target: string) => {
       const allowed = (await eventsOf(`target=${target}`)).filter(({ outcome }) => outcome === 'allowed');
       return allowed.map(({ action }) => action);
@@ -78,7 +78,7 @@ describe('the audit events of requests', () => {
     assert.deepEqual(await actionsOf(deleted?.target.id ?? ''), ['preview.created', 'preview.deleted']);
   });
 
-  it('do not exist for a read', async () => {
+  it('the audit events of requests do not exist for a read', async () => {
     const { nextSeq } = (await list(`afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
     await tenants.call(tenants.keys.whole, 'GET', '/v1/sandboxes');
     assert.equal((await list(`afterSeq=${Number.MAX_SAFE_INTEGER}`)).body.nextSeq, nextSeq);
@@ -86,7 +86,7 @@ describe('the audit events of requests', () => {
 });
 
 describe('the audit events of refusals', () => {
-  it('exist for a scope that is missing, also of a read', async () => {
+  it('the audit events of refusals exist for a scope that is missing, also of a read', async () => {
     const { apiKey, secret } = (await post('/v1/api-keys', { name: 'narrow', scopes: ['file:read'] })).body;
     assert.equal((await tenants.call(secret, 'GET', '/v1/sandboxes')).status, 403);
     const [event] = await eventsOf(`actor=${apiKey.id}`);
@@ -96,7 +96,7 @@ describe('the audit events of refusals', () => {
     );
   });
 
-  it('exist for a project that the key may not use', async () => {
+  it('the audit events of refusals exist for a project that the key may not use', async () => {
     const { id } = (await post('/v1/sandboxes', {})).body.sandbox;
     assert.equal((await tenants.call(tenants.keys.bound, 'DELETE', `/v1/sandboxes/${id}`)).status, 403);
     const events = await eventsOf(`target=${id}&action=sandbox.killed`);
@@ -108,7 +108,7 @@ describe('the audit events of refusals', () => {
 });
 
 describe('GET /v1/audit-events', () => {
-  it('shows a key that is bound to projects the events of those projects only', async () => {
+  it('GET /v1/audit-events shows a key that is bound to projects the events of those projects only', async () => {
     const { bound } = tenants.keys;
     const { projectId } = tenants;
     await post('/v1/sandboxes', { projectId }, randomUUID(), bound);
@@ -117,7 +117,7 @@ describe('GET /v1/audit-events', () => {
     assert.deepEqual([...new Set(seen.map((event) => event.projectId))], [projectId]);
   });
 
-  it('refuses a key without audit:read, and a text that is no time', async () => {
+  it('GET /v1/audit-events refuses a key without audit:read, and an invalid time', async () => {
     const { secret } = (await post('/v1/api-keys', { name: 'no audit', scopes: ['event:read'] })).body;
     assert.equal((await list('', secret)).status, 403);
     const { status, body } = await list('from=yesterday');

@@ -19,7 +19,7 @@ const statusOf = async ({ db }: CommandsWorld, id: string) =>
   (await db.selectFrom('commands').select('status').where('id', '=', id).executeTakeFirst())?.status;
 
 describe('a command in the background, with several servers', { skip }, () => {
-  it('is watched by another one when its server no longer lives, and its sandbox does not become idle', async () => {
+  it('a command in the background, with several servers, is watched by another one when its server no longer lives, and its sandbox does not become idle', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady({ idleTimeoutMs: 60_000 });
@@ -37,7 +37,7 @@ describe('a command in the background, with several servers', { skip }, () => {
     assert.equal((await b.getCommand(sandboxId, id)).status, 'killed');
   });
 
-  it('stays with the server that watches it when the first one, which stood still, gives up its commands', async () => {
+  it('a command in the background, with several servers, stays with the server that watches it when the first one, which was paused, gives up its commands', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -50,7 +50,7 @@ describe('a command in the background, with several servers', { skip }, () => {
     await eventually(async () => (await statusOf(b, id)) === 'killed', { because: 'its end is written' });
   });
 
-  it('is watched by another one at once when its server stops', async () => {
+  it('a command in the background, with several servers, is watched by another one at once when its server stops', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -66,7 +66,7 @@ describe('a command in the background, with several servers', { skip }, () => {
 });
 
 describe('a command that is waited for, with several servers', { skip }, () => {
-  it('is killed when its sandbox is destroyed by way of another server', async () => {
+  it('a command that is waited for, with several servers, is killed when its sandbox is destroyed through another server', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -96,7 +96,7 @@ describe('a command whose server was cut off before it started it', { skip }, ()
     });
   }
 
-  it('is started by the server that gets the request again, and by no other', async () => {
+  it('a command whose server was cut off before it started it is started by the server that gets the request again, and by no other', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -111,7 +111,7 @@ describe('a command whose server was cut off before it started it', { skip }, ()
     assert.equal(b.agent(sandboxId).started, 1);
   });
 
-  it('is not started any more once others may count it as lost, also by a server that has its lease again', async () => {
+  it('a command whose server was cut off before it started it is not started any more once others may count it as lost, also by a server that has its lease again', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -126,7 +126,7 @@ describe('a command whose server was cut off before it started it', { skip }, ()
 });
 
 describe('a command that its agent refused to start', () => {
-  it('is kept if its server stands still before it removes it, and another one has started it since', async () => {
+  it('a command that its agent refused to start is kept if its server is paused before it removes it, and another one has started it since', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -171,7 +171,7 @@ describe('a command that another server is about to start', () => {
     return id;
   }
 
-  it('is not lost until that server has had time to start it', async () => {
+  it('a command that another server is about to start is not lost until that server has had time to start it', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -186,7 +186,7 @@ describe('a command that another server is about to start', () => {
     assert.equal((await b.getCommand(sandboxId, id)).status, 'failed');
   });
 
-  it('is lost if that server no longer lives', async () => {
+  it('a command that another server is about to start is lost if that server no longer lives', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();
@@ -195,7 +195,7 @@ describe('a command that another server is about to start', () => {
     await eventually(async () => (await b.getCommand(sandboxId, id)).status === 'failed', { because: 'it is lost' });
   });
 
-  it('is not started by a server that stood still, once another one has recorded it as lost', async () => {
+  it('a command that another server is about to start is not started by a server that was paused, once another one has recorded it as lost', async () => {
     for (const look of skip ? ['a request'] : ['a watch', 'a request']) {
       await using a = await openCommands();
       await using b = await a.beside('srv_2');
@@ -222,7 +222,9 @@ describe('a command that another server is about to start', () => {
     }
   });
 
-  it('is not lost if it is that of a workspace run, whose next server starts it', { skip }, async () => {
+  it('a command that another server is about to start is not lost if it is that of a workspace run, whose next server starts it', {
+    skip,
+  }, async () => {
     await using a = await openCommands();
     const sandboxId = await a.createReady();
     const id = await insertStarting(a, sandboxId, 'srv_dead', 'wrun_1');
@@ -240,7 +242,7 @@ describe('a command that another server is about to start', () => {
     assert.equal(a.agent(sandboxId).started, 1);
   });
 
-  it('is followed once it has started', async () => {
+  it('a command that another server is about to start is followed once it has started', async () => {
     await using a = await openCommands();
     await using b = await a.beside('srv_2');
     const sandboxId = await a.createReady();

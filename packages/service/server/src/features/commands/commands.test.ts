@@ -17,7 +17,7 @@ afterEach(() => world[Symbol.asyncDispose]());
 const statusOf = async () => (await world.call(operations.getSandbox, { params: { sandboxId } })).sandbox.status;
 
 describe('a command that is waited for', () => {
-  it('answers with its output, and counts as use of its sandbox', async () => {
+  it('a command that is waited for answers with its output, and counts as use of its sandbox', async () => {
     const command = await world.runCommand(sandboxId, { command: 'print out; warn err; exit 3' });
     assert.deepEqual(
       [command.status, command.exitCode, command.stdout, command.stderr],
@@ -26,7 +26,7 @@ describe('a command that is waited for', () => {
     assert.equal(await statusOf(), 'idle');
   });
 
-  it('is adopted, after its server died, by the next request with its key, which returns the output', async () => {
+  it('a command that is waited for is adopted, after its server died, by the next request with its key, which returns the output', async () => {
     const call = { idempotency: { recordId: 'idem_1' } };
     const lost = world
       .runCommand(sandboxId, { command: 'print one; sleep 200; print two' }, call)
@@ -40,21 +40,21 @@ describe('a command that is waited for', () => {
     assert.deepEqual((await world.runCommand(sandboxId, { command: 'print' }, call)).id, command.id);
   });
 
-  it('is killed when its sandbox is', async () => {
+  it('a command that is waited for is killed when its sandbox is', async () => {
     const waited = world.runCommand(sandboxId, { command: 'hang' });
     await world.until(async () => (await statusOf()) === 'running');
     await world.call(operations.killSandbox, { params: { sandboxId } });
     assert.equal((await waited).status, 'killed');
   });
 
-  it('leaves no record when its folder does not exist', async () => {
+  it('a command that is waited for leaves no record when its folder does not exist', async () => {
     await assert.rejects(world.runCommand(sandboxId, { command: 'print', cwd: '/missing' }), {
       code: 'invalid_request',
     });
     assert.deepEqual(await world.listCommands(sandboxId), []);
   });
 
-  it('is not lost when commands are listed between its record and its start', async () => {
+  it('a command that is waited for is not lost when commands are listed between its record and its start', async () => {
     const { transactions } = world;
     const run = transactions.run.bind(transactions);
     let listed: Command[] = [];
@@ -68,7 +68,7 @@ describe('a command that is waited for', () => {
     assert.deepEqual([listed.map((command) => command.status), status, stdout], [['running'], 'exited', 'x\n']);
   });
 
-  it('is not lost when another client waits for it between its record and its start', async () => {
+  it('a command that is waited for is not lost when another client waits for it between its record and its start', async () => {
     const { transactions } = world;
     const run = transactions.run.bind(transactions);
     const seen: Command[] = [];
@@ -87,14 +87,14 @@ describe('a command that is waited for', () => {
 });
 
 describe('a command in the background', () => {
-  it('makes its sandbox running until it ends', async () => {
+  it('a command in the background makes its sandbox running until it ends', async () => {
     const command = await world.runCommand(sandboxId, { command: 'hang', background: true });
     assert.equal(await statusOf(), 'running');
     await world.call(operations.killCommand, { params: { sandboxId, commandId: command.id }, body: {} });
     await world.until(async () => (await statusOf()) === 'idle');
   });
 
-  it('is watched again by the next server', async () => {
+  it('a command in the background is watched again by the next server', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'sleep 300; exit 5', background: true });
     await world.crash();
     assert.equal(await statusOf(), 'running');
@@ -102,7 +102,7 @@ describe('a command in the background', () => {
     assert.equal((await world.getCommand(sandboxId, id)).exitCode, 5);
   });
 
-  it('keeps the ending that was recorded first', async () => {
+  it('a command in the background keeps the ending that was recorded first', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
     const commands = new SqlCommandRepository(world.db);
     const record = (await commands.find(sandboxId, id)) ?? assert.fail('no record');
@@ -111,13 +111,13 @@ describe('a command in the background', () => {
     assert.equal((await world.getCommand(sandboxId, id)).failureReason, 'first');
   });
 
-  it('that its agent has lost is failed', async () => {
+  it('a command in the background that its agent has lost is failed', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
     world.agent(sandboxId).forget(id);
     assert.equal((await world.getCommand(sandboxId, id)).status, 'failed');
   });
 
-  it('of a destroyed sandbox counts as killed, even without a record of its end', async () => {
+  it('a command in the background of a destroyed sandbox counts as killed, even without a record of its end', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
     await world.call(operations.killSandbox, { params: { sandboxId } });
     const { status, signal, finishedAt } = await world.getCommand(sandboxId, id);
@@ -126,7 +126,7 @@ describe('a command in the background', () => {
   });
 });
 
-describe('a command that a server goes on late to change', () => {
+describe('a command that a server resumes late to change', () => {
   let late: CommandsWorld;
   let params: { readonly sandboxId: SandboxId; readonly commandId: string };
   beforeEach(async () => {
@@ -137,7 +137,7 @@ describe('a command that a server goes on late to change', () => {
   // Runs before the hook above, which ends the world that made the database.
   afterEach(() => late[Symbol.asyncDispose]());
 
-  it('gets its input once, if another server has written it meanwhile for the same request', async () => {
+  it('a command that a server resumes late to change gets its input once, if another server has written it meanwhile for the same request', async () => {
     const agent = world.agent(sandboxId);
     const inputs: string[] = [];
     const write = agent.writeStdin.bind(agent);
@@ -151,7 +151,7 @@ describe('a command that a server goes on late to change', () => {
     assert.deepEqual(inputs, [request.body.data]);
   });
 
-  it('gets its signal once, if another server has sent it while the first one wrote the audit event', async () => {
+  it('a command that a server resumes late to change gets its signal once, if another server has sent it while the first one wrote the audit event', async () => {
     const agent = world.agent(sandboxId);
     const signals: string[] = [];
     const kill = agent.kill.bind(agent);
@@ -172,7 +172,7 @@ describe('a command that a server goes on late to change', () => {
 });
 
 describe('the log of a command', () => {
-  it('is paged by sequence', async () => {
+  it('the log of a command is paged by sequence', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'print 1; print 2; print 3' });
     const params = { sandboxId, commandId: id };
     const page = await world.call(operations.listCommandLogs, { params, query: { limit: 2 } });
@@ -183,7 +183,7 @@ describe('the log of a command', () => {
     assert.deepEqual([none.data, none.nextSeq, none.hasMore], [[], 3, false]);
   });
 
-  it('is followed to the exit, and numbered for clients that reconnect', async () => {
+  it('the log of a command is followed to the exit, and numbered for clients that reconnect', async () => {
     const { id } = await world.runCommand(sandboxId, {
       command: 'print 1; sleep 20; print 2; exit 4',
       background: true,

@@ -5,7 +5,7 @@ import { openTestDatabase } from '../../../testing/test-database.ts';
 import { SqlContextRepository } from './context-repository.ts';
 
 describe('the records of contexts', () => {
-  it('are found for a run without a look at the other contexts of its sandbox', async () => {
+  it('the records of contexts are found for a run without a look at the other contexts of its sandbox', async () => {
     await using db = await openTestDatabase('sqlite');
     const prepared: RootOperationNode[] = [];
     const transformQuery = ({ node }: PluginTransformQueryArgs) => {

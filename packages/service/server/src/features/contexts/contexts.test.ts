@@ -35,7 +35,7 @@ const act = async (
 ) => (await world.call(operations[operation], { ...call, params: { sandboxId, contextId } })).context;
 
 describe('creating a context', () => {
-  it('answers when it is ready, with what it is', async () => {
+  it('creating a context answers when it is ready, with what it is', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const context = await createContext(world, sandboxId, { language: 'typescript', cwd: 'src/../lib' });
@@ -51,7 +51,7 @@ describe('creating a context', () => {
     assert.deepEqual(await act(world, 'getContext', sandboxId, context.id), context);
   });
 
-  it('waits for a sandbox that is still creating', async () => {
+  it('creating a context waits for a sandbox that is still creating', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -60,7 +60,7 @@ describe('creating a context', () => {
     assert.equal((await context).sandboxId, id);
   });
 
-  it('makes none when the time is up, of the sandbox or of the kernel', async () => {
+  it('creating a context makes none when the time is up, of the sandbox or of the kernel', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -76,7 +76,7 @@ describe('creating a context', () => {
     assert.deepEqual(await list(world, id), []);
   });
 
-  it('names the cwd that leads out of the workspace, and makes none', async () => {
+  it('creating a context names the cwd that leads out of the workspace, and makes none', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     for (const cwd of ['/etc', '../etc']) {
@@ -89,13 +89,13 @@ describe('creating a context', () => {
     assert.deepEqual(await list(world, id), []);
   });
 
-  it('names a language that the template does not have', async () => {
+  it('creating a context names a language that the template does not have', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ template: 'node' });
     await assert.rejects(createContext(world, id), { code: 'invalid_request', message: /body\.language.*javascript/ });
   });
 
-  it('gives one context to all attempts with one idempotency record', async () => {
+  it('creating a context gives one context to all attempts with one idempotency record', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const attempt = () => createContext(world, id, {}, { idempotency: { recordId: 'idem_1' } });
@@ -106,7 +106,7 @@ describe('creating a context', () => {
     assert.equal((await list(world, id)).length, 1);
   });
 
-  it('needs a live sandbox', async () => {
+  it('creating a context needs a live sandbox', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await world.kill(id);
@@ -115,7 +115,7 @@ describe('creating a context', () => {
 });
 
 describe('the default context', () => {
-  it('is one for each sandbox and language, however many runs ask at once', async () => {
+  it('the default context is one for each sandbox and language, however many runs ask at once', async () => {
     await using world = await openSandboxes();
     const [one, two] = [await world.createReady(), await world.createReady()];
     const runs = await Promise.all(Array.from({ length: 30 }, () => world.run(one, 'print x')));
@@ -145,7 +145,7 @@ describe('the default context', () => {
 });
 
 describe('the life of a context', () => {
-  it('ends with its deletion, which can be repeated and ends its execution', async () => {
+  it('the life of a context ends with its deletion, which can be repeated and ends its execution', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const context = await createContext(world, id);
@@ -163,7 +163,7 @@ describe('the life of a context', () => {
     assert.deepEqual(await act(world, 'deleteContext', id, context.id), deleted);
   });
 
-  it('ends by deletion through another server, with its execution, within a second, and is not opened again', async () => {
+  it('the life of a context ends by deletion through another server, with its execution, within a second, and is not opened again', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const id = await a.createReady();
@@ -179,7 +179,7 @@ describe('the life of a context', () => {
     assert.ok(!a.driver.agentOf(id).contexts.has(context.id));
   });
 
-  it('ends at once by deletion also when a deaf agent goes on', async () => {
+  it('the life of a context ends at once by deletion also when a deaf agent goes on', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const context = await createContext(world, id);
@@ -189,7 +189,7 @@ describe('the life of a context', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('ends with its sandbox', async () => {
+  it('the life of a context ends with its sandbox', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const context = await createContext(world, id);
@@ -203,7 +203,7 @@ describe('the life of a context', () => {
     }
   });
 
-  it('is not found by another organization, another sandbox or another name', async () => {
+  it('the life of a context is not found by another organization, another sandbox or another name', async () => {
     await using world = await openSandboxes();
     const [one, two] = [await world.createReady(), await world.createReady()];
     const context = await createContext(world, one);
@@ -216,7 +216,7 @@ describe('the life of a context', () => {
     }
   });
 
-  it('keeps its variables when it is interrupted and loses them when it is restarted', async () => {
+  it('the life of a context keeps its variables when it is interrupted and loses them when it is restarted', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const { contextId } = await world.run(id, 'set x 1');
@@ -232,7 +232,7 @@ describe('the life of a context', () => {
     }
   });
 
-  it('has nothing to interrupt before its kernel is there', async () => {
+  it('the life of a context has nothing to interrupt before its kernel is there', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -245,7 +245,7 @@ describe('the life of a context', () => {
     assert.equal((await run).stdout, 'x\n');
   });
 
-  it('is not changed by a server that stood still until another one had answered the request', async () => {
+  it('the life of a context is not changed by a server that was paused until another one had answered the request', async () => {
     await using world = await openSandboxes();
     await using late = await world.beside('srv_2');
     const sandboxId = await world.createReady();
@@ -269,7 +269,7 @@ describe('the life of a context', () => {
     }
   });
 
-  it('outlives the server with its variables', async () => {
+  it('the life of a context outlives the server with its variables', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const { contextId } = await world.run(id, 'set x kept');

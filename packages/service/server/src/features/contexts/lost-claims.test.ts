@@ -6,7 +6,7 @@ import { ORG, openSandboxes } from '../../../testing/sandboxes.ts';
 import { IdempotencyRepository } from '../../platform/idempotency/idempotency-repository.ts';
 
 describe('a context whose first creation fails late', () => {
-  it('stays if a later claim of the request has opened it, and is removed otherwise', async () => {
+  it('a context whose first creation fails late stays if a later claim of the request has opened it, and is removed otherwise', async () => {
     for (const isTaken of [true, false]) {
       await using a = await openSandboxes();
       await using b = await a.beside('srv_2');

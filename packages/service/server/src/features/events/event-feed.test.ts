@@ -72,7 +72,7 @@ async function take(events: AsyncGenerator<ResourceEvent>, count: number): Promi
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
 describe('a page of events', () => {
-  it('continues where the one before ended, until there are no more', async () => {
+  it('a page of events continues where the one before ended, until there are no more', async () => {
     await using world = await openFeed();
     await world.append(...Array.from({ length: 25 }, () => event()));
     const seqs: number[] = [];
@@ -85,7 +85,7 @@ describe('a page of events', () => {
     assert.deepEqual([seqs, pages], [upTo(25), 3]);
   });
 
-  it('looks through a bounded number of events, and says that there are more', async () => {
+  it('a page of events looks through a bounded number of events, and says that there are more', async () => {
     await using world = await openFeed();
     await world.append(...Array.from({ length: 1500 }, () => event()), event('preview.deleted'));
     const filter = { ...ALL, types: ['preview.deleted'] as const };
@@ -96,7 +96,7 @@ describe('a page of events', () => {
     assert.deepEqual([second.data.map(({ seq }) => seq), second.nextSeq, second.hasMore], [[1501], 1501, false]);
   });
 
-  it('has the events of the projects and types that it is filtered by, and of no project without a filter', async () => {
+  it('a page of events has the events of the projects and types that it is filtered by, and of no project without a filter', async () => {
     await using world = await openFeed();
     const { projectId: _, ...ofNone } = event();
     await world.append(event(), event('preview.deleted', 'prj_2'), ofNone as NewEvent);
@@ -109,7 +109,7 @@ describe('a page of events', () => {
     assert.deepEqual(await seqs({ orgId: 'org_2' }), []);
   });
 
-  it('never continues beyond the last event, whatever it is asked for and whatever is forgotten', async () => {
+  it('a page of events never continues beyond the last event, whatever it is asked for and whatever is forgotten', async () => {
     await using world = await openFeed();
     assert.deepEqual(await world.feed.read(ALL, 7, 10), { data: [], nextSeq: 0, hasMore: false });
     await world.append(event(), event(), event());
@@ -124,7 +124,7 @@ describe('a page of events', () => {
 });
 
 describe('a stream of events', () => {
-  it('has the earlier events and each new one, woken by its commit', async () => {
+  it('a stream of events has the earlier events and each new one, woken by its commit', async () => {
     await using world = await openFeed();
     await world.append(...Array.from({ length: 150 }, () => event()));
     const abort = new AbortController();
@@ -149,7 +149,7 @@ describe('a stream of events', () => {
     await events.return(undefined as never);
   });
 
-  it('finds what another server appended without being woken', async () => {
+  it('a stream of events finds what another server appended without being woken', async () => {
     await using world = await openFeed(10);
     const events = world.feed.follow(ALL, 0, AbortSignal.timeout(60_000));
     const first = take(events, 1);
@@ -158,7 +158,7 @@ describe('a stream of events', () => {
     await events.return(undefined as never);
   });
 
-  it('adds nothing to its signal, however often it looks again', async () => {
+  it('a stream of events adds nothing to its signal, however often it looks again', async () => {
     await using world = await openFeed(1);
     const abort = new AbortController();
     const events = world.feed.follow(ALL, 0, abort.signal);
@@ -174,7 +174,7 @@ describe('a stream of events', () => {
     assert.equal(getEventListeners(abort.signal, 'abort').length, 0);
   });
 
-  it('skips what does not match, and goes on after it', async () => {
+  it('a stream of events skips what does not match, and goes on after it', async () => {
     await using world = await openFeed();
     const events = world.feed.follow({ ...ALL, projectIds: ['prj_2'] }, 0, AbortSignal.timeout(60_000));
     const first = take(events, 1);
@@ -201,7 +201,7 @@ describe('the streams of an organization', () => {
     return taken;
   }
 
-  it('read each event once, so that two hundred cost a small multiple of one', async () => {
+  it('the streams of an organization read each event once, so that two hundred cost a small multiple of one', async () => {
     await using alone = await openFeed();
     await using many = await openFeed();
     const one = await cost(alone, 1, 50);
@@ -212,7 +212,7 @@ describe('the streams of an organization', () => {
     assert.ok(ratio < 60, `${ratio.toFixed(1)} times the processor time of one`);
   });
 
-  it('read nothing while nothing is appended, without other servers', async () => {
+  it('the streams of an organization read nothing while nothing is appended, without other servers', async () => {
     await using world = await openFeed();
     const abort = new AbortController();
     const following = Array.from({ length: 200 }, () => world.feed.follow(ALL, 0, abort.signal));
@@ -238,7 +238,7 @@ describe('the streams of an organization', () => {
     await Promise.all([quick, slow].map((stream) => stream.return(undefined as never)));
   });
 
-  it('end with the error when events cannot be read, and later ones read again', async () => {
+  it('the streams of an organization end with the error when events cannot be read, and later ones read again', async () => {
     await using world = await openFeed();
     const streams = [1, 2].map(() => world.feed.follow(ALL, 0, AbortSignal.timeout(60_000)));
     const first = Promise.all(streams.map((stream) => stream.next()));

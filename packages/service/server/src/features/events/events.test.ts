@@ -71,7 +71,7 @@ async function createAndKill(): Promise<string> {
 }
 
 describe('the events of an organization', () => {
-  it('have the resources as their operations return them', async () => {
+  it('the events of an organization have the resources as their operations return them', async () => {
     const { call, keys } = tenants;
     const from = await lastSeq();
     const id = await tenants.createSandbox(keys.whole);
@@ -104,7 +104,7 @@ describe('the events of an organization', () => {
     );
   });
 
-  it('are filtered by types, by groups of types and by project', async () => {
+  it('the events of an organization are filtered by types, by groups of types and by project', async () => {
     const from = await lastSeq();
     const { keys, projectId } = tenants;
     await createAndKill();
@@ -117,7 +117,7 @@ describe('the events of an organization', () => {
     assert.deepEqual(await types(`&projectId=${projectId}`), ['sandbox.created', 'sandbox.ready']);
   });
 
-  it('are seen by a key that is bound to projects only of these, and never by another organization', async () => {
+  it('the events of an organization are seen by a key that is bound to projects only of these, and never by another organization', async () => {
     const from = await lastSeq();
     const { keys, projectId } = tenants;
     await createAndKill();
@@ -135,7 +135,7 @@ describe('the events of an organization', () => {
     assert.notEqual(foreign[0]?.orgId, seen[0]?.orgId);
   });
 
-  it('are refused for a type that does not exist, and for a page that is too large', async () => {
+  it('the events of an organization are refused for a type that does not exist, and for a page that is too large', async () => {
     for (const query of ['types=sandbox', 'types=sandbox.gone', 'types=nothing.*', 'types=sandbox.*,', 'limit=501']) {
       const { status, body } = await get(`?${query}`);
       assert.deepEqual([status, body.error.code], [400, 'invalid_request'], query);
@@ -145,7 +145,7 @@ describe('the events of an organization', () => {
 });
 
 describe('the stream of events', () => {
-  it('has the events as the list has them, each with its number as the id and its type as the name', async () => {
+  it('the stream of events has the events as the list has them, each with its number as the id and its type as the name', async () => {
     const from = await lastSeq();
     const read = await frames(`?afterSeq=${from}`, 3, createAndKill);
     assert.deepEqual(
@@ -155,7 +155,7 @@ describe('the stream of events', () => {
     for (const { id, event, data } of read) assert.deepEqual([id, event], [String(data.seq), data.type]);
   });
 
-  it('resumes after the event that Last-Event-ID names, which takes precedence over afterSeq', async () => {
+  it('the stream of events resumes after the event that Last-Event-ID names, which takes precedence over afterSeq', async () => {
     const from = await lastSeq();
     await createAndKill();
     const [first] = await frames(`?afterSeq=${from}`, 1);
@@ -166,7 +166,7 @@ describe('the stream of events', () => {
     );
   });
 
-  it('has what matches its filter, right after it happened', async () => {
+  it('the stream of events has what matches its filter, right after it happened', async () => {
     const from = await lastSeq();
     const read = await frames(`?afterSeq=${from}&types=sandbox.destroyed`, 2, async () => {
       await createAndKill();
@@ -178,7 +178,7 @@ describe('the stream of events', () => {
     );
   });
 
-  it('refuses what is no id of an event', async () => {
+  it('the stream of events refuses an invalid event id', async () => {
     const { status, body } = await tenants.call(tenants.keys.whole, 'GET', '/v1/events/stream', {
       headers: { 'last-event-id': 'evt_1' },
     });

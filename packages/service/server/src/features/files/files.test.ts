@@ -21,7 +21,7 @@ const put = (path: string, content = path) =>
   agentFiles().write(path, { open: () => Readable.from([Buffer.from(content)]) }, {});
 
 describe('the files of a sandbox', () => {
-  it('are listed as the contract has them', async () => {
+  it('the files of a sandbox are listed as the contract has them', async () => {
     await put('a');
     await put('b/c');
     const { data, hasMore } = await world.call(operations.listFiles, { params: params(), query: { depth: 2 } });
@@ -36,7 +36,7 @@ describe('the files of a sandbox', () => {
     assert.equal(hasMore, false);
   });
 
-  it('are moved, copied, described and deleted', async () => {
+  it('the files of a sandbox are moved, copied, described and deleted', async () => {
     await put('a', 'text');
     await world.call(operations.copyFile, { params: params(), body: { from: 'a', to: 'b' } });
     await world.call(operations.moveFile, { params: params(), body: { from: 'a', to: 'c' } });
@@ -51,7 +51,7 @@ describe('the files of a sandbox', () => {
     assert.equal(await text(body), 'text');
   });
 
-  it('are not moved again by a server that stood still until another one had moved them', async () => {
+  it('the files of a sandbox are not moved again by a server that was paused until another one had moved them', async () => {
     await using late = await world.beside('srv_2');
     await put('a', 'first');
     const request = { params: params(), body: { from: 'a', to: 'b', overwrite: true } };
@@ -68,13 +68,13 @@ describe('the files of a sandbox', () => {
     }
   });
 
-  it('are visible to their own organization alone', async () => {
+  it('the files of a sandbox are visible to their own organization alone', async () => {
     const credential = credentialOf('org_2' as OrgId);
     const call = world.call(operations.statFile, { params: params(), query: { path: 'a' }, credential });
     await assert.rejects(call, { code: 'not_found', details: { resource: 'sandbox' } });
   });
 
-  it('are gone with the sandbox', async () => {
+  it('the files of a sandbox are gone with the sandbox', async () => {
     await world.kill(sandboxId);
     const call = world.call(operations.statFile, { params: params(), query: { path: '.' } });
     await assert.rejects(call, { code: 'sandbox_destroyed' });
@@ -89,7 +89,7 @@ describe('a watch', () => {
     return (await found.handle(request as never)) as AsyncIterable<FileEvent>;
   };
 
-  it('tells what the agent tells, and is complete when the directory is gone', async () => {
+  it('a watch tells what the agent tells, and is complete when the directory is gone', async () => {
     const events = await watch();
     agentFiles().tell({ type: 'created', path: '/workspace/a' });
     agentFiles().tell({ type: 'overflow' });
@@ -106,7 +106,7 @@ describe('a watch', () => {
     ]);
   });
 
-  it('is of a directory that exists', async () => {
+  it('a watch is of a directory that exists', async () => {
     agentFiles().watch = () => Promise.reject(new FileError('not_found', 'nothing'));
     await assert.rejects(watch(), { code: 'not_found' });
   });
@@ -118,7 +118,7 @@ describe('a file operation that the agent refuses', () => {
     agentFiles().stat = () => Promise.reject(error);
   };
 
-  it('becomes an error of the catalogue', async () => {
+  it('a file operation that the agent refuses becomes an error of the catalogue', async () => {
     const codes = [
       ['permission_denied', 'permission_denied'],
       ['not_found', 'not_found'],
@@ -133,12 +133,12 @@ describe('a file operation that the agent refuses', () => {
     }
   });
 
-  it('names the file, where the user may not do that', async () => {
+  it('a file operation that the agent refuses names the file, where the user may not do that', async () => {
     refuseWith(new FileError('permission_denied', 'the reason', { path: '/workspace/a' }));
     await assert.rejects(stat(), { code: 'permission_denied', details: { path: '/workspace/a' } });
   });
 
-  it('fails a sandbox whose agent breaks the protocol, and no other', async () => {
+  it('a file operation that the agent refuses fails a sandbox whose agent breaks the protocol, and no other', async () => {
     refuseWith(new AgentError('busy', 'much to do'));
     await assert.rejects(stat(), { code: 'unavailable' });
     assert.equal((await world.get(sandboxId)).status, 'ready');

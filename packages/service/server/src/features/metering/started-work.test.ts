@@ -12,7 +12,7 @@ describe('runs and commands', () => {
     return { world, id: await ready(world) };
   }
 
-  it('count one by one, whatever becomes of them', async () => {
+  it('runs and commands count one by one, whatever becomes of them', async () => {
     const { world, id } = await openReady();
     await using _ = world;
     for (let made = 0; made < 100; made += 1) await world.run(id, made % 2 ? 'print x' : 'fail');
@@ -30,7 +30,7 @@ describe('runs and commands', () => {
     assert.deepEqual([row?.runs, row?.commands], [101, 2]);
   });
 
-  it('count once for requests with the same idempotency key', async () => {
+  it('runs and commands count once for requests with the same idempotency key', async () => {
     const { world, id } = await openReady();
     await using _ = world;
     for (let made = 0; made < 3; made += 1) {
@@ -40,7 +40,7 @@ describe('runs and commands', () => {
     assert.equal((await usageOf(world, id)).commands, 1);
   });
 
-  it('that another server counted are added after the end of the sandbox', async () => {
+  it('runs and commands that another server counted are added after the end of the sandbox', async () => {
     const { world, id } = await openReady();
     await using _ = world;
     const other = composeUsage({ ...world, log: SILENT });
@@ -53,7 +53,7 @@ describe('runs and commands', () => {
     assert.equal(sum(await list(world), 'runs'), 1);
   });
 
-  it('are written when the server stops, also without an answer of the runtime', async () => {
+  it('runs and commands are written when the server stops, also without an answer of the runtime', async () => {
     const { world, id } = await openReady();
     await using _ = world;
     await world.run(id, 'print x');
@@ -63,7 +63,7 @@ describe('runs and commands', () => {
     assert.equal((await usageOf(world, id)).runs, 1);
   });
 
-  it('are kept for the next count when one fails', async () => {
+  it('runs and commands are kept for the next count when one fails', async () => {
     const { world, id } = await openReady();
     await using _ = world;
     await world.run(id, 'print x');

@@ -10,7 +10,7 @@ import { Transactions } from '../../platform/db/transactions.ts';
 import { HOUR_MS } from './hour-sums.ts';
 
 describe('the usage of a live sandbox', () => {
-  it('is what its instance used and the time since it became ready, at the last count', async () => {
+  it('the usage of a live sandbox is what its instance used and the time since it became ready, at the last count', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     world.driver.spend(id, { cpuMs: 300, egressBytes: 10, ingressBytes: 20 });
@@ -27,7 +27,7 @@ describe('the usage of a live sandbox', () => {
     assert.deepEqual((await list(world)).map(used), [{ ...second, ...day }]);
   });
 
-  it('is nothing before its first count', async () => {
+  it('the usage of a live sandbox is nothing before its first count', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     const at = '2026-01-01T00:00:00.000Z';
@@ -35,7 +35,7 @@ describe('the usage of a live sandbox', () => {
     assert.deepEqual(await list(world), []);
   });
 
-  it('counts time while the runtime does not answer, and the counters once it does', async () => {
+  it('the usage of a live sandbox counts time while the runtime does not answer, and the counters once it does', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     world.driver.spend(id, { cpuMs: 70 });
@@ -47,7 +47,7 @@ describe('the usage of a live sandbox', () => {
     assert.deepEqual([(await usageOf(world, id)).cpuMs, (await usageOf(world, id)).memoryMbMs], [70, 5_120_000]);
   });
 
-  it('is split at the hours', async () => {
+  it('the usage of a live sandbox is split at the hours', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     await pass(world, HOUR_MS - 4_000);
@@ -66,7 +66,7 @@ describe('the usage of a live sandbox', () => {
     assert.equal(sum(await list(world, { groupBy: 'hour' }), 'sandboxMs'), 4 * HOUR_MS + 6_000);
   });
 
-  it('counts no time twice when a count has an earlier time than the one before', async () => {
+  it('the usage of a live sandbox counts no time twice when a count has an earlier time than the one before', async () => {
     await using world = await openSandboxes();
     await ready(world);
     await pass(world);
@@ -75,7 +75,7 @@ describe('the usage of a live sandbox', () => {
     assert.equal(sum(await list(world), 'sandboxMs'), 20_000);
   });
 
-  it('begins anew where a counter does, and counts nothing twice', async () => {
+  it('the usage of a live sandbox begins again where a counter does, and counts nothing twice', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     world.driver.spend(id, { cpuMs: 500, egressBytes: 100 });
@@ -90,7 +90,7 @@ describe('the usage of a live sandbox', () => {
 });
 
 describe('a sandbox whose launch begins again', () => {
-  it('uses what its next generation does', async () => {
+  it('a sandbox whose launch begins again uses what its next generation does', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
     const { id } = await world.create({ resources: RESOURCES });
@@ -105,7 +105,7 @@ describe('a sandbox whose launch begins again', () => {
 });
 
 describe('roll-ups', () => {
-  it('of several servers at once count everything once', async () => {
+  it('roll-ups of several servers at once count everything once', async () => {
     await using world = await openSandboxes();
     const ids = await Promise.all(Array.from({ length: 30 }, () => ready(world)));
     const other = composeUsage({ ...world, log: SILENT });
@@ -127,7 +127,7 @@ describe('roll-ups', () => {
     );
   });
 
-  it('of more sandboxes than one transaction takes leave none out', async () => {
+  it('roll-ups of more sandboxes than one transaction takes leave none out', async () => {
     await using world = await openSandboxes();
     for (let made = 0; made < 230; made += 1) await ready(world);
     const before = sum(await list(world), 'sandboxMs');
@@ -137,7 +137,7 @@ describe('roll-ups', () => {
 });
 
 describe('the usage of an ended sandbox', () => {
-  it('has everything up to its end, from the same moment on', async () => {
+  it('the usage of an ended sandbox has everything up to its end, from the same moment on', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     await world.run(id, 'print x');
@@ -157,7 +157,7 @@ describe('the usage of an ended sandbox', () => {
     assert.deepEqual([row?.cpuMs, row?.runs, row?.sandboxMs], [25, 2, 13_000]);
   });
 
-  it('is rolled back with its end', async () => {
+  it('the usage of an ended sandbox is rolled back with its end', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     world.clock.advance(1_000);
@@ -172,7 +172,7 @@ describe('the usage of an ended sandbox', () => {
     assert.equal(sum(await list(world), 'sandboxMs'), 11_000);
   });
 
-  it('ends with the failure of the sandbox, and has what its instance used until it was stopped', async () => {
+  it('the usage of an ended sandbox ends with the failure of the sandbox, and has what its instance used until it was stopped', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     world.clock.advance(4_000);
@@ -186,7 +186,7 @@ describe('the usage of an ended sandbox', () => {
     assert.deepEqual([row?.sandboxMs, row?.cpuMs, row?.runs], [4_000, 12, 1]);
   });
 
-  it('is nothing if it never became ready', async () => {
+  it('the usage of an ended sandbox is nothing if it never became ready', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(new Error('no'));
     const { id } = await world.create();
@@ -198,7 +198,7 @@ describe('the usage of an ended sandbox', () => {
     assert.deepEqual(await list(world), []);
   });
 
-  it('is deleted with its record, while that of its project stays', async () => {
+  it('the usage of an ended sandbox is deleted with its record, while that of its project stays', async () => {
     await using world = await openSandboxes({ recordRetentionMs: 1_000 });
     const id = await ready(world);
     await pass(world);
@@ -212,7 +212,7 @@ describe('the usage of an ended sandbox', () => {
 });
 
 describe('artifacts', () => {
-  it('count their bytes once, with the artifact or not at all', async () => {
+  it('artifacts count their bytes once, with the artifact or not at all', async () => {
     await using world = await openSandboxes();
     const id = await ready(world);
     const { orgId, projectId } = await world.get(id);

@@ -11,7 +11,7 @@ async function metricsOf(world: SandboxesWorld, sandboxId: string, query: Record
 }
 
 describe('the metrics of a sandbox', () => {
-  it('are what its host measures, each value with its limit', async () => {
+  it('the metrics of a sandbox are what its host measures, each value with its limit', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     world.driver.spend(sandboxId, { egressBytes: 5, ingressBytes: 6 });
@@ -30,7 +30,7 @@ describe('the metrics of a sandbox', () => {
     assert.equal(Date.parse(now.at) - Date.parse(samples[0]?.at ?? ''), intervalMs);
   });
 
-  it('have the samples from a time on', async () => {
+  it('the metrics of a sandbox have the samples from a time on', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const since = (ms: number) => metricsOf(world, sandboxId, { from: new Date(Date.now() + ms).toISOString() });
@@ -40,7 +40,7 @@ describe('the metrics of a sandbox', () => {
     await assert.rejects(metricsOf(world, sandboxId, { from: 'yesterday' }), { code: 'invalid_request' });
   });
 
-  it('wait for a sandbox that is being created, and do not count as use of it', async () => {
+  it('the metrics of a sandbox wait for a sandbox that is being created, and do not count as use of it', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -50,7 +50,7 @@ describe('the metrics of a sandbox', () => {
     assert.equal((await world.call(operations.getSandbox, { params: { sandboxId: id } })).sandbox.status, 'ready');
   });
 
-  it('end with the sandbox, also with one that its host has lost', async () => {
+  it('the metrics of a sandbox end with the sandbox, also with one that its host has lost', async () => {
     await using world = await openSandboxes();
     const killed = await world.createReady();
     await world.kill(killed);
@@ -60,7 +60,7 @@ describe('the metrics of a sandbox', () => {
     await assert.rejects(metricsOf(world, lost), { code: 'sandbox_destroyed' });
   });
 
-  it('are unavailable while the host does not answer', async () => {
+  it('the metrics of a sandbox are unavailable while the host does not answer', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     world.driver.isDown = true;
@@ -70,7 +70,7 @@ describe('the metrics of a sandbox', () => {
 });
 
 describe('the list of metrics', () => {
-  it('has the newest ready sandboxes up to its limit, and says whether there are more', async () => {
+  it('the list of metrics has the newest ready sandboxes up to its limit, and says whether there are more', async () => {
     await using world = await openSandboxes();
     const list = (query: Record<string, unknown> = {}) => world.call(operations.listSandboxMetrics, { query });
     assert.deepEqual(await list(), { data: [], hasMore: false });
@@ -89,7 +89,7 @@ describe('the list of metrics', () => {
     release();
   });
 
-  it('leaves out a sandbox that its host has lost', async () => {
+  it('the list of metrics leaves out a sandbox that its host has lost', async () => {
     await using world = await openSandboxes();
     const [lost, kept] = [await world.createReady(), await world.createReady()];
     world.driver.lose(lost);

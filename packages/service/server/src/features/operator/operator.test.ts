@@ -93,12 +93,12 @@ function parseLines(text: string): unknown[] {
 }
 
 describe("the operator's socket", () => {
-  it("answers the server's user alone", () => {
+  it("the operator's socket answers the server's user alone", () => {
     assert.equal(statSync(socketPath).mode & 0o777, 0o600);
     assert.equal(statSync(join(folder, 'server')).mode & 0o777, 0o700);
   });
 
-  it('takes the place of one that was left behind', async () => {
+  it("the operator's socket takes the place of one that was left behind", async () => {
     const left = join(folder, 'left.sock');
     writeFileSync(left, '');
     const other = makeApp();
@@ -107,7 +107,7 @@ describe("the operator's socket", () => {
     await other.close();
   });
 
-  it('makes the first key once', async () => {
+  it("the operator's socket makes the first key once", async () => {
     const first = await call('POST', '/first-key');
     assert.equal(first.status, 201);
     await authenticator.authenticate(first.body.key.secret);
@@ -115,7 +115,7 @@ describe("the operator's socket", () => {
     assert.deepEqual([second.status, second.body.error.code], [409, 'conflict']);
   });
 
-  it('sets limits of an organization, one by one, over those of the settings', async () => {
+  it("the operator's socket sets limits of an organization, one by one, over those of the settings", async () => {
     await call('POST', '/orgs', { name: 'limited' });
     const limitsAfter = async (changes: object) => {
       const { status, body } = await call('PATCH', '/orgs/limited/quotas', changes);
@@ -133,7 +133,7 @@ describe("the operator's socket", () => {
     assert.equal((await call('PATCH', '/orgs/none/quotas', { previews: 1 })).status, 404);
   });
 
-  it('makes organizations and keys of them', async () => {
+  it("the operator's socket makes organizations and keys of them", async () => {
     const { org } = (await call('POST', '/orgs', { name: 'acme' })).body;
     const made = await call('POST', '/keys', {
       org: 'acme',
@@ -149,7 +149,7 @@ describe("the operator's socket", () => {
     assert.ok((await call('GET', '/orgs')).body.data.some(({ id }: { id: string }) => id === org.id));
   });
 
-  it('revokes a key of any organization, once', async () => {
+  it("the operator's socket revokes a key of any organization, once", async () => {
     const { org } = (await call('POST', '/orgs', { name: 'revoking' })).body;
     const { key } = (await call('POST', '/keys', { org: 'revoking', scopes: ['*'] })).body;
     assert.equal((await authenticator.authenticate(key.secret)).orgId, org.id);
@@ -167,12 +167,12 @@ describe("the operator's socket", () => {
     assert.ok(revocations[0].requestId);
   });
 
-  it('makes a key of the first organization where none is named', async () => {
+  it("the operator's socket makes a key of the first organization where none is named", async () => {
     const { data } = (await call('GET', '/orgs')).body;
     assert.equal((await call('POST', '/keys', { scopes: ['*'] })).body.key.orgId, data[0].id);
   });
 
-  it('names what is wrong', async () => {
+  it("the operator's socket names what is wrong", async () => {
     const cases: [string, unknown, number, RegExp][] = [
       ['/keys', { scopes: [] }, 400, /body.scopes must have at least 1/],
       ['/keys', { scopes: ['fly'] }, 400, /"fly"/],
@@ -189,7 +189,7 @@ describe("the operator's socket", () => {
     }
   });
 
-  it('refuses every method that a path has not', async () => {
+  it("the operator's socket refuses every method that a path has not", async () => {
     for (const method of METHODS) {
       if (['CONNECT', 'GET', 'HEAD', 'POST'].includes(method)) continue;
       assert.equal((await call(method, '/keys')).body.error.code, 'method_not_allowed', method);
@@ -203,7 +203,7 @@ describe("the operator's socket", () => {
     assert.deepEqual((await call('POST', '/rotate-secrets')).body, { rotated: 4 });
   });
 
-  it('exports what it changed as audit events of the organization, and verifies them', async () => {
+  it("the operator's socket exports what it changed as audit events of the organization, and verifies them", async () => {
     const { org } = (await call('POST', '/orgs', { name: 'audited' })).body;
     const { key } = (await call('POST', '/keys', { org: 'audited', scopes: ['*'] })).body;
     const { body: events } = await call('GET', '/audit/export?org=audited');
@@ -234,7 +234,7 @@ describe("the operator's socket", () => {
     assert.deepEqual([problems.get(org.id), problems.get(lost)], [0, 1]);
   });
 
-  it('exports more events than fit in a page, and only those of a time', async () => {
+  it("the operator's socket exports more events than fit in a page, and only those of a time", async () => {
     const { org } = (await call('POST', '/orgs', { name: 'many events' })).body;
     const log = new AuditLog({
       db,

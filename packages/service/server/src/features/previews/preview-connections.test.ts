@@ -28,7 +28,9 @@ describe('connections through a preview', () => {
     });
   });
 
-  it('end when it is deleted, when its time is up, and when its sandbox ends', async ({ mock }) => {
+  it('connections through a preview end when it is deleted, when its time is up, and when its sandbox ends', async ({
+    mock,
+  }) => {
     const deleted = await world.open({ visibility: 'public' });
     const one = await open(deleted.host);
     assert.match(one.head, /^HTTP\/1\.1 101 /);
@@ -58,7 +60,9 @@ describe('connections through a preview', () => {
     await other.close();
   });
 
-  it('are refused once its time is up, also to clients that had one a moment before', async ({ mock }) => {
+  it('connections through a preview are refused once its time is up, also to clients that had one a moment before', async ({
+    mock,
+  }) => {
     const { host, expiresAt } = await world.open({ visibility: 'public', ttlMs: 60_000 });
     mock.timers.enable({ apis: ['Date'] });
     for (const [leftMs, status] of [
@@ -70,7 +74,7 @@ describe('connections through a preview', () => {
     }
   });
 
-  it('are bounded, and a client that leaves makes room even if the app keeps its side open', async () => {
+  it('connections through a preview are bounded, and a client that leaves makes room even if the app keeps its side open', async () => {
     const { host, id } = await world.open({ visibility: 'public' });
     const all = await Promise.all(Array.from({ length: 256 }, () => open(host)));
     const refused = await world.ask(host, { headers: { accept: 'application/json' } });

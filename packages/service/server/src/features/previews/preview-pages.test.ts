@@ -59,18 +59,18 @@ describe('a page of the preview itself', () => {
     }
   });
 
-  it('cuts an answer that its app cuts', async () => {
+  it('a page of the preview itself cuts an answer that its app cuts', async () => {
     await serveBytes('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', 9100);
     const preview = await world.open({ visibility: 'public', port: 9100 });
     await assert.rejects(world.ask(preview.host), /aborted/);
   });
 
-  it('shows what others wrote as text', async () => {
+  it('a page of the preview itself shows what others wrote as text', async () => {
     const answer = await world.ask('prv-%22%3e%3cscript%3e.localhost');
     assert.ok(!answer.text.includes('<script>'));
   });
 
-  it('refuses a request that names no path', async () => {
+  it('a page of the preview itself refuses a request that names no path', async () => {
     const text = await world.raw(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     assert.match(text, /^HTTP\/1\.1 400 /);
   });

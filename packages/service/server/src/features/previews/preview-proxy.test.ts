@@ -24,7 +24,7 @@ describe('what is previewed', () => {
     ({ host } = await world.open({ visibility: 'public' }));
   });
 
-  it('gets a request as it was sent: method, path, its own fields, and the client’s address', async () => {
+  it('what is previewed gets a request as it was sent: method, path, its own fields, and the client’s address', async () => {
     await world.serve(echo);
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
       const path = '/a%2Fb//c;d?e=f&g=%00&cloche=1';
@@ -48,7 +48,7 @@ describe('what is previewed', () => {
     }
   });
 
-  it('is forwarded unchanged: status, fields, and no body where the app sent none', async () => {
+  it('what is previewed is forwarded unchanged: status, fields, and no body where the app sent none', async () => {
     await world.serve((_, response) => {
       response.writeHead(404, 'Gone Fishing', [
         'X-Two',
@@ -70,7 +70,7 @@ describe('what is previewed', () => {
     assert.deepEqual([head.status, head.text, head.headers['content-length']], [404, '', '5']);
   });
 
-  it('sets cookies of its own host alone, and never the one that opens the preview', async () => {
+  it('what is previewed sets cookies of its own host alone, and never the one that opens the preview', async () => {
     await world.serve((_, response) => {
       response.setHeader('set-cookie', [
         'a=1; Domain=localhost; Path=/x; HttpOnly',
@@ -84,7 +84,7 @@ describe('what is previewed', () => {
     assert.deepEqual(headers['set-cookie'], ['a=1; Path=/x; HttpOnly', 'b=domain=2', 'c=3; Secure']);
   });
 
-  it('cannot set header fields that affect more than its own pages', async () => {
+  it('what is previewed cannot set header fields that affect more than its own pages', async () => {
     const refused = {
       'Alt-Svc': 'h3=":443"',
       'Clear-Site-Data': '"*"',
@@ -144,7 +144,7 @@ describe('what is previewed', () => {
     await left.promise;
   });
 
-  it('takes and gives large bodies no faster than the other side', async () => {
+  it('what is previewed takes and gives large bodies no faster than the other side', async () => {
     const size = 64 * 2 ** 20;
     let taken = 0;
     const [arrived, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -180,7 +180,7 @@ describe('what is previewed', () => {
     socket.destroy();
   });
 
-  it('answers Expect: 100-continue at once, at every path, and passes the body on', async () => {
+  it('what is previewed answers Expect: 100-continue at once, at every path, and passes the body on', async () => {
     await world.serve(async (request, response) => {
       response.end(`got ${(await request.toArray()).join('')}`);
     });
@@ -193,7 +193,7 @@ describe('what is previewed', () => {
     socket.destroy();
   });
 
-  it('speaks over a WebSocket, each end by itself', async () => {
+  it('what is previewed speaks over a WebSocket, each end by itself', async () => {
     const app = await world.serve(echo);
     app.on('upgrade', (request, socket: Socket) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n');
@@ -212,7 +212,7 @@ describe('what is previewed', () => {
     assert.ok(text.endsWith('\r\n\r\nhello early and late'), text);
   });
 
-  it('may refuse a WebSocket', async () => {
+  it('what is previewed may refuse a WebSocket', async () => {
     await world.serve((_, response) => response.writeHead(426).end('not here'));
     const text = await world.raw(`GET /ws HTTP/1.1\r\nHost: ${host}\r\n${SWITCH}\r\n`);
     assert.match(text, /^HTTP\/1\.1 426 /);

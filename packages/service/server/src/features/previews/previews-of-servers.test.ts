@@ -30,7 +30,7 @@ describe('a preview that another server serves', { skip: NEEDS_POSTGRES }, () =>
     await one.close();
   });
 
-  it('ends there, too, when it is deleted', async () => {
+  it('a preview that another server serves ends there, too, when it is deleted', async () => {
     const app = await one.serve(echo);
     app.on('upgrade', (_, socket: Socket) => {
       socket.on('error', () => undefined);
@@ -46,7 +46,7 @@ describe('a preview that another server serves', { skip: NEEDS_POSTGRES }, () =>
     assert.equal((await other.ask(host)).status, 404);
   });
 
-  it('ends at the next look of a server that hears nothing', async () => {
+  it('a preview that another server serves ends at the next look of a server that hears nothing', async () => {
     await using db = await openDatabase(database.CLOCHE_DATABASE_URL ?? '');
     const [deleted, kept] = [await one.open(), await one.open()];
     const exchanges = new ExchangeRegistry(systemClock);
@@ -67,7 +67,7 @@ describe('connections through a preview that another server deletes', { skip: NE
   const begin = (exchanges: ExchangeRegistry) =>
     exchanges.begin({ ...preview, expiresAt: Date.now() + 600_000 }, () => undefined);
 
-  it('end when the server hears of it, without a look', async () => {
+  it('connections through a preview that another server deletes end when the server hears of it, without a look', async () => {
     await using db = await openTestDatabase();
     const [deleting, serving] = [openNotifications(db), openNotifications(db)];
     await Promise.all([deleting, serving].map(listens));
@@ -82,7 +82,7 @@ describe('connections through a preview that another server deletes', { skip: NE
 });
 
 describe('the limit of connections of a preview', () => {
-  it('is divided among the servers that live', async () => {
+  it('the limit of connections of a preview is divided among the servers that live', async () => {
     await using db = await openTestDatabase();
     const exchanges = new ExchangeRegistry(systemClock);
     const others = new Set<string>();

@@ -10,7 +10,7 @@ describe('a preview', () => {
   });
   after(() => world.close());
 
-  it('has a host of its own, its visibility, and the end of its sandbox', async () => {
+  it('a preview has a host of its own, its visibility, and the end of its sandbox', async () => {
     const { body } = await world.call('GET', `/v1/sandboxes/${world.sandboxId}`);
     const preview = await world.open();
     assert.equal(preview.url, `http://prv-${preview.id.slice(4)}.localhost:${world.port}`);
@@ -22,7 +22,7 @@ describe('a preview', () => {
     assert.equal(long.expiresAt, body.sandbox.expiresAt);
   });
 
-  it('shows its token only when it is created, and has none if it is public', async () => {
+  it('a preview shows its token only when it is created, and has none if it is public', async () => {
     const preview = await world.open();
     assert.match(preview.accessToken ?? '', /^[\w-]{32}$/);
     const got = await world.call('GET', `/v1/previews/${preview.id}`);
@@ -30,7 +30,7 @@ describe('a preview', () => {
     assert.equal((await world.open({ visibility: 'public' })).accessToken, undefined);
   });
 
-  it('is refused for an impossible port or lifetime', async () => {
+  it('a preview is refused for an impossible port or lifetime', async () => {
     for (const body of [{ port: 0 }, { port: 70_000 }, { port: 80.5 }, { port: '80' }, {}, { port: 80, ttlMs: 0 }]) {
       const answer = await world.call('POST', `/v1/sandboxes/${world.sandboxId}/previews`, body);
       assert.deepEqual([answer.status, answer.body.error.code], [400, 'invalid_request'], JSON.stringify(body));
@@ -38,7 +38,7 @@ describe('a preview', () => {
     }
   });
 
-  it('is listed with its sandbox and among all, until it is deleted', async () => {
+  it('a preview is listed with its sandbox and among all, until it is deleted', async () => {
     const preview = await world.open();
     const listed = async (path: string) =>
       (await world.call('GET', path)).body.data.some(({ id }: { id: string }) => id === preview.id);
@@ -58,7 +58,7 @@ describe('a preview', () => {
     assert.equal((await world.ask(preview.host)).status, 404);
   });
 
-  it('of an unknown id is not found', async () => {
+  it('a preview of an unknown id is not found', async () => {
     for (const method of ['GET', 'DELETE']) {
       assert.equal((await world.call(method, '/v1/previews/prv_none')).body.error.code, 'not_found');
     }
@@ -73,7 +73,7 @@ describe('the API', () => {
   });
   after(() => world.close());
 
-  it('is not reached by the host of a preview, whatever its path and its id', async () => {
+  it('the API is not reached by the host of a preview, whatever its path and its id', async () => {
     const { host } = await world.open({ visibility: 'public' });
     const authorization = `Bearer ${world.key}`;
     for (const path of ['/v1/sandboxes', '/healthz', '/metrics', '/openapi.json']) {
@@ -85,7 +85,7 @@ describe('the API', () => {
     }
   });
 
-  it('answers every other host, and shows none of them a preview', async () => {
+  it('the API answers every other host, and shows none of them a preview', async () => {
     const { host } = await world.open({ visibility: 'public' });
     for (const other of ['localhost', 'cloche.localhost', '127.0.0.1', `${host}.example.com`, 'prv-x.example.com']) {
       assert.equal((await world.ask(other, { path: '/healthz' })).status, 200, other);
@@ -93,7 +93,7 @@ describe('the API', () => {
     }
   });
 
-  it('answers requests to upgrade as ordinary ones', async () => {
+  it('the API answers requests to upgrade as ordinary ones', async () => {
     const headers = { connection: 'Upgrade', upgrade: 'websocket' };
     assert.equal((await world.ask('localhost', { path: '/healthz', headers })).status, 200);
   });
@@ -107,7 +107,7 @@ describe('previews of a sandbox', () => {
   });
   after(() => world.close());
 
-  it('are as many as the limit says', async () => {
+  it('previews of a sandbox are as many as the limit says', async () => {
     for (let count = 0; count < 64; count++) await world.open();
     const answer = await world.call('POST', `/v1/sandboxes/${world.sandboxId}/previews`, { port: 1 });
     assert.equal(answer.body.error.code, 'quota_exceeded');
@@ -116,7 +116,7 @@ describe('previews of a sandbox', () => {
     await world.open();
   });
 
-  it('end with it', async () => {
+  it('previews of a sandbox end with it', async () => {
     const [preview] = (await world.call('GET', '/v1/previews')).body.data;
     await world.call('DELETE', `/v1/sandboxes/${world.sandboxId}`);
     assert.deepEqual((await world.call('GET', '/v1/previews')).body.data, []);
@@ -136,7 +136,7 @@ describe('previews below a domain of the operator', () => {
   });
   after(() => world.close());
 
-  it('have its scheme, and cookies that only HTTPS carries and no other host sets', async () => {
+  it('previews below a domain of the operator have its scheme, and cookies that only HTTPS carries and no other host sets', async () => {
     const preview = await world.open();
     assert.match(preview.url, /^https:\/\/prv-\w+\.preview\.example\.com$/);
     const entry = await world.ask(preview.host, { path: `/?cloche_token=${preview.accessToken}` });

@@ -18,7 +18,7 @@ describe('a private preview', () => {
     token = preview.accessToken ?? '';
   });
 
-  it('asks for its token, and refuses another', async () => {
+  it('a private preview asks for its token, and refuses another', async () => {
     const none = await world.ask(preview.host);
     assert.equal(none.status, 401);
     assert.match(none.text, /This preview is private/);
@@ -31,12 +31,12 @@ describe('a private preview', () => {
     assert.equal((await world.ask(preview.host, { headers: { authorization: `Bearer ${world.key}` } })).status, 401);
   });
 
-  it('takes its token as a header', async () => {
+  it('a private preview takes its token as a header', async () => {
     const answer = await world.ask(preview.host, { headers: { 'X-Cloche-Preview-Token': token } });
     assert.equal(answer.status, 200);
   });
 
-  it('turns the token of a link into a cookie and takes it out of the address', async () => {
+  it('a private preview turns the token of a link into a cookie and takes it out of the address', async () => {
     const entry = await world.ask(preview.host, { path: `/a/b?x=1&cloche_token=${token}&y=%20z` });
     assert.equal(entry.status, 302);
     assert.equal(entry.headers.location, `${preview.url}/a/b?x=1&y=%20z`);
@@ -47,12 +47,12 @@ describe('a private preview', () => {
     assert.equal((await world.ask(preview.host, { path: '/a/b', headers })).status, 200);
   });
 
-  it('does not lead elsewhere on entering', async () => {
+  it('a private preview does not lead elsewhere on entering', async () => {
     const entry = await world.ask(preview.host, { path: `//example.com/?cloche_token=${token}` });
     assert.equal(new URL(entry.headers.location ?? '').host, preview.host);
   });
 
-  it('takes the token of the address of other requests as it is, without a redirect', async () => {
+  it('a private preview takes the token of the address of other requests as it is, without a redirect', async () => {
     const answer = await world.ask(preview.host, { method: 'POST', path: `/form?cloche_token=${token}`, body: 'x' });
     assert.deepEqual([answer.status, JSON.parse(answer.text).url], [200, '/form']);
   });
@@ -64,7 +64,7 @@ describe('a private preview', () => {
       return (await world.ask(preview.host, { method, headers })).status;
     };
 
-    it('does not accept its cookie from pages of other origins, except for links', async () => {
+    it('a private preview whose cookie a browser sends does not accept its cookie from pages of other origins, except for links', async () => {
       assert.equal(await status('GET', { site: 'same-origin', mode: 'cors', dest: 'empty' }), 200);
       assert.equal(await status('GET', { site: 'none', mode: 'navigate', dest: 'document' }), 200);
       assert.equal(await status('POST', {}, { origin: preview.url }), 200);
@@ -80,7 +80,7 @@ describe('a private preview', () => {
       assert.equal(await status('GET', {}, { origin: 'null' }), 401);
     });
 
-    it('does not open in a frame of another origin, nor ahead of a click', async () => {
+    it('a private preview whose cookie a browser sends does not open in a frame of another origin, nor ahead of a click', async () => {
       for (const site of ['same-site', 'cross-site']) {
         for (const dest of [
           'iframe',
@@ -107,7 +107,7 @@ describe('a private preview', () => {
       }
     });
 
-    it('tells browsers that send no such fields that no other origin may show it', async () => {
+    it('a private preview whose cookie a browser sends tells browsers that send no such fields that no other origin may show it', async () => {
       const { headers } = await world.ask(preview.host, { headers: { cookie: `cloche-preview=${token}` } });
       assert.equal(headers['content-security-policy'], "frame-ancestors 'self'");
       assert.equal(headers['cross-origin-resource-policy'], 'same-origin');
@@ -116,7 +116,7 @@ describe('a private preview', () => {
     });
   });
 
-  it('is private to WebSockets too', async () => {
+  it('a private preview is private to WebSockets too', async () => {
     const request = (more: string) => `GET / HTTP/1.1\r\nHost: ${preview.host}\r\n${SWITCH}${more}\r\n`;
     assert.match(await world.raw(request('')), /^HTTP\/1\.1 401 /);
     const foreign = `Cookie: cloche-preview=${token}\r\nOrigin: http://prv-other.localhost\r\n`;

@@ -28,7 +28,7 @@ const newProject = (id: ProjectId) => ({
 });
 
 describe('the projects of an organization', () => {
-  it('have a limit, which deleted ones do not count for and simultaneous creations do not exceed', async () => {
+  it('the projects of an organization have a limit, which deleted ones do not count for and simultaneous creations do not exceed', async () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
     const insert = (name: string, max = 6) => changes.insert(newProject(`prj_${name}` as ProjectId), max);
@@ -49,7 +49,7 @@ describe('the projects of an organization', () => {
 });
 
 describe('a sandbox that is created while its project is deleted', () => {
-  it('is refused if the deletion comes first, although the request found the project', async () => {
+  it('a sandbox that is created while its project is deleted is refused if the deletion comes first, although the request found the project', async () => {
     await using world = await openSandboxes();
     const sandboxes = repositoryOf(world);
     const record = await aSandbox(world);
@@ -59,7 +59,7 @@ describe('a sandbox that is created while its project is deleted', () => {
     assert.equal(await sandboxes.find('sbx_late'), undefined);
   });
 
-  it('never lives in a deleted project, in whatever order they run', async () => {
+  it('a sandbox that is created while its project is deleted never lives in a deleted project, in whatever order they run', async () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
     const outcomes = new Set<string>();
@@ -81,7 +81,7 @@ describe('a sandbox that is created while its project is deleted', () => {
 });
 
 describe('the events of projects', () => {
-  it('are one for a creation and one for a deletion, each with the project at that time', async () => {
+  it('the events of projects are one for a creation and one for a deletion, each with the project at that time', async () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
     const id = 'prj_1' as ProjectId;
@@ -106,7 +106,7 @@ describe('the events of projects', () => {
 });
 
 describe('what is created in a project while it is deleted', () => {
-  it('is refused: artifacts and previews', async () => {
+  it('what is created in a project while it is deleted is refused: artifacts and previews', async () => {
     await using world = await openSandboxes();
     const { id: sandboxId } = await world.create({ projectId: OTHER_PROJECT });
     await world.kill(sandboxId);

@@ -27,7 +27,7 @@ function refused(answer: Answer, status: number, code: string, message: RegExp):
 }
 
 describe('a project', () => {
-  it('has what its creation gave it, and what is left out is empty', async () => {
+  it('a project has what its creation gave it, and what is left out is empty', async () => {
     const body = { name: 'Café', metadata: { team: 'a' }, quotas: { liveSandboxes: 0, previews: null } };
     const { status, body: answer } = await create(body);
     const { id, orgId, createdAt, updatedAt, ...rest } = answer.project;
@@ -40,7 +40,7 @@ describe('a project', () => {
     assert.deepEqual([project.metadata, project.quotas, project.orgId], [{}, {}, orgId]);
   });
 
-  it('changes only the given fields; labels and quotas are replaced as a whole', async () => {
+  it('a project changes only the given fields; labels and quotas are replaced as a whole', async () => {
     const { id } = (await create({ name: newName(), metadata: { a: '1' }, quotas: { previews: 1 } })).body.project;
     const renamed = (await patch(id, { name: newName() })).body.project;
     assert.deepEqual([renamed.metadata, renamed.quotas], [{ a: '1' }, { previews: 1 }]);
@@ -50,14 +50,14 @@ describe('a project', () => {
     assert.deepEqual((await get(id)).body.project, project);
   });
 
-  it('is created once for an Idempotency-Key', async () => {
+  it('a project is created once for an Idempotency-Key', async () => {
     const body = { name: newName() };
     const first = await create(body, { idempotencyKey: 'once' });
     assert.deepEqual(await create(body, { idempotencyKey: 'once' }), first);
     refused(await create(body), 409, 'conflict', /body\.name/);
   });
 
-  it('has a quota of a whole number that is not negative, or none', async () => {
+  it('a project has a quota of a whole number that is not negative, or none', async () => {
     for (const quotas of [
       { previews: -1 },
       { previews: 1.5 },
@@ -70,14 +70,14 @@ describe('a project', () => {
     }
   });
 
-  it('has labels of at most 4 KB', async () => {
+  it('a project has labels of at most 4 KB', async () => {
     const metadata = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`a${index}`, 'x'.repeat(500)]));
     refused(await create({ name: newName(), metadata }), 400, 'invalid_request', /body\.metadata has 4518 bytes/);
   });
 });
 
 describe('the name of a project', () => {
-  it('is unique in its organization, in upper and lower case and in any Unicode form', async () => {
+  it('the name of a project is unique in its organization, in upper and lower case and in any Unicode form', async () => {
     const { id } = (await create({ name: 'Straße É' })).body.project;
     for (const name of ['STRASSE É', 'straße e\u0301', 'Straße É']) {
       refused(await create({ name }), 409, 'conflict', /body\.name/);
@@ -91,20 +91,20 @@ describe('the name of a project', () => {
     );
   });
 
-  it('goes to one of several simultaneous creations', async () => {
+  it('the name of a project goes to one of several simultaneous creations', async () => {
     const name = newName();
     const answers = await Promise.all(Array.from({ length: 8 }, () => create({ name })));
     assert.deepEqual(answers.map(({ status }) => status).sort(), [201, ...Array.from({ length: 7 }, () => 409)]);
   });
 
-  it('is free again when the project is deleted', async () => {
+  it('the name of a project is free again when the project is deleted', async () => {
     const name = newName();
     const { id } = (await create({ name })).body.project;
     await remove(id);
     assert.equal((await create({ name: name.toUpperCase() })).status, 201);
   });
 
-  it('has 1 to 64 characters, and no control character', async () => {
+  it('the name of a project has 1 to 64 characters, and no control character', async () => {
     for (const name of ['', 'x'.repeat(65), 'a\nb', 'a\u007f']) {
       refused(await create({ name }), 400, 'invalid_request', /body\.name/);
     }
@@ -113,7 +113,7 @@ describe('the name of a project', () => {
 });
 
 describe('deleting a project', () => {
-  it('is a conflict while sandboxes live in it, and says how many', async () => {
+  it('deleting a project is a conflict while sandboxes live in it, and says how many', async () => {
     const { id } = (await create({ name: newName() })).body.project;
     const sandboxes = [
       await tenants.createSandbox(keys.whole, { projectId: id }),
@@ -130,11 +130,11 @@ describe('deleting a project', () => {
     assert.deepEqual(await get(id), deleted);
   });
 
-  it('is a conflict for the default project', async () => {
+  it('deleting a project is a conflict for the default project', async () => {
     refused(await remove(tenants.defaultProjectId), 409, 'conflict', /default project/);
   });
 
-  it('leaves a project that accepts nothing new and no changes', async () => {
+  it('deleting a project leaves a project that accepts nothing new and no changes', async () => {
     const { id } = (await create({ name: newName() })).body.project;
     await remove(id);
     const creation = await tenants.call(keys.whole, 'POST', '/v1/sandboxes', { body: { projectId: id } });
@@ -145,7 +145,7 @@ describe('deleting a project', () => {
     refused(await tenants.call(keys.whole, 'POST', '/v1/api-keys', { body: bound }), 404, 'not_found', /no project/);
   });
 
-  it('leaves its artifacts and the records of its sandboxes readable', async () => {
+  it('deleting a project leaves its artifacts and the records of its sandboxes readable', async () => {
     const { id } = (await create({ name: newName() })).body.project;
     const sandbox = await tenants.createSandbox(keys.whole, { projectId: id });
     const key = await tenants.createKey(undefined, [id]);
@@ -165,7 +165,7 @@ describe('deleting a project', () => {
     assert.equal(ended.id, sandbox);
   });
 
-  it('lists it with include=deleted alone', async () => {
+  it('deleting a project lists it with include=deleted alone', async () => {
     const { id } = (await create({ name: newName() })).body.project;
     assert.ok((await list()).includes(id));
     await remove(id);
@@ -175,7 +175,7 @@ describe('deleting a project', () => {
 });
 
 describe('a key that is bound to projects', () => {
-  it('sees and changes these alone, and creates none', async () => {
+  it('a key that is bound to projects sees and changes these alone, and creates none', async () => {
     assert.deepEqual(await list(keys.bound), [tenants.projectId]);
     assert.equal((await patch(tenants.projectId, { metadata: { by: 'bound' } }, keys.bound)).status, 200);
     refused(await patch(tenants.defaultProjectId, { metadata: {} }, keys.bound), 403, 'forbidden', /may not use/);

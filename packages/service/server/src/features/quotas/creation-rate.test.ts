@@ -28,7 +28,7 @@ describe('the fields of a limit of creations', () => {
     return fields[0] ?? { policy: undefined, state: undefined };
   }
 
-  it('say for each limit what is left, and when more is', async () => {
+  it('the fields of a limit of creations say for each limit what is left, and when more is', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 3 });
     await new ProjectChanges(world).update({ id: OTHER_PROJECT, orgId: ORG }, { quotas: { sandboxesPerMinute: 1 } });
@@ -50,7 +50,7 @@ describe('the fields of a limit of creations', () => {
     assert.equal((await attempt(world)).state, '"organization/sandboxes";r=1;t=15');
   });
 
-  it('count until there is room for one, when a limit was lowered', async () => {
+  it('the fields of a limit of creations count until there is room for one, when a limit was lowered', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 3 });
     for (let count = 0; count < 3; count += 1) {
@@ -62,7 +62,7 @@ describe('the fields of a limit of creations', () => {
     await assert.rejects(world.create(), { retryAfterSeconds: 50 });
   });
 
-  it('are on a refusal by another limit, and on no answer that no such limit applies to', async () => {
+  it('the fields of a limit of creations are on a refusal by another limit, and on no answer that no such limit applies to', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     const none = { policy: undefined, state: undefined };

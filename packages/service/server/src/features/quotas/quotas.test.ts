@@ -54,7 +54,7 @@ async function eventsOf(world: SandboxesWorld) {
 }
 
 describe('a limit of live sandboxes', () => {
-  it('lets exactly as many of 100 simultaneous creations through', async () => {
+  it('a limit of live sandboxes lets exactly as many of 100 simultaneous creations through', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 10 });
     const { created, refusals } = await createAtOnce(world, 100);
@@ -69,7 +69,7 @@ describe('a limit of live sandboxes', () => {
     await world.create({}, { credential: credentialOf('org_2' as OrgId) });
   });
 
-  it('of a project holds in this project alone', async () => {
+  it('a limit of live sandboxes of a project holds in this project alone', async () => {
     await using world = await openSandboxes();
     await setProject(world, { liveSandboxes: 3 });
     assert.equal((await createAtOnce(world, 20, { projectId: OTHER_PROJECT })).created, 3);
@@ -86,7 +86,7 @@ describe('a limit of live sandboxes', () => {
     });
   });
 
-  it('of the organization counts all its projects, whichever limit is lower', async () => {
+  it('a limit of live sandboxes of the organization counts all its projects, whichever limit is lower', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 4 });
     await setProject(world, { liveSandboxes: 3 });
@@ -94,7 +94,7 @@ describe('a limit of live sandboxes', () => {
     assert.equal((await createAtOnce(world, 10, { projectId: OTHER_PROJECT })).created, 2);
   });
 
-  it('counts a sandbox until it has ended, also one whose server died', async () => {
+  it('a limit of live sandboxes counts a sandbox until it has ended, also one whose server died', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 2 });
     const first = await world.create();
@@ -108,14 +108,14 @@ describe('a limit of live sandboxes', () => {
     assert.equal((await createAtOnce(world, 5)).created, 0);
   });
 
-  it('gives a repeated request the sandbox of its first attempt, although no room is left', async () => {
+  it('a limit of live sandboxes gives a repeated request the sandbox of its first attempt, although no room is left', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     const attempts = Array.from({ length: 20 }, () => world.create({}, { idempotency: { recordId: 'idem_1' } }));
     assert.equal(new Set((await Promise.all(attempts)).map(({ id }) => id)).size, 1);
   });
 
-  it('is in force from the next creation on, and no longer after its removal', async () => {
+  it('a limit of live sandboxes is in force from the next creation on, and no longer after its removal', async () => {
     await using world = await openSandboxes();
     await createAtOnce(world, 3);
     await world.limits.setOrganization(ORG, { liveSandboxes: 0 });
@@ -128,7 +128,7 @@ describe('a limit of live sandboxes', () => {
 });
 
 describe('limits of processors and memory', () => {
-  it('count what live sandboxes may take together', async () => {
+  it('limits of processors and memory count what live sandboxes may take together', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveCpu: 1 });
     // 0.1 has no exact form in binary, so its sum has none either.
@@ -156,7 +156,7 @@ describe('a limit of sandboxes created in a minute', () => {
     await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 20 });
   });
 
-  it('holds after the clock was set back, for those created since then', async () => {
+  it('a limit of sandboxes created in a minute holds after the clock was set back, for those created since then', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 3 });
     await createAtOnce(world, 3);
@@ -168,7 +168,7 @@ describe('a limit of sandboxes created in a minute', () => {
     assert.equal((await createAtOnce(world, 10)).created, 3);
   });
 
-  it('of 0 lets nothing be created', async () => {
+  it('a limit of sandboxes created in a minute of 0 lets nothing be created', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 0 });
     await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 60 });
@@ -176,7 +176,7 @@ describe('a limit of sandboxes created in a minute', () => {
 });
 
 describe('a refusal', () => {
-  it('is an event, at most one in a minute for each quota and project', async () => {
+  it('a refusal is an event, at most one in a minute for each quota and project', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     await createAtOnce(world, 20);
@@ -196,7 +196,7 @@ describe('a refusal', () => {
 });
 
 describe('a limit of a project', () => {
-  it('is at most that of its organization', async () => {
+  it('a limit of a project is at most that of its organization', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 4 });
     await assert.rejects(setProject(world, { liveSandboxes: 5 }), {
@@ -220,7 +220,7 @@ describe('a limit of requests in a minute', () => {
     return { counts, rates, sendMany };
   }
 
-  it('lets as many requests through, and more when the first are over a minute old', async () => {
+  it('a limit of requests in a minute lets as many requests through, and more when the first are over a minute old', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { requestsPerMinute: 10 });
     const { rates, sendMany } = openRates(world, 'srv_a');
@@ -239,7 +239,7 @@ describe('a limit of requests in a minute', () => {
     assert.equal(await sendMany(100), 4);
   });
 
-  it('that was lowered is refused until there is room for one, as its fields say', async () => {
+  it('a limit of requests in a minute that was lowered is refused until there is room for one, as its fields say', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { requestsPerMinute: 3 });
     const { rates, sendMany } = openRates(world, 'srv_a');
@@ -253,7 +253,7 @@ describe('a limit of requests in a minute', () => {
     assert.equal(refused?.headers.ratelimit, '"organization";r=0;t=51');
   });
 
-  it('counts the requests of other servers, and those before a restart, within a second', async () => {
+  it('a limit of requests in a minute counts the requests of other servers, and those before a restart, within a second', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { requestsPerMinute: 10 });
     const second = () => Math.floor(world.clock.now() / 1000);
@@ -267,7 +267,7 @@ describe('a limit of requests in a minute', () => {
     assert.equal((await useOf(world, 'requestsPerMinute')).used, 10);
   });
 
-  it('of a project applies to keys that are bound to it, and to no other', async () => {
+  it('a limit of requests in a minute of a project applies to keys that are bound to it, and to no other', async () => {
     await using world = await openSandboxes();
     await setProject(world, { requestsPerMinute: 2 });
     const { rates, sendMany } = openRates(world, 'srv_a');
@@ -297,7 +297,7 @@ describe('the uses of quotas', () => {
     return { quotas, during };
   }
 
-  it('are read with as few queries for many projects as for one', async () => {
+  it('the uses of quotas are read with as few queries for many projects as for one', async () => {
     await using world = await openSandboxes();
     const projectIds = await addProjects(world.db, 30);
     for (const projectId of projectIds.slice(0, 3)) await world.create({ projectId });
@@ -316,7 +316,7 @@ describe('the uses of quotas', () => {
     }
   });
 
-  it('are read with one query for all limits that a request concerns', async () => {
+  it('the uses of quotas are read with one query for all limits that a request concerns', async () => {
     await using world = await openSandboxes();
     const { quotas, during } = countQueries(world);
     const scope = { orgId: ORG, projectId: OTHER_PROJECT };

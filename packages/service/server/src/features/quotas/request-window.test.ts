@@ -10,7 +10,7 @@ const ROUNDS = 15;
 const REQUESTS = 1000;
 
 describe('a window of requests', () => {
-  it('counts what is at most a minute old, its own and that of others', () => {
+  it('a window of requests counts what is at most a minute old, its own and that of others', () => {
     const window = new Window();
     window.others = new Map([[90, 5]]);
     for (const second of [100, 100, 130]) window.add(second);
@@ -22,7 +22,7 @@ describe('a window of requests', () => {
     assert.deepEqual([window.count(161), window.ownOf(100), window.ownOf(130)], [9, 0, 1]);
   });
 
-  it('has room again when the oldest requests that are too many are over a minute old', () => {
+  it('a window of requests has room again when the oldest requests that are too many are over a minute old', () => {
     const window = new Window();
     window.others = new Map([[100, 2]]);
     for (const second of [90, 90, 110]) window.add(second);
@@ -34,7 +34,7 @@ describe('a window of requests', () => {
 });
 
 describe('a counted request', () => {
-  it('costs hardly more when a whole minute is counted than when one second is', async () => {
+  it('a counted request costs hardly more when a whole minute is counted than when one second is', async () => {
     await using world = await openSandboxes();
     const { quotas, db, transactions, clock } = world;
     const counts = new RequestCounts({ db, transactions, clock, log: SILENT, processId: 'srv_1' });

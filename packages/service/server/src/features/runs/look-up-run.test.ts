@@ -46,7 +46,7 @@ async function lookUp(world: SandboxesWorld, sandboxId: SandboxId, asked: Asked 
 }
 
 describe('the look-up of a run', () => {
-  it('finds the sandbox, and its default context of the language if there is one', async () => {
+  it('the look-up of a run finds the sandbox, and its default context of the language if there is one', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     assert.deepEqual(await lookUp(world, id), { sandboxId: id, context: undefined });
@@ -60,7 +60,7 @@ describe('the look-up of a run', () => {
     assert.equal((await lookUp(world, id)).context, undefined);
   });
 
-  it('finds a named context of the sandbox alone, deleted ones too', async () => {
+  it('the look-up of a run finds a named context of the sandbox alone, deleted ones too', async () => {
     await using world = await openSandboxes();
     const [id, other] = [await world.createReady(), await world.createReady()];
     const creation = { params: { sandboxId: id }, body: { language: 'python', cwd: 'src', timeoutMs: 5_000 } };
@@ -76,7 +76,7 @@ describe('the look-up of a run', () => {
     assert.notEqual((await lookUp(world, id, { contextId: context.id })).context?.deletedAt, undefined);
   });
 
-  it('refuses sandboxes that are unknown, of others, or ended', async () => {
+  it('the look-up of a run refuses sandboxes that are unknown, of others, or ended', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     assert.equal((await lookUp(world, 'sbx_none' as SandboxId)).sandboxId, 'not_found');

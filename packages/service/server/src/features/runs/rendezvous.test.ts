@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Rendezvous } from './rendezvous.ts';
 
 describe('a rendezvous', () => {
-  it('lets the producer wait until the value is taken', async () => {
+  it('a rendezvous lets the producer wait until the value is taken', async () => {
     const rendezvous = new Rendezvous<number>();
     let isTaken = false;
     const given = rendezvous.give(1)?.then(() => {
@@ -16,14 +16,14 @@ describe('a rendezvous', () => {
     assert.equal(isTaken, true);
   });
 
-  it('lets no producer wait when a consumer already waits', async () => {
+  it('a rendezvous lets no producer wait when a consumer already waits', async () => {
     const rendezvous = new Rendezvous<number>();
     const taken = rendezvous.take();
     assert.equal(rendezvous.give(1), undefined);
     assert.equal(await taken, 1);
   });
 
-  it('ends for both: nothing is waited for any more', async () => {
+  it('a rendezvous ends for both: nothing is waited for any more', async () => {
     const rendezvous = new Rendezvous<number>();
     const taken = rendezvous.take();
     rendezvous.end();

@@ -22,13 +22,16 @@ describe('a run that is refused', () => {
     assert.equal(data.length, 1, 'no context was made for it');
   };
 
-  it('names the code when it is over 256 KB of UTF-8', () => refused({ code: 'é'.repeat(131_073) }, 'body.code'));
-  it('names the cwd when the default context has another', () => refused({ cwd: '/workspace/src' }, 'body.cwd'));
-  it('names the language when the context has another', () => refused({ contextId: undefined }, 'body.language'));
-  it('names the cwd when the named context has another', () =>
+  it('a run that is refused names the code when it is over 256 KB of UTF-8', () =>
+    refused({ code: 'é'.repeat(131_073) }, 'body.code'));
+  it('a run that is refused names the cwd when the default context has another', () =>
+    refused({ cwd: '/workspace/src' }, 'body.cwd'));
+  it('a run that is refused names the language when the context has another', () =>
+    refused({ contextId: undefined }, 'body.language'));
+  it('a run that is refused names the cwd when the named context has another', () =>
     refused({ contextId: undefined, language: 'javascript', cwd: '/workspace' }, 'body.cwd'));
 
-  it('takes a cwd that spells the context’s differently, and 256 KB exactly', async () => {
+  it('a run that is refused takes a cwd that spells the context’s differently, and 256 KB exactly', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const creation = { params: { sandboxId }, body: { language: 'python', cwd: 'src' } };
@@ -38,7 +41,7 @@ describe('a run that is refused', () => {
     assert.equal(run.error, undefined);
   });
 
-  it('answers not_found for contexts that are unknown, deleted or of another sandbox', async () => {
+  it('a run that is refused answers not_found for contexts that are unknown, deleted or of another sandbox', async () => {
     await using world = await openSandboxes();
     const [one, two] = [await world.createReady(), await world.createReady()];
     const { contextId } = await world.run(two, 'print x');
@@ -48,7 +51,7 @@ describe('a run that is refused', () => {
     await assert.rejects(world.run(two, 'print x', { contextId }), { code: 'not_found' });
   });
 
-  it('names the language that the template does not have, and leaves no context', async () => {
+  it('a run that is refused names the language that the template does not have, and leaves no context', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady({ template: 'node' });
     await assert.rejects(world.run(sandboxId, 'print x'), { code: 'invalid_request', message: /body\.language/ });

@@ -5,7 +5,7 @@ import { eventually } from '@cloche/testkit/eventually';
 import { openSandboxes } from '../../../testing/sandboxes.ts';
 
 describe('running code', () => {
-  it('answers with output, results, the count and the real context', async () => {
+  it('running code answers with output, results, the count and the real context', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = await world.run(id, 'print hello\nwarn careful\nvalue 42');
@@ -21,7 +21,7 @@ describe('running code', () => {
     assert.equal((await world.run(id, 'print again')).contextId, run.contextId);
   });
 
-  it('has an error and no duration when the code fails', async () => {
+  it('running code has an error and no duration when the code fails', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = await world.run(id, 'print before\nfail ValueError no good');
@@ -30,7 +30,7 @@ describe('running code', () => {
     assert.ok(!('durationMs' in run));
   });
 
-  it('waits for a sandbox that is still creating', async () => {
+  it('running code waits for a sandbox that is still creating', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -39,7 +39,7 @@ describe('running code', () => {
     assert.equal((await run).stdout, 'late\n');
   });
 
-  it('answers TimeoutError with a real context when the sandbox is not ready in time', async () => {
+  it('running code answers TimeoutError with a real context when the sandbox is not ready in time', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -50,7 +50,7 @@ describe('running code', () => {
     assert.equal((await world.waitFor(id, 'ready')).status, 'ready', 'a run that never began is no use of it');
   });
 
-  it('keeps what was printed before the time limit, and the context keeps its variables', async () => {
+  it('running code keeps what was printed before the time limit, and the context keeps its variables', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = await world.run(id, 'set x kept\nprint partial\nhang', { timeoutMs: 300 });
@@ -59,7 +59,7 @@ describe('running code', () => {
     assert.equal((await world.run(id, 'get x')).stdout, 'kept\n');
   });
 
-  it('answers by itself when the agent says nothing at the time limit', async () => {
+  it('running code answers by itself when the agent says nothing at the time limit', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const startedAt = performance.now();
@@ -69,7 +69,7 @@ describe('running code', () => {
     assert.ok(performance.now() - startedAt < 5000);
   });
 
-  it('counts the time limit from the arrival of the request', async () => {
+  it('running code counts the time limit from the arrival of the request', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = await world.run(id, 'print x', { timeoutMs: 1000 }, { waitedMs: 5000 });
@@ -77,7 +77,7 @@ describe('running code', () => {
     assert.equal(run.stdout, '');
   });
 
-  it('never gives a run what the one before it prints late', async () => {
+  it('running code never gives a run what the one before it prints late', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const [first, second] = await Promise.all([
@@ -88,7 +88,7 @@ describe('running code', () => {
     assert.equal(second.stdout, 'second\n');
   });
 
-  it('reports what was cut and a kernel that was replaced', async () => {
+  it('running code reports what was cut and a kernel that was replaced', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     assert.deepEqual((await world.run(id, 'truncate 77')).truncated, { stdout: 77 });
@@ -97,7 +97,7 @@ describe('running code', () => {
     assert.ok(!('stateLost' in (await world.run(id, 'print x'))));
   });
 
-  it('uses the time limit of a named context when the run gives none', async () => {
+  it('running code uses the time limit of a named context when the run gives none', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const body = { language: 'python', timeoutMs: 60 };
@@ -106,7 +106,7 @@ describe('running code', () => {
     assert.match(run.error?.message ?? '', /60 ms/);
   });
 
-  it('opens a context that the agent lost anew and says that its state is lost', async () => {
+  it('running code opens a context that the agent lost again and says that its state is lost', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const { contextId } = await world.run(id, 'set x 1');
@@ -118,7 +118,7 @@ describe('running code', () => {
 });
 
 describe('a run whose context or sandbox ends', () => {
-  it('answers CanceledError with what was printed when its sandbox is killed', async () => {
+  it('a run whose context or sandbox ends answers CanceledError with what was printed when its sandbox is killed', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = world.run(id, 'print begun\nhang');
@@ -127,7 +127,7 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('answers CanceledError when its context is deleted, and the next run gets a new default context', async () => {
+  it('a run whose context or sandbox ends answers CanceledError when its context is deleted, and the next run gets a new default context', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const { contextId } = await world.run(sandboxId, 'set x 1');
@@ -140,7 +140,7 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal(next.error?.name, 'NameError');
   });
 
-  it('answers CanceledError also when the agent does not end it', async () => {
+  it('a run whose context or sandbox ends answers CanceledError also when the agent does not end it', async () => {
     await using world = await openSandboxes();
     const sandboxId = await world.createReady();
     const run = world.run(sandboxId, 'deaf');
@@ -149,7 +149,7 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('answers CanceledError when its context was deleted by way of another server, and does not open it again', async () => {
+  it('a run whose context or sandbox ends answers CanceledError when its context was deleted through another server, and does not open it again', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const { contextId } = await world.run(id, 'print x');
@@ -159,7 +159,7 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal(agent.contexts.size, 0);
   });
 
-  it('ends when a later claim of its request runs, and is refused if that came first', async () => {
+  it('a run whose context or sandbox ends ends when a later claim of its request runs, and is refused if that came first', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const claimed = (claim: number, code: string) =>
@@ -172,7 +172,7 @@ describe('a run whose context or sandbox ends', () => {
     await assert.rejects(claimed(1, 'print late'), { code: 'unavailable' });
   });
 
-  it('answers CanceledError when the sandbox is killed while the run waits for it', async () => {
+  it('a run whose context or sandbox ends answers CanceledError when the sandbox is killed while the run waits for it', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
     const { id } = await world.create();
@@ -181,7 +181,7 @@ describe('a run whose context or sandbox ends', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('answers sandbox_destroyed when the platform lost the instance, which ends the sandbox at once', async () => {
+  it('a run whose context or sandbox ends answers sandbox_destroyed when the platform lost the instance, which ends the sandbox at once', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await assert.rejects(world.run(id, 'vanish'), { code: 'sandbox_destroyed' });
@@ -191,7 +191,7 @@ describe('a run whose context or sandbox ends', () => {
 });
 
 describe('a run whose connection breaks', () => {
-  it('answers unavailable and disturbs no other run of its sandbox', async () => {
+  it('a run whose connection breaks answers unavailable and disturbs no other run of its sandbox', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const other = world.run(id, 'sleep 50\nprint undisturbed', { language: 'javascript' });
@@ -203,14 +203,14 @@ describe('a run whose connection breaks', () => {
 });
 
 describe('a run whose host does not answer', () => {
-  it('goes on as long as its agent answers', async () => {
+  it('a run whose host does not answer goes on as long as its agent answers', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.isDown = true;
     assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
   });
 
-  it('answers unavailable when its agent does not answer either, and leaves the sandbox to the host', async () => {
+  it('a run whose host does not answer answers unavailable when its agent does not answer either, and leaves the sandbox to the host', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.isDown = true;
@@ -223,7 +223,7 @@ describe('a run whose host does not answer', () => {
 });
 
 describe('a run whose agent is gone while its place does not answer', () => {
-  it('leaves the sandbox alone', async () => {
+  it('a run whose agent is gone while its place does not answer leaves the sandbox alone', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.unreachable.add(id);
@@ -237,7 +237,7 @@ describe('an agent that lies', () => {
     ['an event of another run', 'impostor'],
     ['more output than it may', `overflow ${LIMITS.outputStreamBytes + 5000}`],
   ] as const) {
-    it(`fails its sandbox when it sends ${lie}`, async () => {
+    it(`an agent that lies fails its sandbox when it sends ${lie}`, async () => {
       await using world = await openSandboxes();
       const id = await world.createReady();
       await assert.rejects(world.run(id, code), { code: 'sandbox_failed' });

@@ -21,7 +21,7 @@ const result = () => new RunResult(CONTEXT, 'run_1', 1000);
 const MISBEHAVED = { name: 'AgentError', kind: 'misbehaved' };
 
 describe('the result of a run', () => {
-  it('reports once an error that the agent sends live and in `done`', () => {
+  it('the result of a run reports once an error that the agent sends live and in `done`', () => {
     const run = result();
     const error = { name: 'ValueError', message: 'no', traceback: ['ValueError: no'] };
     assert.deepEqual(run.take({ type: 'error', runId: 'run_1', data: error }), { type: 'error', data: error });
@@ -30,14 +30,14 @@ describe('the result of a run', () => {
     assert.deepEqual(run.complete().error, error);
   });
 
-  it("keeps an exception that is named like the service's own", () => {
+  it("the result of a run keeps an exception that is named like the service's own", () => {
     const run = result();
     const data = { name: 'TimeoutError', message: 'the socket', traceback: ['TimeoutError: the socket'] };
     run.take({ type: 'error', runId: 'run_1', data });
     assert.deepEqual(run.complete().error, data);
   });
 
-  it('takes output of the bound with the line that says what was cut, and no more', () => {
+  it('the result of a run takes output of the bound with the line that says what was cut, and no more', () => {
     const run = result();
     const half = 'x'.repeat(LIMITS.outputStreamBytes / 2);
     for (const data of [half, half, '[cut]']) run.take({ type: 'stdout', runId: 'run_1', data });
@@ -46,7 +46,7 @@ describe('the result of a run', () => {
     run.take({ type: 'stderr', runId: 'run_1', data: half });
   });
 
-  it('has a bounded number of outputs that are stored as artifacts, and says what is left out after them', async () => {
+  it('the result of a run has a bounded number of outputs that are stored as artifacts, and says what is left out after them', async () => {
     const run = result();
     let stored = 0;
     const promote = async () => {
@@ -73,14 +73,14 @@ describe('the result of a run', () => {
     assert.match(large?.value ?? '', new RegExp(`at most ${LIMITS.promotedOutputs}`));
   });
 
-  it('passes on no field of what was cut that the protocol does not have', () => {
+  it('the result of a run passes on no field of what was cut that the protocol does not have', () => {
     const run = result();
     const truncated = JSON.parse(`{"stdout":1,"more":${'['.repeat(200)}${']'.repeat(200)}}`);
     run.take({ type: 'done', runId: 'run_1', data: { executionCount: 1, durationMs: 1, truncated } });
     assert.deepEqual(run.complete().truncated, { stdout: 1 });
   });
 
-  it('bounds outputs one by one, together and in number', () => {
+  it('the result of a run bounds outputs one by one, together and in number', () => {
     const output = (value: string): AgentOutput => ({
       kind: 'inline',
       format: 'text',
@@ -100,7 +100,7 @@ describe('the result of a run', () => {
     }, MISBEHAVED);
   });
 
-  it('bounds what an error says, keeping the end of a traceback', () => {
+  it('the result of a run bounds what an error says, keeping the end of a traceback', () => {
     const run = result();
     const traceback = Array.from({ length: 5000 }, (_, line) => `line ${line}`);
     run.fail({ name: 'n'.repeat(10_000), message: 'm'.repeat(1_000_000), traceback });

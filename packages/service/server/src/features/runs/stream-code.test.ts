@@ -15,7 +15,7 @@ describe('streaming a run', () => {
     body: { code, language: 'python', ...body },
   });
 
-  it('yields what happens as it happens, and the result last', async () => {
+  it('streaming a run yields what happens as it happens, and the result last', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const events = await collect(await world.stream(call(id, 'print a\nvalue b\nfail Oops c')));
@@ -29,7 +29,7 @@ describe('streaming a run', () => {
     assert.equal(last.data.stdout, 'a\n');
   });
 
-  it('tells an error of the service as an event too', async () => {
+  it('streaming a run tells an error of the service as an event too', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const events = await collect(await world.stream(call(id, 'hang', { timeoutMs: 30 })));
@@ -39,7 +39,7 @@ describe('streaming a run', () => {
     );
   });
 
-  it('cancels the run when its reader leaves', async () => {
+  it('streaming a run cancels the run when its reader leaves', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     for await (const event of await world.stream(call(id, 'print a\nhang'))) {
@@ -49,7 +49,7 @@ describe('streaming a run', () => {
     assert.equal((await world.get(id)).status, 'idle');
   });
 
-  it('cancels the run when its client is gone', async () => {
+  it('streaming a run cancels the run when its client is gone', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const client = new AbortController();
@@ -63,7 +63,7 @@ describe('streaming a run', () => {
     assert.equal((await world.run(id, 'print next')).stdout, 'next\n');
   });
 
-  it('rejects before it opens for a sandbox that takes no work', async () => {
+  it('streaming a run rejects before it opens for a sandbox that takes no work', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await world.kill(id);

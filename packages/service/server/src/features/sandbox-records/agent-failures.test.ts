@@ -90,12 +90,12 @@ describe("the service's error", () => {
     ],
   };
   for (const kind of ALL_KINDS) {
-    it(`for ${kind} has its code, status, Retry-After and message`, () => {
+    it(`the service's error for ${kind} has its code, status, Retry-After and message`, () => {
       assert.deepEqual(rowOf(sandboxError(new AgentError(kind, 'of the agent'), SANDBOX)), expected[kind] ?? OTHERS);
     });
   }
 
-  it('is never `internal`, whatever an agent answers', () => {
+  it("the service's error is never `internal`, whatever an agent answers", () => {
     for (const code of [...AGENT_ERROR_CODES, 'made up']) {
       for (const group of GROUPS) {
         const { code: answered } = sandboxError(refusal({ code, message: '' }, group), SANDBOX);
@@ -149,7 +149,7 @@ describe("the service's error", () => {
     },
   };
   for (const [request, rows] of Object.entries(own) as [OwnErrors, Partial<Record<Kind, Row>>][]) {
-    it(`of ${request} replaces the common one for some kinds only`, () => {
+    it(`the service's error of ${request} replaces the common one for some kinds only`, () => {
       for (const kind of ALL_KINDS) {
         assert.deepEqual(rowOf(ownError(request, new AgentError(kind, 'x'), 'pty_1')), rows[kind], kind);
       }
@@ -157,7 +157,7 @@ describe("the service's error", () => {
     });
   }
 
-  it('for the visitor of a preview names the port', () => {
+  it("the service's error for the visitor of a preview names the port", () => {
     const rows: Partial<Record<Kind, readonly [string, string]>> = {
       port_closed: [
         'preview_port_closed',
@@ -168,7 +168,7 @@ describe("the service's error", () => {
     for (const kind of ALL_KINDS) assert.deepEqual(tunnelError(new AgentError(kind, 'x'), 80), rows[kind], kind);
   });
 
-  it('for a time limit and for the host may be retried', () => {
+  it("the service's error for a time limit and for the host may be retried", () => {
     assert.deepEqual(rowOf(tooSlow(10_000, undefined)), [
       'unavailable',
       503,
@@ -197,14 +197,14 @@ describe('a refusal about a file', () => {
     bad_archive: invalid('body', 'cannot be unpacked: why. Nothing was written; send a corrected archive'),
   };
   for (const code of AGENT_FILE_ERROR_CODES) {
-    it(`with ${code} has the code, status, message and details of the service`, () => {
+    it(`a refusal about a file with ${code} has the code, status, message and details of the service`, () => {
       const error = fileRefusal({ code, message: 'why', path: '/a' }, 5);
       assert.ok(error instanceof FileError);
       assert.deepEqual(rowOf(fileError(error)), expected[code]);
     });
   }
 
-  it('names the field of the request that has the path', () => {
+  it('a refusal about a file names the field of the request that has the path', () => {
     assert.deepEqual(rowOf(fileError(new FileError('invalid_path', 'why'), 'body.path')), invalid('body.path', 'why'));
   });
 });

@@ -13,7 +13,7 @@ async function eventsOf(world: SandboxesWorld, id: SandboxId): Promise<ResourceE
 const typesOf = (events: readonly ResourceEvent[]) => events.map(({ type }) => type);
 
 describe('the events of a sandbox', () => {
-  it('are its creation, its readiness, each new lifetime and its end, each with the sandbox at that time', async () => {
+  it('the events of a sandbox are its creation, its readiness, each new lifetime and its end, each with the sandbox at that time', async () => {
     await using world = await openSandboxes();
     const created = await world.create({ env: { SECRET: 'hidden' }, metadata: { job: '7' } });
     const ready = await world.waitFor(created.id, 'ready');
@@ -46,7 +46,7 @@ describe('the events of a sandbox', () => {
     assert.deepEqual(events[1]?.data, { sandbox: failed });
   });
 
-  it('are one creation and one end, however often each is asked for', async () => {
+  it('the events of a sandbox are one creation and one end, however often each is asked for', async () => {
     await using world = await openSandboxes();
     const create = () => world.create({}, { idempotency: { recordId: 'idem_1' } });
     const [first, ...others] = await Promise.all([create(), create(), create()]);
@@ -60,7 +60,7 @@ describe('the events of a sandbox', () => {
     ]);
   });
 
-  it('are the same for the listeners of this server, after they are in the database', async () => {
+  it('the events of a sandbox are the same for the listeners of this server, after they are in the database', async () => {
     await using world = await openSandboxes();
     const heard: ResourceEvent[] = [];
     world.outbox.onCommitted((event) => heard.push(event));
@@ -69,7 +69,7 @@ describe('the events of a sandbox', () => {
     assert.deepEqual(heard, await eventsOf(world, id));
   });
 
-  it('are counted in the metrics', async () => {
+  it('the events of a sandbox are counted in the metrics', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(new LaunchError('failed', 'x'));
     await world.waitFor((await world.create()).id, 'ready');

@@ -38,7 +38,7 @@ describe('the facts of the statuses', () => {
 });
 
 describe('the transitions of a sandbox', () => {
-  it('are these and no others', () => {
+  it('the transitions of a sandbox are these and no others', () => {
     const table = (Object.keys(TRANSITIONS) as TransitionName[]).flatMap((name) =>
       RECORD_STATUSES.filter((from) => allows(name, from)).map((from) => `${from} -${name}-> ${TRANSITIONS[name].to}`),
     );
@@ -65,17 +65,17 @@ describe('the transitions of a sandbox', () => {
 });
 
 describe('a wait for a status', () => {
-  it('is over when the status is there', () => {
+  it('a wait for a status is over when the status is there', () => {
     for (const status of SANDBOX_STATUSES) assert.ok(isSettled(status, status));
   });
 
-  it('goes on while the status can still come', () => {
+  it('a wait for a status goes on while the status can still come', () => {
     assert.ok(!isSettled('creating', 'ready'));
     assert.ok(!isSettled('idle', 'running'));
     assert.ok(!isSettled('ready', 'destroyed'));
   });
 
-  it('is over when the status cannot come any more', () => {
+  it('a wait for a status is over when the status cannot come any more', () => {
     for (const ended of ['expiring', 'destroyed', 'failed'] as const) assert.ok(isSettled(ended, 'ready'));
     assert.ok(isSettled('ready', 'creating'));
   });

@@ -20,7 +20,7 @@ async function interrupt({ driver }: SandboxesWorld, id: SandboxId): Promise<voi
 }
 
 describe('the activity in a sandbox, with several servers', { skip }, () => {
-  it('is shown by every server, and by its list', async () => {
+  it('the activity in a sandbox, with several servers, is shown by every server, and by its list', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const id = await a.createReady();
@@ -35,7 +35,7 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
     assert.deepEqual([await listed('running'), await listed('idle')], [[], [id]]);
   });
 
-  it('keeps it from being idle while one of them runs something, and ends it after that', async () => {
+  it('the activity in a sandbox, with several servers, keeps it from being idle while one of them runs something, and ends it after that', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     await using c = await a.beside('srv_3');
@@ -58,7 +58,7 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
     assert.equal((await c.get(id)).destroyedReason, 'idle_expired');
   });
 
-  it('that begins after the last look of a server, which stands still then, keeps the sandbox', async () => {
+  it('the activity in a sandbox, with several servers, that begins after the last poll of a server, which is paused then, keeps the sandbox', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const id = await a.createReady({ idleTimeoutMs: 60_000 });
@@ -86,7 +86,7 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
     await run;
   });
 
-  it('of a dead server counts as over, and its last use is kept', async () => {
+  it('the activity in a sandbox, with several servers of a dead server counts as over, and its last use is kept', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const id = await a.createReady({ idleTimeoutMs: 60_000 });
@@ -102,7 +102,7 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
     await run;
   });
 
-  it('is written for many short runs at once, and leaves no row when its sandbox has ended', async () => {
+  it('the activity in a sandbox, with several servers, is written for many short runs at once, and leaves no row when its sandbox has ended', async () => {
     await using world = await openSandboxes();
     const rows = () => world.db.selectFrom('sandbox_activity').selectAll().execute();
     const ids = await Promise.all(Array.from({ length: 5 }, () => world.createReady()));
@@ -117,7 +117,7 @@ describe('the activity in a sandbox, with several servers', { skip }, () => {
 });
 
 describe('the end of an idle sandbox', () => {
-  it('waits while its agent says that something runs, whichever server started it', async () => {
+  it('the end of an idle sandbox waits while its agent says that something runs, whichever server started it', async () => {
     await using world = await openSandboxes();
     const [id, witness] = [
       await world.createReady({ idleTimeoutMs: 10_000 }),
@@ -134,7 +134,7 @@ describe('the end of an idle sandbox', () => {
     assert.equal((await world.get(id)).destroyedReason, 'idle_expired');
   });
 
-  it('waits for half a minute at most while its agent does not answer', async () => {
+  it('the end of an idle sandbox waits for half a minute at most while its agent does not answer', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ idleTimeoutMs: 10_000 });
     const agent = world.driver.agentOf(id);

@@ -13,7 +13,7 @@ async function openReady() {
 }
 
 describe('the records of sandboxes', () => {
-  it('give a change to one of two that decided on the same state', async () => {
+  it('the records of sandboxes give a change to one of two that decided on the same state', async () => {
     const { world, sandboxes, record } = await openReady();
     await using _ = world;
     const [fail, end] = await Promise.all([
@@ -23,13 +23,13 @@ describe('the records of sandboxes', () => {
     assert.equal([fail, end].filter(Boolean).length, 1);
   });
 
-  it('refuse a change that names another generation', async () => {
+  it('the records of sandboxes refuse a change that names another generation', async () => {
     const { world, sandboxes, record } = await openReady();
     await using _ = world;
     assert.equal(await sandboxes.transition({ ...record, generation: 2 }, 'fail'), undefined);
   });
 
-  it('refuse a change that the table does not have', async () => {
+  it('the records of sandboxes refuse a change that the table does not have', async () => {
     const { world, sandboxes, record } = await openReady();
     await using _ = world;
     for (const transition of ['launch', 'open', 'relaunch', 'destroy'] as const) {
@@ -38,7 +38,7 @@ describe('the records of sandboxes', () => {
     assert.equal((await sandboxes.find(record.id))?.status, 'ready');
   });
 
-  it('let no end that was decided before an extension undo it', async () => {
+  it('the records of sandboxes let no end that was decided before an extension undo it', async () => {
     const { world, sandboxes, record } = await openReady();
     await using _ = world;
     assert.ok(await sandboxes.setTtl(record, { ttlMs: 5000, expiresAt: record.expiresAt + 5000 }));
@@ -47,7 +47,7 @@ describe('the records of sandboxes', () => {
   });
 
   const skip = DATABASE_KIND === 'postgresql' && 'reads the plans of SQLite';
-  it('are found without a look at those that have ended', { skip }, async () => {
+  it('the records of sandboxes are found without a look at those that have ended', { skip }, async () => {
     const { world, record } = await openReady();
     await using _ = world;
     const asked: RootOperationNode[] = [];

@@ -6,7 +6,7 @@ import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { FindSecretValues, type FindSecretValuesDeps } from './find-secret-values.ts';
 
 describe('the value of a secret for a sandbox', () => {
-  it('is found if a rotation ends between the query and the decryption', async () => {
+  it('the value of a secret for a sandbox is found if a rotation ends between the query and the decryption', async () => {
     await using open = await openSecretServers(1);
     const [server] = open.servers as [SecretServer];
     const { id } = await server.create('value');

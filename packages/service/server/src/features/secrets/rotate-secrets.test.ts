@@ -24,7 +24,7 @@ async function assertValues(...expected: string[]): Promise<void> {
 }
 
 describe('rotations by two servers of one database', () => {
-  it('lose no value when one server rotates after the other', async () => {
+  it('rotations by two servers of one database lose no value when one server rotates after the other', async () => {
     await first.create('of the first');
     await second.create('of the second');
     for (const server of [first, second, first]) {
@@ -36,7 +36,7 @@ describe('rotations by two servers of one database', () => {
     await assertValues('of the first', 'of the second');
   });
 
-  it('lose no value when both rotate at once, and leave the newest key alone', async () => {
+  it('rotations by two servers of one database lose no value when both rotate at once, and leave the newest key alone', async () => {
     const values = Array.from({ length: 150 }, (_, index) => `value ${index}`);
     for (const value of values) await first.create(value);
     await Promise.all([first.rotate(), second.rotate(), first.rotate()]);
@@ -44,7 +44,7 @@ describe('rotations by two servers of one database', () => {
     assert.equal(open.countKeys(), 1);
   });
 
-  it('delete no key that a row names, if the next rotation begins before the end of the last one', async () => {
+  it('rotations by two servers of one database delete no key that a row names, if the next rotation begins before the end of the last one', async () => {
     await first.create('value');
     const othersThanCurrent = first.keys.othersThanCurrent.bind(first.keys);
     first.keys.othersThanCurrent = () => {
@@ -61,7 +61,7 @@ describe('rotations by two servers of one database', () => {
 });
 
 describe('a secret that is written during the rotation of another server', () => {
-  it('is encrypted with a key that is kept, if the server stands still before it writes the row', async () => {
+  it('a secret that is written during the rotation of another server is encrypted with a key that is kept, if the server is paused before it writes the row', async () => {
     await first.create('earlier');
     first.writing.isPaused = true;
     const created = first.create('created');
@@ -72,7 +72,7 @@ describe('a secret that is written during the rotation of another server', () =>
     await assertValues('earlier', 'created');
   });
 
-  it('is encrypted with a key that is kept, if the server stands still before it changes the row', async () => {
+  it('a secret that is written during the rotation of another server is encrypted with a key that is kept, if the server is paused before it changes the row', async () => {
     const { id } = await first.create('earlier');
     first.writing.isPaused = true;
     const changed = first.update(id, 'changed');
@@ -104,7 +104,7 @@ describe('a secret that is written during the rotation of another server', () =>
       return rows.length > 0;
     };
 
-    it('makes the rotation wait, which then encrypts it anew', async () => {
+    it('a secret that is written during the rotation of another server with its row not yet committed makes the rotation wait, which then encrypts it again', async () => {
       const created = first.create('created', audit);
       await written.promise;
       const rotated = second.rotate();
@@ -116,7 +116,7 @@ describe('a secret that is written during the rotation of another server', () =>
       assert.equal(open.countKeys(), 1);
     });
 
-    it('is refused once PostgreSQL has ended its transaction, and keeps its earlier value', async () => {
+    it('a secret that is written during the rotation of another server with its row not yet committed is refused once PostgreSQL has ended its transaction, and keeps its earlier value', async () => {
       const { id } = await first.create('earlier');
       const changed = assert.rejects(first.update(id, 'changed', audit));
       await written.promise;

@@ -22,7 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const open = () => SecretKeys.open({ setting: undefined, file });
 
 describe('the keys of servers with one data folder', () => {
-  it('are the same for servers that start at once, and each opens what another has sealed', async () => {
+  it('the keys of servers with one data folder are the same for servers that start at once, and each opens what another has sealed', async () => {
     const sealed = await runAtOnce("process.stdout.write(keys.seal('value of ' + name, 'sec_' + name));");
     const keys = open();
     const opened = NAMES.map((name, index) => keys.open(sealed[index] ?? '', `sec_${name}`));
@@ -36,7 +36,7 @@ describe('the keys of servers with one data folder', () => {
     );
   });
 
-  it('follow the rotation of another one', () => {
+  it('the keys of servers with one data folder follow the rotation of another one', () => {
     const [rotating, other] = [open(), open()];
     const before = other.seal('old', 'sec_1');
     rotating.renew();
@@ -46,7 +46,7 @@ describe('the keys of servers with one data folder', () => {
     assert.equal(rotating.isCurrent(other.seal('later', 'sec_2')), true);
   });
 
-  it('are all kept when one server renews them after another', () => {
+  it('the keys of servers with one data folder are all kept when one server renews them after another', () => {
     const [one, other] = [open(), open()];
     const sealed = [one, other, one].map((keys, index) => {
       keys.renew();
@@ -60,13 +60,13 @@ describe('the keys of servers with one data folder', () => {
     }
   });
 
-  it('are all kept when several processes renew them at once', async () => {
+  it('the keys of servers with one data folder are all kept when several processes renew them at once', async () => {
     await runAtOnce('for (let count = 0; count < 25; count += 1) keys.renew();');
     const lines = readFileSync(file, 'utf8').trim().split('\n');
     assert.equal(new Set(lines).size, 1 + SERVERS * 25);
   });
 
-  it('are kept but for those named, if a server deletes late what it found unused', () => {
+  it('the keys of servers with one data folder are kept but for those named, if a server deletes late what it found unused', () => {
     const [late, other] = [open(), open()];
     const kept = late.seal('first', 'sec_1');
     late.renew();
@@ -83,7 +83,7 @@ describe('the keys of servers with one data folder', () => {
     assert.equal(open().open(sealed, 'sec_1'), 'newest');
   });
 
-  it('are not replaced by a new one when their file is lost', () => {
+  it('the keys of servers with one data folder are not replaced by a new one when their file is lost', () => {
     const keys = open();
     const sealed = keys.seal('value', 'sec_1');
     const content = readFileSync(file);

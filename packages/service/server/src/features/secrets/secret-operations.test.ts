@@ -15,7 +15,7 @@ const createId = async (body: object = {}): Promise<string> => (await create(bod
 const change = (id: string, body: object) => world.call('PATCH', `/v1/secrets/${id}`, { body });
 
 describe('the operations on secrets', () => {
-  it('create, list, get, change and delete one, and never show its value', async () => {
+  it('the operations on secrets create, list, get, change and delete one, and never show its value', async () => {
     const { status, body } = await create({ hosts: [...SECRET_HOSTS, 'api.test'] });
     const { secret } = body;
     assert.equal(status, 201);
@@ -41,7 +41,7 @@ describe('the operations on secrets', () => {
     assert.equal((await change(secret.id, { value: 'x' })).status, 404);
   });
 
-  it('refuse values, names and hosts that cannot be, without repeating the value', async () => {
+  it('the operations on secrets refuse values, names and hosts that cannot be, without repeating the value', async () => {
     const wrong: [string, object][] = [
       ['body.value', { value: '' }],
       ['body.value', { value: 'x'.repeat(LIMITS.secretValueLength + 1) }],
@@ -64,7 +64,7 @@ describe('the operations on secrets', () => {
     assert.deepEqual(await placesOf(world, 'visible'), []);
   });
 
-  it('send a value to a further host only for a caller that gives the value', async () => {
+  it('the operations on secrets send a value to a further host only for a caller that gives the value', async () => {
     const id = await createId({ hosts: ['api.test', '*.example.test'] });
     const hosts = async () => (await world.call('GET', `/v1/secrets/${id}`)).body.secret.hosts;
     for (const wanted of [['collector.test'], ['api.test', 'collector.test'], ['example.test'], ['*.api.test']]) {
@@ -80,7 +80,7 @@ describe('the operations on secrets', () => {
     assert.deepEqual(await hosts(), ['collector.test']);
   });
 
-  it('have their hosts before and after a change in its audit event', async () => {
+  it('the operations on secrets have their hosts before and after a change in its audit event', async () => {
     const id = await createId({ hosts: ['a.test', 'b.test'] });
     await change(id, { hosts: ['b.test'] });
     await change(id, { value: 'another' });
@@ -99,7 +99,7 @@ describe('the operations on secrets', () => {
     assert.ok(verified.events >= changes.length);
   });
 
-  it('have a quota, which deleted ones do not count for', async () => {
+  it('the operations on secrets have a quota, which deleted ones do not count for', async () => {
     const { orgId } = (await create()).body.secret;
     await world.operator('PATCH', `/orgs/${orgId}/quotas`, { secrets: 2 });
     const id = await createId();
@@ -109,7 +109,7 @@ describe('the operations on secrets', () => {
     assert.equal((await create()).status, 201);
   });
 
-  it('need their scopes', async () => {
+  it('the operations on secrets need their scopes', async () => {
     const [reader, writer] = await Promise.all(
       ['secret:read', 'secret:write'].map((scope) => world.create({ scopes: [scope] })),
     );

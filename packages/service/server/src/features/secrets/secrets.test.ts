@@ -44,14 +44,14 @@ const valueFor = async (sandboxId: string, placeholder = '', host = named('api.t
   (await ask(sandboxId, [{ placeholder, host }])).values[0];
 
 describe('the value of a secret', () => {
-  it('is created once for one Idempotency-Key, and another value with it is refused', async () => {
+  it('the value of a secret is created once for one Idempotency-Key, and another value with it is refused', async () => {
     const first = await create({}, 'once');
     assert.deepEqual((await create({}, 'once')).body, first.body);
     assert.equal((await create({ value: 'another' }, 'once')).body.error.code, 'idempotency_key_reused');
     assert.equal((await world.call('GET', '/v1/secrets')).body.data.length, 1);
   });
 
-  it('is in no file and no line of the log as it is, nor is a hash of the request that had it', async () => {
+  it('the value of a secret is in no file and no line of the log as it is, nor is a hash of the request that had it', async () => {
     const body = { hosts: SECRET_HOSTS, name: 'payments', value: SECRET_VALUE };
     await create({}, 'once');
     await sandboxWith({ KEY: await createId() });
@@ -68,7 +68,7 @@ describe('the value of a secret', () => {
     assert.ok((await placesOf(world, hashBody(metadata))).length > 0);
   });
 
-  it('is encrypted with a key in a file of the server alone, and bound to its secret', async () => {
+  it('the value of a secret is encrypted with a key in a file of the server alone, and bound to its secret', async () => {
     const { mode } = statSync(keyFile());
     assert.equal(mode & 0o777, 0o600);
     const key = readFileSync(keyFile(), 'utf8').trim();
@@ -86,7 +86,7 @@ describe('the value of a secret', () => {
     );
   });
 
-  it('is not served while others can read the file of the key', async () => {
+  it('the value of a secret is not served while others can read the file of the key', async () => {
     chmodSync(keyFile(), 0o640);
     await assert.rejects(world.restart(), /others can read .*secrets-key/);
     chmodSync(keyFile(), 0o600);
@@ -95,7 +95,7 @@ describe('the value of a secret', () => {
 });
 
 describe('a sandbox with secrets', () => {
-  it('has placeholders of its own in its environment, and no value', async () => {
+  it('a sandbox with secrets has placeholders of its own in its environment, and no value', async () => {
     const secrets = { KEY: await createId(), OTHER: await createId() };
     const [one, two] = [await sandboxWith(secrets), await sandboxWith(secrets)];
     const placeholders = [one, two].flatMap(({ env }) => [env.KEY ?? '', env.OTHER ?? '']);
@@ -104,7 +104,7 @@ describe('a sandbox with secrets', () => {
     assert.doesNotMatch(JSON.stringify([one.sandbox, one.env]), new RegExp(SECRET_VALUE));
   });
 
-  it('has its placeholders replaced for the hosts of the secret alone', async () => {
+  it('a sandbox with secrets has its placeholders replaced for the hosts of the secret alone', async () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     const to = (host: SecretQuestion['host']) => valueFor(sandboxId, env.KEY, host);
     for (const name of ['api.test', 'a.wild.test', 'b.a.wild.test'])
@@ -116,7 +116,7 @@ describe('a sandbox with secrets', () => {
     assert.equal(await to({ kind: 'ipv4', address: '192.0.2.2' }), null);
   });
 
-  it('gets no value for the placeholder of another sandbox, nor after its end', async () => {
+  it('a sandbox with secrets gets no value for the placeholder of another sandbox, nor after its end', async () => {
     const id = await createId();
     const [one, two, none] = [await sandboxWith({ KEY: id }), await sandboxWith({ KEY: id }), await sandboxWith({})];
     assert.equal(await valueFor(one.sandboxId, two.env.KEY), null);
@@ -127,7 +127,7 @@ describe('a sandbox with secrets', () => {
     assert.equal(await valueFor(two.sandboxId, two.env.KEY), null);
   });
 
-  it('has a changed secret at once, a deleted one no longer, and both also after a restart', async () => {
+  it('a sandbox with secrets has a changed secret at once, a deleted one no longer, and both also after a restart', async () => {
     const id = await createId();
     const { sandboxId, env } = await sandboxWith({ KEY: id });
     await change(id, { value: 'the next value' });
@@ -144,7 +144,7 @@ describe('a sandbox with secrets', () => {
     assert.ok(!(await readSecrets()).includes('the next value'));
   });
 
-  it('is refused for a variable of `env`, for too many, and for a secret that is not there', async () => {
+  it('a sandbox with secrets is refused for a variable of `env`, for too many, and for a secret that is not there', async () => {
     const id = await createId();
     const attempt = (body: object) => world.call('POST', '/v1/sandboxes', { body });
     const issueOf = async (body: object) => (await attempt(body)).body.error.details?.issues[0].path;
@@ -166,7 +166,7 @@ describe('a sandbox with secrets', () => {
     assert.deepEqual((await world.call('GET', '/v1/sandboxes')).body.data, []);
   });
 
-  it('sends its traffic to the gateway also if it is unrestricted', async () => {
+  it('a sandbox with secrets sends its traffic to the gateway also if it is unrestricted', async () => {
     const secrets = { KEY: await createId() };
     const { sandbox } = (await world.call('POST', '/v1/sandboxes', { body: { secrets } })).body;
     await world.call('POST', '/v1/sandboxes', { body: { secrets: {} } });
@@ -178,7 +178,7 @@ describe('a sandbox with secrets', () => {
 });
 
 describe('a rotation', () => {
-  it('encrypts all secrets with a new key, and deletes the old one', async () => {
+  it('a rotation encrypts all secrets with a new key, and deletes the old one', async () => {
     const before = readFileSync(keyFile(), 'utf8');
     const ids = await Promise.all(Array.from({ length: 3 }, () => createId()));
     const { sandboxId, env } = await sandboxWith({ KEY: ids[0] ?? '' });
@@ -199,7 +199,7 @@ describe('a rotation', () => {
     );
   });
 
-  it('that was interrupted loses nothing: both keys decrypt, and the next one finishes it', async () => {
+  it('a rotation that was interrupted loses nothing: both keys decrypt, and the next one finishes it', async () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     writeFileSync(keyFile(), `${'ab'.repeat(32)}\n${readFileSync(keyFile(), 'utf8')}`);
     await world.restart();
@@ -209,7 +209,7 @@ describe('a rotation', () => {
     assert.equal(await valueFor(sandboxId, env.KEY), SECRET_VALUE);
   });
 
-  it('cannot be decrypted when the file of the key is lost', async () => {
+  it('a rotation cannot be decrypted when the file of the key is lost', async () => {
     const { sandboxId, env } = await sandboxWith({ KEY: await createId() });
     rmSync(keyFile());
     await world.restart();
@@ -219,7 +219,7 @@ describe('a rotation', () => {
     );
   });
 
-  it('is encrypted with the first key of CLOCHE_SECRETS_KEY and decrypted with each, without a file', async () => {
+  it('a rotation is encrypted with the first key of CLOCHE_SECRETS_KEY and decrypted with each, without a file', async () => {
     const [old, next] = ['01'.repeat(32), '02'.repeat(32)];
     await world.close();
     world = await openKeyWorld(undefined, { CLOCHE_SECRETS_KEY: old });

@@ -5,7 +5,7 @@ import { openSandboxes } from '../../../testing/sandboxes.ts';
 import { templateIdOf } from './template.ts';
 
 describe('templates', () => {
-  it('are listed with their newest version', async () => {
+  it('templates are listed with their newest version', async () => {
     await using world = await openSandboxes();
     const { data, hasMore } = await world.call(operations.listTemplates);
     assert.equal(hasMore, false);
@@ -28,14 +28,14 @@ describe('templates', () => {
     );
   });
 
-  it('are found by slug and by id, and are not found by another name', async () => {
+  it('templates are found by slug and by id, and are not found by another name', async () => {
     await using world = await openSandboxes();
     const get = (template: string) => world.call(operations.getTemplate, { params: { template } });
     assert.deepEqual(await get('node'), await get(templateIdOf('node')));
     for (const name of ['ruby', 'tpl_none', '']) await assert.rejects(get(name), { code: 'not_found' });
   });
 
-  it('tell the digest and packages of their versions', async () => {
+  it('templates tell the digest and packages of their versions', async () => {
     await using world = await openSandboxes();
     const { data } = await world.call(operations.listTemplateVersions, { params: { template: 'node' } });
     assert.equal(data.length, 1);
@@ -44,7 +44,7 @@ describe('templates', () => {
     assert.equal(data[0]?.createdAt, '2026-01-01T00:00:00.000Z');
   });
 
-  it('are remembered when the runtime does not answer, and those that it has no more cannot be used', async () => {
+  it('templates are remembered when the runtime does not answer, and those that it has no more cannot be used', async () => {
     await using world = await openSandboxes();
     world.driver.isDown = true;
     await world.crash();
@@ -56,7 +56,7 @@ describe('templates', () => {
     await assert.rejects(world.create({ templateVersionId: 'tplv_pythonnode1' }), { code: 'not_found' });
   });
 
-  it('can be used as soon as the runtime has them, also on a server that has not looked since', async () => {
+  it('templates can be used as soon as the runtime has them, also on a server that has not looked since', async () => {
     await using world = await openSandboxes();
     const [first = assert.fail('no template')] = world.driver.manifests;
     const versions = ['tplv_new1', 'tplv_new2'].map((id) => ({ ...first, slug: 'new', id, version: id, digest: id }));
@@ -67,7 +67,7 @@ describe('templates', () => {
     }
   });
 
-  it('are found, with the languages of their newest version, on a server that has not looked since', async () => {
+  it('templates are found, with the languages of their newest version, on a server that has not looked since', async () => {
     await using world = await openSandboxes();
     await using other = await world.beside('srv_2');
     const [node = assert.fail('no template')] = world.driver.manifests.filter(({ slug }) => slug === 'node');
@@ -80,7 +80,7 @@ describe('templates', () => {
     assert.equal(template.slug, 'new');
   });
 
-  it('that are unknown while the runtime does not answer are unavailable, because it may have them', async () => {
+  it('templates that are unknown while the runtime does not answer are unavailable, because it may have them', async () => {
     await using world = await openSandboxes();
     world.driver.isDown = true;
     const body = { templateVersionId: 'tplv_new1' };

@@ -32,7 +32,7 @@ async function pass(world: SandboxesWorld, afterMs = 10_000): Promise<void> {
 }
 
 describe('a list of usage', () => {
-  it('has the rows of each project that the key may use, of days or hours, oldest first', async () => {
+  it('a list of usage has the rows of each project that the key may use, of days or hours, oldest first', async () => {
     await using world = await openSandboxes();
     await ready(world);
     await ready(world, { projectId: OTHER_PROJECT });
@@ -91,7 +91,7 @@ describe('a list of usage', () => {
     ]);
   });
 
-  it('refuses ranges that are too long, empty or no times, and says what to request instead', async () => {
+  it('a list of usage refuses ranges that are too long, empty or no times, and says what to request instead', async () => {
     await using world = await openSandboxes();
     const refusal = async (query: Record<string, unknown>) => {
       const error = await list(world, query).then(
@@ -115,7 +115,7 @@ describe('a list of usage', () => {
     assert.match(await refusal({ from: '0001-01-01', to }), /at most 400/);
   });
 
-  it('refuses more rows than an answer may have', async () => {
+  it('a list of usage refuses more rows than an answer may have', async () => {
     await using world = await openSandboxes();
     const rows = Array.from({ length: 10_001 }, (_, index) => ({
       org_id: 'org_1',

@@ -47,7 +47,7 @@ const listed = async (id: string) =>
   (await world.service.listDeliveries(world.credential, id, { afterSeq: 0, limit: 100 })).data;
 
 describe('a webhook', () => {
-  it('receives each event after its creation once, in order, signed, with the event as GET has it', async () => {
+  it('a webhook receives each event after its creation once, in order, signed, with the event as GET has it', async () => {
     await world.append(3);
     const { secret } = await world.create(receiver.url);
     await world.start();
@@ -77,7 +77,7 @@ describe('a webhook', () => {
     assert.deepEqual([receiver.seqs(), await shown()], [[4, 5], { firstSeq: 1, lastSeq: 3 }]);
   });
 
-  it('receives only events of its types, its project and its organization', async () => {
+  it('a webhook receives only events of its types, its project and its organization', async () => {
     await world.create(receiver.url, ['preview.deleted']);
     await using ofProject = await startReceiver();
     await world.create(ofProject.url, ['preview.*', 'sandbox.ready'], world.projectId);
@@ -91,7 +91,7 @@ describe('a webhook', () => {
     assert.deepEqual([receiver.seqs(), ofProject.seqs()], [[4], [1, 2, 4]]);
   });
 
-  it('is not held up by another one that fails or hangs', async () => {
+  it('a webhook is not held up by another one that fails or hangs', async () => {
     await using hanging = await startReceiver(() => undefined);
     await using failing = await startReceiver((response) => response.writeHead(500).end());
     for (const { url } of [hanging, failing, receiver]) await world.create(url);
@@ -101,7 +101,7 @@ describe('a webhook', () => {
     assert.deepEqual([receiver.seqs(), hanging.seqs(), failing.seqs()], [upTo(20), [1], [1]]);
   });
 
-  it('gets 1,000 events that happened while its receiver was down for a minute, all of them in order', async () => {
+  it('a webhook gets 1,000 events that happened while its receiver was down for a minute, all of them in order', async () => {
     receiver.answerWith((response) => response.writeHead(503).end());
     const { webhook } = await world.create(receiver.url);
     await world.start();
@@ -127,7 +127,7 @@ describe('a webhook', () => {
 });
 
 describe('a delivery that fails', () => {
-  it('is shown with the answer and the time of its next attempt, and once delivered as such', async () => {
+  it('a delivery that fails is shown with the answer and the time of its next attempt, and once delivered as such', async () => {
     receiver.answerWith((response) => response.writeHead(500).end('out of order'));
     const { webhook } = await world.create(receiver.url);
     await world.start();
@@ -146,7 +146,7 @@ describe('a delivery that fails', () => {
     assert.equal((await record(webhook.id)).failingSince, undefined);
   });
 
-  it('is set aside while later ones succeed, and retried by itself', async () => {
+  it('a delivery that fails is quarantined while later ones succeed, and retried by itself', async () => {
     const refused = (seq: number) => seq === 2;
     receiver.answerWith((response, { event }) => response.writeHead(refused(event.seq) ? 400 : 204).end());
     const { webhook } = await world.create(receiver.url);
@@ -213,7 +213,7 @@ describe('a delivery that fails', () => {
     assert.equal((await record(webhook.id)).disabledReason, 'failing');
   });
 
-  it('is sent again at once when a client asks for it, also if it was delivered', async () => {
+  it('a delivery that fails is sent again at once when a client asks for it, also if it was delivered', async () => {
     const { webhook } = await world.create(receiver.url);
     await world.start();
     await world.append(2);
@@ -230,7 +230,7 @@ describe('a delivery that fails', () => {
 });
 
 describe('several servers', () => {
-  it('send each event once, in order', async () => {
+  it('several servers send each event once, in order', async () => {
     await world.create(receiver.url);
     await Promise.all(['srv_1', 'srv_2', 'srv_3'].map((id) => world.start(id)));
     await world.append(200);
@@ -238,7 +238,7 @@ describe('several servers', () => {
     assert.deepEqual(receiver.seqs(), upTo(200));
   });
 
-  it('take over what one of them was sending when it was killed, once its claim has expired', async () => {
+  it('several servers take over what one of them was sending when it was killed, once its claim has expired', async () => {
     const { webhook } = await world.create(receiver.url);
     await world.append(3);
     assert.ok(await world.claims.acquire(webhook.id, 'srv_killed:1', world.clock.now()));
@@ -288,7 +288,7 @@ describe('several servers', () => {
 });
 
 describe('the deliveries of a webhook', () => {
-  it('keep the answers of the latest ones only', async () => {
+  it('the deliveries of a webhook keep the answers of the latest ones only', async () => {
     receiver.answerWith((response, { event }) => response.writeHead(200).end(`answer ${event.seq}`));
     const { webhook } = await world.create(receiver.url);
     await world.start();
@@ -298,7 +298,7 @@ describe('the deliveries of a webhook', () => {
     assert.deepEqual(answers, [...upTo(10).map(() => undefined), ...upTo(30, 11).map((seq) => `answer ${seq}`)]);
   });
 
-  it('are read in pages', async () => {
+  it('the deliveries of a webhook are read in pages', async () => {
     const { webhook } = await world.create(receiver.url);
     await world.start();
     await world.append(5);

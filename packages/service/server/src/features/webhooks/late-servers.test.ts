@@ -19,8 +19,8 @@ function endOf({ claims }: WebhookWorld, claim: string): Promise<void> {
   return ended.promise;
 }
 
-describe('a server that stood still', () => {
-  it('sends nothing to a webhook that was disabled after its claim', async () => {
+describe('a server that was paused', () => {
+  it('a server that was paused sends nothing to a webhook that was disabled after its claim', async () => {
     await using world = await openWebhookWorld();
     await using receiver = await startReceiver();
     const { webhook } = await world.create(receiver.url);
@@ -35,7 +35,7 @@ describe('a server that stood still', () => {
     assert.deepEqual(receiver.seqs(), []);
   });
 
-  it('sends nothing to the URL that a webhook had before it was changed', async () => {
+  it('a server that was paused sends nothing to the URL that a webhook had before it was changed', async () => {
     await using world = await openWebhookWorld();
     await using old = await startReceiver();
     await using current = await startReceiver();
@@ -51,7 +51,7 @@ describe('a server that stood still', () => {
     assert.equal(old.received.length, 1);
   });
 
-  it('does not take the secret of a webhook away that another server gave meanwhile', async () => {
+  it('a server that was paused does not take the secret of a webhook away that another server gave meanwhile', async () => {
     await using world = await openWebhookWorld();
     await using receiver = await startReceiver();
     const { webhook } = await world.create(receiver.url);
@@ -74,7 +74,7 @@ describe('a server that stood still', () => {
     new Webhook(given.secret).verify(message?.body ?? '', message?.headers as Record<string, string>);
   });
 
-  it('does not rotate the secret of a webhook for a request that another server has claimed', {
+  it('a server that was paused does not rotate the secret of a webhook for a request that another server has claimed', {
     skip: DATABASE_KIND === 'sqlite' && 'SQLite has one server',
   }, async () => {
     await using world = await openWebhookWorld();

@@ -42,7 +42,7 @@ async function startClosed(port: number) {
 }
 
 describe('the name of a receiver', () => {
-  it('is looked up once for the messages of a turn, whatever DNS answers later', async () => {
+  it('the name of a receiver is looked up once for the messages of a turn, whatever DNS answers later', async () => {
     await using receiver = await startReceiver((response) => response.writeHead(204, { connection: 'close' }).end());
     await using closed = await startClosed(receiver.port);
     await using dns = await startDnsServer((query) => [query === 1 ? OPEN : CLOSED]);
@@ -51,7 +51,7 @@ describe('the name of a receiver', () => {
     assert.deepEqual([dns.queries(), receiver.received.length, closed.requests()], [1, 3, 0]);
   });
 
-  it('is checked at each look, so one that has a closed address at the second look reaches nothing then', async () => {
+  it('the name of a receiver is checked at each look, so one that has a closed address at the second look reaches nothing then', async () => {
     await using receiver = await startReceiver();
     await using closed = await startClosed(receiver.port);
     await using dns = await startDnsServer((query) => [query === 1 ? OPEN : CLOSED]);
@@ -65,7 +65,7 @@ describe('the name of a receiver', () => {
     assert.equal(closed.requests(), 1);
   });
 
-  it('leads to an open address among closed ones', async () => {
+  it('the name of a receiver leads to an open address among closed ones', async () => {
     await using receiver = await startReceiver();
     await using closed = await startClosed(receiver.port);
     await using dns = await startDnsServer(() => [CLOSED, '10.0.0.1', OPEN]);
@@ -73,7 +73,7 @@ describe('the name of a receiver', () => {
     assert.deepEqual([receiver.received.length, closed.requests()], [1, 0]);
   });
 
-  it('costs an attempt no more than its time when DNS does not answer', async () => {
+  it('the name of a receiver costs an attempt no more than its time when DNS does not answer', async () => {
     await using dns = await startDnsServer(() => undefined);
     const sender = senderFor({ dnsServers: [dns.address], attemptMs: 300 });
     const begun = performance.now();

@@ -6,7 +6,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 describe('the times of retries', () => {
-  it('are 5 s, 30 s, every minute for an hour, and then ever longer', () => {
+  it('the times of retries are 5 s, 30 s, every minute for an hour, and then ever longer', () => {
     const delays = Array.from({ length: 70 }, (_, index) => retryDelay(index + 1, 0));
     assert.deepEqual(delays, [
       5_000,
@@ -18,12 +18,12 @@ describe('the times of retries', () => {
     ]);
   });
 
-  it('are spread once they are long', () => {
+  it('the times of retries are spread once they are long', () => {
     assert.equal(retryDelay(62, 1), MINUTE_MS);
     assert.equal(retryDelay(63, 1), 5.5 * MINUTE_MS);
   });
 
-  it('end five days after the first failure, with an attempt at that time', () => {
+  it('the times of retries end five days after the first failure, with an attempt at that time', () => {
     assert.equal(nextAttempt({ failures: 71, since: 0 }, FAILING_MAX_MS - 1, 0), FAILING_MAX_MS);
     assert.equal(nextAttempt({ failures: 72, since: 0 }, FAILING_MAX_MS, 0), undefined);
   });

@@ -19,7 +19,7 @@ const outcomes = async (world: WebhookWorld) => {
 const age = (world: WebhookWorld) => read(world, 'cloche_webhook_queue_age_seconds');
 
 describe('the metrics of webhooks', () => {
-  it('count attempts by outcome', async () => {
+  it('the metrics of webhooks count attempts by outcome', async () => {
     await using world = await openWebhookWorld();
     await using accepting = await startReceiver();
     await using refusing = await startReceiver((response) => response.writeHead(500).end());
@@ -33,7 +33,7 @@ describe('the metrics of webhooks', () => {
     assert.deepEqual(await outcomes(world), [3, 1, 1]);
   });
 
-  it('have the age of the oldest event that waits, of enabled webhooks alone', async () => {
+  it('the metrics of webhooks have the age of the oldest event that waits, of enabled webhooks alone', async () => {
     await using world = await openWebhookWorld();
     await using receiver = await startReceiver((response) => response.writeHead(500).end());
     assert.equal(await age(world), 0);
@@ -53,7 +53,7 @@ describe('the metrics of webhooks', () => {
     assert.deepEqual(receiver.seqs(), [1, 2]);
   });
 
-  it('have the age of the oldest event that is still kept', async () => {
+  it('the metrics of webhooks have the age of the oldest event that is still kept', async () => {
     await using world = await openWebhookWorld();
     await using receiver = await startReceiver();
     await world.create(receiver.url);

@@ -56,7 +56,7 @@ function endlessly(socket: Socket, chunk: string | Buffer): void {
 }
 
 describe('an attempt to send', () => {
-  it('ends when its time is up, whatever the receiver does meanwhile', async () => {
+  it('an attempt to send ends when its time is up, whatever the receiver does meanwhile', async () => {
     const drip = (socket: Socket) => {
       const timer = setInterval(() => socket.write('x'), 10);
       socket.on('close', () => clearInterval(timer));
@@ -78,7 +78,7 @@ describe('an attempt to send', () => {
     }
   });
 
-  it('ends at once after too many interim answers, and accepts a few', async () => {
+  it('an attempt to send ends at once after too many interim answers, and accepts a few', async () => {
     const hint = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
     await using chatty = await startSpeaker((socket) => endlessly(socket, hint.repeat(1000)));
     assert.deepEqual(await post(chatty.url), { kind: 'failed', error: 'no answer: more than 8 interim answers' });
@@ -89,14 +89,14 @@ describe('an attempt to send', () => {
     assert.deepEqual(await post(brief.url), { kind: 'answered', status: 204, body: '' });
   });
 
-  it('has succeeded with the status, though the body never ends', async () => {
+  it('an attempt to send has succeeded with the status, though the body never ends', async () => {
     await using dripping = await startSpeaker((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc');
     });
     assert.deepEqual(await post(dripping.url, { attemptMs: 300 }), { kind: 'answered', status: 200, body: 'abc' });
   });
 
-  it('reads 64 KiB of garbage without end, and closes the connection', async () => {
+  it('an attempt to send reads 64 KiB of garbage without end, and closes the connection', async () => {
     await using server = await startSpeaker((socket) => {
       socket.write('HTTP/1.1 500 No\r\n\r\n');
       endlessly(socket, Buffer.alloc(16_384, 0));
@@ -107,7 +107,7 @@ describe('an attempt to send', () => {
     await server.closed();
   });
 
-  it('fails for what is no HTTP, and for fields without end', async () => {
+  it('an attempt to send fails for an answer that is not HTTP, and for endless header fields', async () => {
     for (const garbage of ['\x16\x03\x01\x00', 'x-field: 1\r\n']) {
       await using server = await startSpeaker((socket) => {
         if (garbage.startsWith('x')) socket.write('HTTP/1.1 200 OK\r\n');
@@ -117,13 +117,13 @@ describe('an attempt to send', () => {
     }
   });
 
-  it('fails for a receiver that is not there, and names why', async () => {
+  it('an attempt to send fails for a receiver that is not there, and names why', async () => {
     const server = await startSpeaker(() => undefined);
     await server[Symbol.asyncDispose]();
     assert.deepEqual(await post(server.url), { kind: 'failed', error: 'no answer: ECONNREFUSED' });
   });
 
-  it('takes a redirect for an answer and does not follow it', async () => {
+  it('an attempt to send takes a redirect for an answer and does not follow it', async () => {
     await using secret = await startReceiver();
     await using receiver = await startReceiver((response) =>
       response.writeHead(307, { location: `http://127.0.0.1:${secret.port}/latest/meta-data` }).end(),
@@ -136,7 +136,7 @@ describe('an attempt to send', () => {
 describe('what a webhook may not reach', () => {
   const guard = new TargetGuard(STRICT);
 
-  it('is a private, local or special address, of both versions and in every notation', () => {
+  it('what a webhook may not reach is a private, local or special address, of both versions and in every notation', () => {
     for (const host of [
       '127.0.0.1',
       '2130706433',
@@ -171,7 +171,7 @@ describe('what a webhook may not reach', () => {
     }
   });
 
-  it('is a URL that is not https, or has a user', () => {
+  it('what a webhook may not reach is a URL that is not https, or has a user', () => {
     for (const url of [
       'http://example.com',
       'ftp://example.com',
@@ -184,7 +184,7 @@ describe('what a webhook may not reach', () => {
     assert.equal(new TargetGuard(LOOPBACK).problemWith('http://example.com'), undefined);
   });
 
-  it('is a range of the operator, also one that is both permitted and closed', () => {
+  it('what a webhook may not reach is a range of the operator, also one that is both permitted and closed', () => {
     const both = new TargetGuard({
       allowHttp: true,
       allowCidrs: ['10.0.0.0/8', 'fd00::/8'],
@@ -200,7 +200,7 @@ describe('what a webhook may not reach', () => {
     }
   });
 
-  it('is an address of this host, public or not, unless the operator permits it', () => {
+  it('what a webhook may not reach is an address of this host, public or not, unless the operator permits it', () => {
     const own = ['8.8.4.4', '2606:4700::7'];
     const open = (allowCidrs: string[]) =>
       new TargetGuard({ ...STRICT, allowCidrs }, { has: (address) => own.includes(address) });
@@ -218,7 +218,7 @@ describe('what a webhook may not reach', () => {
     if (first) assert.equal(guard.permits(first.address), false);
   });
 
-  it('is a range of IPv6 that the operator closes', () => {
+  it('what a webhook may not reach is a range of IPv6 that the operator closes', () => {
     const closing = new TargetGuard({ ...STRICT, denyCidrs: ['2606:4700::/32'] });
     assert.deepEqual(
       ['2606:4700::1111', '2606:4701::1111'].map((address) => closing.permits(address)),
@@ -226,7 +226,7 @@ describe('what a webhook may not reach', () => {
     );
   });
 
-  it('is a name that leads to a closed address', async () => {
+  it('what a webhook may not reach is a name that leads to a closed address', async () => {
     await using server = await startReceiver();
     const url = `http://hooks.example.com:${server.port}/`;
     const targets = { ...STRICT, allowHttp: true };
@@ -239,7 +239,7 @@ describe('what a webhook may not reach', () => {
     assert.equal(server.received[0]?.headers.host, `hooks.example.com:${server.port}`);
   });
 
-  it('is an address that a name resolves to only later: the name is resolved once', async () => {
+  it('what a webhook may not reach is an address that a name resolves to only later: the name is resolved once', async () => {
     await using server = await startReceiver();
     let looks = 0;
     const resolve = async () => {
@@ -258,7 +258,7 @@ describe('what a webhook may not reach', () => {
 });
 
 describe('TLS to a receiver', () => {
-  it('is for the name of the URL, and checked against it', async () => {
+  it('TLS to a receiver is for the name of the URL, and checked against it', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-webhook-tls-'));
     try {
       const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];

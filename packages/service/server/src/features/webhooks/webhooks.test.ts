@@ -37,7 +37,7 @@ const received = async (count: number) => {
 };
 
 describe('the operations on webhooks', () => {
-  it('create, list, get, change and delete one, and show its secret at the creation only', async () => {
+  it('the operations on webhooks create, list, get, change and delete one, and show its secret at the creation only', async () => {
     const { status, body } = await create({ events: ['sandbox.*'], description: 'chat' });
     assert.equal(status, 201);
     const { webhook, secret } = body;
@@ -58,7 +58,7 @@ describe('the operations on webhooks', () => {
     assert.equal((await world.call('PATCH', path, { body: { enabled: true } })).status, 404);
   });
 
-  it('refuse URLs, events and projects that cannot be', async () => {
+  it('the operations on webhooks refuse URLs, events and projects that cannot be', async () => {
     for (const body of [
       { url: 'https://10.0.0.1/' },
       { url: 'https://user:password@example.com/' },
@@ -77,7 +77,7 @@ describe('the operations on webhooks', () => {
     assert.equal(moved.body.error.details.issues[0].path, 'body.url');
   });
 
-  it('have a limit, which deleted ones do not count for', async () => {
+  it('the operations on webhooks have a limit, which deleted ones do not count for', async () => {
     for (let count = 0; count < LIMITS.webhooksPerOrganization; count += 1) await create();
     const { status, body } = await create();
     assert.deepEqual(
@@ -91,7 +91,7 @@ describe('the operations on webhooks', () => {
 });
 
 describe('a webhook of a whole server', () => {
-  it('receives the events of a sandbox as they are listed, before and after a restart', async () => {
+  it('a webhook of a whole server receives the events of a sandbox as they are listed, before and after a restart', async () => {
     const { secret } = (await create({ events: ['sandbox.*'] })).body;
     await world.readySandbox();
     await received(2);
@@ -108,7 +108,7 @@ describe('a webhook of a whole server', () => {
     );
   });
 
-  it('is tested with a message that passes the events, and shows what its receiver answered', async () => {
+  it('a webhook of a whole server is tested with a message that passes the events, and shows what its receiver answered', async () => {
     const { webhook, secret } = (await create()).body;
     await world.call('PATCH', `/v1/webhooks/${webhook.id}`, { body: { enabled: false } });
     const test = () => world.call('POST', `/v1/webhooks/${webhook.id}/test`);
@@ -130,7 +130,7 @@ describe('a webhook of a whole server', () => {
     assert.equal(resent.status, 409);
   });
 
-  it('is tested within the slots of its organization, which deliveries use too', async () => {
+  it('a webhook of a whole server is tested within the slots of its organization, which deliveries use too', async () => {
     const waiting: ServerResponse[] = [];
     receiver.answerWith((response) => void waiting.push(response));
     const { webhook } = (await create()).body;
@@ -148,7 +148,7 @@ describe('a webhook of a whole server', () => {
     assert.equal((await world.call('POST', path)).body.delivery.status, 'delivered');
   });
 
-  it('signs with the old and the new secret after a rotation', async () => {
+  it('a webhook of a whole server signs with the old and the new secret after a rotation', async () => {
     const { webhook, secret } = (await create()).body;
     const rotated = (await world.call('POST', `/v1/webhooks/${webhook.id}/rotate-secret`)).body;
     assert.notEqual(rotated.secret, secret);
@@ -161,13 +161,13 @@ describe('a webhook of a whole server', () => {
 });
 
 describe('the secret of a webhook', () => {
-  it('is returned once more to the same key with the same Idempotency-Key', async () => {
+  it('the secret of a webhook is returned once more to the same key with the same Idempotency-Key', async () => {
     const first = await create({}, 'once');
     assert.deepEqual((await create({}, 'once')).body, first.body);
     assert.equal((await world.call('GET', '/v1/webhooks')).body.data.length, 1);
   });
 
-  it('is in no table as it is, neither in a file nor in a line of the log', async () => {
+  it('the secret of a webhook is in no table as it is, neither in a file nor in a line of the log', async () => {
     const { webhook, secret } = (await create({}, 'once')).body;
     const rotated = (await world.call('POST', `/v1/webhooks/${webhook.id}/rotate-secret`)).body.secret;
     await world.call('POST', `/v1/webhooks/${webhook.id}/test`);

@@ -39,21 +39,21 @@ describe('a content that a folder sets aside', () => {
   const asides = async () => (await Array.fromAsync(store.asides?.list() ?? [])).length;
   const listed = async () => (await Array.fromAsync(store.list())).map(({ name }) => name);
 
-  it('can be read, but counts as missing', async () => {
+  it('a content that a folder sets aside can be read, but counts as missing', async () => {
     await setAside();
     assert.equal(await read(), 'content');
     assert.deepEqual([await store.has(sha256), await listed(), await asides()], [false, [], 1]);
     assert.equal(await store.asides?.setAside(sha256), undefined);
   });
 
-  it('is read to its end by a reader that opened it earlier', async () => {
+  it('a content that a folder sets aside is read to its end by a reader that opened it earlier', async () => {
     const reading = await store.read(sha256, undefined, signal);
     await (await setAside()).remove();
     assert.equal(await text(reading), 'content');
     await assert.rejects(read(), ContentMissingError);
   });
 
-  it('is what it was after it is put back, also twice', async () => {
+  it('a content that a folder sets aside is what it was after it is put back, also twice', async () => {
     const { mtimeMs } = statSync(store.fileOf(sha256));
     const content = await setAside();
     await content.putBack();
@@ -63,7 +63,7 @@ describe('a content that a folder sets aside', () => {
   });
 
   for (const step of ['putBack', 'remove'] as const) {
-    it(`does not affect a content that was stored since, when ${step} comes late`, async () => {
+    it(`a content that a folder sets aside does not affect a content that was stored since, when ${step} comes late`, async () => {
       const content = await setAside();
       await put();
       const { ino } = statSync(store.fileOf(sha256));
@@ -71,7 +71,7 @@ describe('a content that a folder sets aside', () => {
       assert.deepEqual([statSync(store.fileOf(sha256)).ino, await listed(), await asides()], [ino, [sha256], 0]);
     });
 
-    it(`does not affect a later removal of the same content, when ${step} comes late`, async () => {
+    it(`a content that a folder sets aside does not affect a later removal of the same content, when ${step} comes late`, async () => {
       const first = await setAside();
       await put();
       const second = await setAside();
@@ -81,7 +81,7 @@ describe('a content that a folder sets aside', () => {
     });
   }
 
-  it('loses its second name if a server ended while it put the content back', async () => {
+  it('a content that a folder sets aside loses its second name if a server ended while it put the content back', async () => {
     await setAside();
     const [aside] = await Array.fromAsync(store.asides?.list() ?? []);
     linkSync(fileAside(), store.fileOf(sha256));

@@ -49,14 +49,14 @@ if (hasS3) {
     });
     after(() => store.close());
 
-    it('is put in parts, and given back whole', async () => {
+    it('a content that is too large for one request is put in parts, and given back whole', async () => {
       const sha256 = createHash('sha256').update(bytes).digest('hex');
       await store.put(file, { sha256, sizeBytes: bytes.length });
       const content = await buffer(await store.read(sha256, undefined, AbortSignal.timeout(60_000)));
       assert.ok(content.equals(bytes));
     });
 
-    it('is not assembled if it does not match its digest', async () => {
+    it('a content that is too large for one request is not assembled if it does not match its digest', async () => {
       const sha256 = createHash('sha256').update('something else').digest('hex');
       await assert.rejects(store.put(file, { sha256, sizeBytes: bytes.length }), StoreError);
       assert.equal(await store.has(sha256), false);
@@ -70,7 +70,7 @@ if (hasS3) {
 } else it.skip(`an artifact store in a bucket: it takes ${versitygw}, which takes Go`);
 
 describe('an artifact store in a bucket', () => {
-  it('is where its URL says', () => {
+  it('an artifact store in a bucket is where its URL says', () => {
     assert.deepEqual(readS3Url('s3://name/a/b/?endpoint=https://s3.example.com:9000&region=eu-1'), {
       bucket: 'name',
       prefix: 'a/b/',
@@ -80,14 +80,16 @@ describe('an artifact store in a bucket', () => {
     assert.deepEqual(readS3Url('s3://name'), { bucket: 'name', prefix: '', endpoint: undefined, region: 'us-east-1' });
   });
 
-  it('says so when no server answers', async () => {
+  it('an artifact store in a bucket says so when no server answers', async () => {
     Object.assign(process.env, KEYS);
     const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
     await assert.rejects(store.has('0'.repeat(64)), StoreError);
     await store.close();
   });
 
-  it('ends its wait with that of its caller when the bucket does not answer', { timeout: 10_000 }, async () => {
+  it('an artifact store in a bucket ends its wait with that of its caller when the bucket does not answer', {
+    timeout: 10_000,
+  }, async () => {
     Object.assign(process.env, KEYS);
     await using server = createServer(() => undefined);
     server.listen(0, '127.0.0.1');
@@ -103,7 +105,7 @@ describe('an artifact store in a bucket', () => {
     server.closeAllConnections();
   });
 
-  it('signs a removal by the clock of the bucket, so that it is too late within a minute', async () => {
+  it('an artifact store in a bucket signs a removal by the clock of the bucket, so that it is too late within a minute', async () => {
     Object.assign(process.env, KEYS);
     const bucketTime = new Date('2001-02-03T04:05:06Z');
     const asked: URL[] = [];
@@ -140,7 +142,7 @@ describe('an artifact store in a bucket', () => {
     await store.close();
   });
 
-  it('sends a removal once, and says whether it may still be carried out', async () => {
+  it('an artifact store in a bucket sends a removal once, and says whether it may still be carried out', async () => {
     Object.assign(process.env, KEYS);
     let status = 0;
     let requests = 0;

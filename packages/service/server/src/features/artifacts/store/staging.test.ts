@@ -43,11 +43,11 @@ function held() {
 const never = () => assert.fail('it was opened');
 
 describe('a content that is received', () => {
-  it('is not opened if its announced size is more than allowed', async () => {
+  it('a content that is received is not opened if its announced size is more than allowed', async () => {
     await assert.rejects(staging.take({ orgId: ORG, sizeBytes: 11, open: never }, 10), ContentTooLargeError);
   });
 
-  it('is not opened if it would take the disk below its reserve and a half', async () => {
+  it('a content that is received is not opened if it would take the disk below its reserve and a half', async () => {
     freeBytes = 2 * RESERVE;
     const fits = { orgId: ORG, sizeBytes: RESERVE / 2, open: () => bytes(1) };
     await (await staging.take(fits, MOST))[Symbol.asyncDispose]();
@@ -55,7 +55,7 @@ describe('a content that is received', () => {
     await assert.rejects(staging.take(tooMuch, MOST), { code: 'unavailable' });
   });
 
-  it('has its place on the disk, also among those that have not been written', async () => {
+  it('a content that is received has its place on the disk, also among those that have not been written', async () => {
     freeBytes = 2 * RESERVE;
     const first = held();
     const taking = staging.take({ orgId: ORG, sizeBytes: RESERVE / 4, open: first.open }, MOST);
@@ -67,7 +67,7 @@ describe('a content that is received', () => {
     await staging.take({ ...other, open: () => bytes(1) }, MOST);
   });
 
-  it('waits for the others of its organization, and not for those of another', async () => {
+  it('a content that is received waits for the others of its organization, and not for those of another', async () => {
     const first = held();
     const taking = staging.take({ orgId: ORG, sizeBytes: MOST - 1, open: first.open }, MOST);
     await first.opened;
@@ -92,7 +92,7 @@ describe('a content that is received', () => {
     }
   });
 
-  it('leaves no file when it breaks off, and ends its source when it is given up', async () => {
+  it('a content that is received leaves no file when it breaks off, and ends its source when it is given up', async () => {
     const source = held();
     const controller = new AbortController();
     const taking = staging.take({ orgId: ORG, open: source.open }, MOST, controller.signal);

@@ -39,7 +39,7 @@ function isOpen(): boolean {
 }
 
 describe('a stored file', () => {
-  it('is sent as it is', async () => {
+  it('a stored file is sent as it is', async () => {
     const parts: Buffer[] = [];
     // Takes the bytes later than `write` returns, as a socket does.
     const write = (bytes: Buffer, _: BufferEncoding, done: () => void) => {
@@ -52,7 +52,7 @@ describe('a stored file', () => {
     assert.ok(Buffer.concat(parts).equals(BYTES));
   });
 
-  it('is read as it is', async () => {
+  it('a stored file is read as it is', async () => {
     assert.ok((await buffer(await openVerified(file, CONTENT))).equals(BYTES));
   });
 
@@ -71,12 +71,12 @@ describe('a stored file', () => {
     });
   }
 
-  it('is closed when it is not read, or not to its end', async () => {
+  it('a stored file is closed when it is not read, or not to its end', async () => {
     (await openVerified(file, CONTENT)).destroy();
     for await (const _ of await openVerified(file, CONTENT)) break;
   });
 
-  it('is closed once and read no more, at whichever moment its reader leaves', async () => {
+  it('a stored file is closed once and read no more, at whichever moment its reader leaves', async () => {
     for (let turns = 0; turns < 30; turns += 1) {
       const content = await openVerified(file, CONTENT);
       assert.ok(content instanceof LentBytes);
@@ -92,7 +92,7 @@ describe('a stored file', () => {
     }
   });
 
-  it('that is missing is an error', async () => {
+  it('a stored file that is missing is an error', async () => {
     await assert.rejects(openVerified(join(folder, 'none'), CONTENT), { code: 'ENOENT' });
   });
 });

@@ -6,7 +6,7 @@ import { ExchangeRegistry } from './exchange-registry.ts';
 const HOUR_MS = 3_600_000;
 
 describe('an exchange through a preview', () => {
-  it('is activity of its sandbox when it begins and while bytes go through, not while it is silent', () => {
+  it('an exchange through a preview is activity of its sandbox when it begins and while bytes go through, not while it is silent', () => {
     const clock = new FakeClock();
     const told: number[] = [];
     const preview = { id: 'prv_1', orgId: 'org_1', apiKeyId: 'key_1', expiresAt: clock.now() + HOUR_MS } as const;
@@ -19,7 +19,7 @@ describe('an exchange through a preview', () => {
     assert.deepEqual(told, [startedAt, startedAt + 10_999]);
   });
 
-  it('ends with its preview, however long that is', async () => {
+  it('an exchange through a preview ends with its preview, however long that is', async () => {
     const clock = new FakeClock();
     const exchanges = new ExchangeRegistry(clock);
     using long = exchanges.begin(
@@ -36,7 +36,7 @@ describe('an exchange through a preview', () => {
     assert.equal(long.signal.aborted, true);
   });
 
-  it('counts for its organization and for all, until it is over', () => {
+  it('an exchange through a preview counts for its organization and for all, until it is over', () => {
     const clock = new FakeClock();
     const exchanges = new ExchangeRegistry(clock, { perOrganization: 2, total: 3 });
     const begin = (orgId: 'org_1' | 'org_2' | 'org_3', id: 'prv_1' | 'prv_2') =>

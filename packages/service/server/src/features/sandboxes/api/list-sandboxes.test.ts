@@ -37,14 +37,14 @@ async function pagesOf(world: SandboxesWorld, query: Record<string, string | num
 }
 
 describe('listing sandboxes', () => {
-  it('gives the newest first', async () => {
+  it('listing sandboxes gives the newest first', async () => {
     await using world = await openSandboxes();
     const ids: SandboxId[] = [];
     for (let made = 0; made < 12; made += 1) ids.unshift((await world.create()).id);
     assert.deepEqual(await listed(world), ids);
   });
 
-  it('gives the newest first, whichever of two servers with different clocks created it', {
+  it('listing sandboxes gives the newest first, whichever of two servers with different clocks created it', {
     skip: NEEDS_POSTGRES,
   }, async () => {
     await using fast = await openSandboxes();
@@ -57,7 +57,7 @@ describe('listing sandboxes', () => {
     assert.equal(new Set(created).size, ids.length);
   });
 
-  it('leaves destroyed and failed ones out unless they are asked for', async () => {
+  it('listing sandboxes leaves destroyed and failed ones out unless they are asked for', async () => {
     await using world = await openSandboxes();
     const destroyed = await world.createReady();
     await world.kill(destroyed);
@@ -71,7 +71,7 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await listed(world, { status: 'failed' }), [failed]);
   });
 
-  it('tells running and idle from ready', async () => {
+  it('listing sandboxes tells running and idle from ready', async () => {
     await using world = await openSandboxes();
     const [ready, idle, running] = [await world.createReady(), await world.createReady(), await world.createReady()];
     await world.run(idle, 'print x');
@@ -84,7 +84,7 @@ describe('listing sandboxes', () => {
     await run;
   });
 
-  it('filters by labels exactly', async () => {
+  it('listing sandboxes filters by labels exactly', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create({ metadata: { team: 'a', 'x.y': '1' } });
     await world.create({ metadata: { team: 'ab' } });
@@ -93,7 +93,7 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await listed(world, { 'metadata.constructor': 'x' }), []);
   });
 
-  it('filters by the beginning of an id, and by the time of creation without its ends', async () => {
+  it('listing sandboxes filters by the beginning of an id, and by the time of creation without its ends', async () => {
     await using world = await openSandboxes();
     const made: { id: SandboxId; createdAt: string }[] = [];
     for (let count = 0; count < 5; count += 1) {
@@ -112,7 +112,7 @@ describe('listing sandboxes', () => {
     await assert.rejects(listed(world, { createdAfter: 'yesterday' }), { code: 'invalid_request' });
   });
 
-  it('has pages of the same order, with every filter, also one that few of very many match', async () => {
+  it('listing sandboxes has pages of the same order, with every filter, also one that few of very many match', async () => {
     await using world = await openSandboxes();
     const template = await repositoryOf(world).find((await world.create()).id);
     assert.ok(template);
@@ -147,7 +147,7 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await pagesOf(world, { limit: 2, include: 'historical' }, 1), [[live, 'sbx_old4499']]);
   });
 
-  it('has pages of statuses that depend on what runs', async () => {
+  it('listing sandboxes has pages of statuses that depend on what runs', async () => {
     await using world = await openSandboxes();
     const idle: SandboxId[] = [];
     for (let made = 0; made < 6; made += 1) {
@@ -160,7 +160,7 @@ describe('listing sandboxes', () => {
     assert.deepEqual(await pagesOf(world, { status: 'idle', limit: 2 }), [idle.slice(0, 2), idle.slice(2)]);
   });
 
-  it('shows no other organization’s, and no project outside the key’s', async () => {
+  it('listing sandboxes shows no other organization’s, and no project outside the key’s', async () => {
     await using world = await openSandboxes();
     const mine = await world.create();
     const other = await world.create({ projectId: OTHER_PROJECT });

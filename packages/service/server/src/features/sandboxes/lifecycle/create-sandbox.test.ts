@@ -8,7 +8,7 @@ import type { AppError } from '../../../platform/base/app-error.ts';
 const issuesOf = (error: AppError) => (error.details as { issues: { path: string; message: string }[] }).issues;
 
 describe('creating a sandbox', () => {
-  it('takes the defaults of the contract', async () => {
+  it('creating a sandbox takes the defaults of the contract', async () => {
     await using world = await openSandboxes();
     const sandbox = await world.create();
     assert.equal(sandbox.projectId, DEFAULT_PROJECT);
@@ -27,7 +27,7 @@ describe('creating a sandbox', () => {
     assert.deepEqual(sandbox.networkPolicy, { mode: 'denylist', hosts: ['b.example', 'a.example'] });
   });
 
-  it('takes a template by slug or id, and a version of it by id', async () => {
+  it('creating a sandbox takes a template by slug or id, and a version of it by id', async () => {
     await using world = await openSandboxes();
     const bySlug = await world.create({ template: 'node' });
     const byId = await world.create({ template: bySlug.templateId });
@@ -51,7 +51,7 @@ describe('creating a sandbox', () => {
     );
   });
 
-  it('gives one sandbox to all attempts with one idempotency record', async () => {
+  it('creating a sandbox gives one sandbox to all attempts with one idempotency record', async () => {
     await using world = await openSandboxes();
     const attempts = Array.from({ length: 30 }, () => world.create({}, { idempotency: { recordId: 'idem_1' } }));
     const ids = new Set((await Promise.all(attempts)).map(({ id }) => id));
@@ -59,7 +59,7 @@ describe('creating a sandbox', () => {
     assert.equal(world.driver.launches.length, 1);
   });
 
-  it('adopts what an attempt made whose server died', async () => {
+  it('creating a sandbox adopts what an attempt made whose server died', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
     const first = await world.create({}, { idempotency: { recordId: 'idem_1' } });
@@ -108,7 +108,7 @@ describe('a creation that is refused', () => {
     ],
   ];
   for (const [what, body, path, message] of cases) {
-    it(`names the field for ${what}`, async () => {
+    it(`a creation that is refused names the field for ${what}`, async () => {
       await using world = await openSandboxes();
       await assert.rejects(world.create(body), (error: AppError) => {
         assert.equal(error.code, 'invalid_request');
@@ -123,7 +123,7 @@ describe('a creation that is refused', () => {
     });
   }
 
-  it('names every wrong field at once', async () => {
+  it('a creation that is refused names every wrong field at once', async () => {
     await using world = await openSandboxes();
     const body = { resources: { cpu: 9, pids: 9999 }, networkPolicy: { mode: 'allowlist' } };
     await assert.rejects(world.create(body), (error: AppError) => {
@@ -133,7 +133,7 @@ describe('a creation that is refused', () => {
     });
   });
 
-  it('answers sandbox_ttl_exceeded over one hour, and takes one hour', async () => {
+  it('a creation that is refused answers sandbox_ttl_exceeded over one hour, and takes one hour', async () => {
     await using world = await openSandboxes();
     await assert.rejects(world.create({ ttlMs: 3_600_001 }), {
       code: 'sandbox_ttl_exceeded',
@@ -142,7 +142,7 @@ describe('a creation that is refused', () => {
     assert.equal((await world.create({ ttlMs: 3_600_000 })).ttlMs, 3_600_000);
   });
 
-  it('answers not_found for what there is not, and for what another organization has', async () => {
+  it('a creation that is refused answers not_found for what there is not, and for what another organization has', async () => {
     await using world = await openSandboxes();
     const missing = [
       { projectId: 'prj_none' },
@@ -154,7 +154,7 @@ describe('a creation that is refused', () => {
     for (const body of missing) await assert.rejects(world.create(body), { code: 'not_found' });
   });
 
-  it("answers forbidden for a project outside the key's, the default one included", async () => {
+  it("a creation that is refused answers forbidden for a project outside the key's, the default one included", async () => {
     await using world = await openSandboxes();
     const credential = credentialOf(undefined, [OTHER_PROJECT]);
     await assert.rejects(world.create({ projectId: DEFAULT_PROJECT }, { credential }), { code: 'forbidden' });
@@ -162,7 +162,7 @@ describe('a creation that is refused', () => {
     assert.equal((await world.create({ projectId: OTHER_PROJECT }, { credential })).projectId, OTHER_PROJECT);
   });
 
-  it('answers quota_exceeded when the organization has all that it may, and counts others apart', async () => {
+  it('a creation that is refused answers quota_exceeded when the organization has all that it may, and counts others apart', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 2 });
     const results = await Promise.allSettled(Array.from({ length: 5 }, () => world.create()));

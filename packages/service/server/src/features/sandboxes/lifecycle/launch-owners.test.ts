@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { openSandboxes, repositoryOf } from '../../../../testing/sandboxes.ts';
 
 describe('a launch, with two servers', () => {
-  it('is left to the server that accepted the creation, however slow it is', async () => {
+  it('a launch, with two servers, is left to the server that accepted the creation, however slow it is', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const release = a.driver.holdLaunches();
@@ -24,7 +24,7 @@ describe('a launch, with two servers', () => {
     );
   });
 
-  it('is taken over when its server no longer lives, which changes nothing afterwards', async () => {
+  it('a launch, with two servers, is taken over when its server no longer lives, which changes nothing afterwards', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const release = a.driver.holdLaunches();
@@ -44,7 +44,7 @@ describe('a launch, with two servers', () => {
     assert.equal((await b.get(id)).status, 'ready');
   });
 
-  it('is taken over without the instance that its server could not write down', async () => {
+  it('a launch, with two servers, is taken over without the instance that its server could not write down', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const { sandboxes } = a.server.core;
@@ -63,7 +63,7 @@ describe('a launch, with two servers', () => {
     standstill.resolve(undefined);
   });
 
-  it('is handed over by a server that stops', async () => {
+  it('a launch, with two servers, is handed over by a server that stops', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     a.driver.holdLaunches();
@@ -75,7 +75,7 @@ describe('a launch, with two servers', () => {
     assert.equal((await repositoryOf(b).find(id))?.launchOwner, 'srv_2');
   });
 
-  it('is taken over once by a server whose jobs look at the same moment', async () => {
+  it('a launch, with two servers, is taken over once by a server whose jobs look at the same moment', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const release = a.driver.holdLaunches();
@@ -101,7 +101,7 @@ describe('a launch, with two servers', () => {
     assert.deepEqual(generations, [1, 2]);
   });
 
-  it('stays with the server that has taken it over when the first one, which stood still, gives up its launches', async () => {
+  it('a launch, with two servers, stays with the server that has taken it over when the first one, which was paused, gives up its launches', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const release = a.driver.holdLaunches();
@@ -115,7 +115,7 @@ describe('a launch, with two servers', () => {
     await b.waitFor(id, 'ready');
   });
 
-  it('is taken over by one of many servers that look at once', async () => {
+  it('a launch, with two servers, is taken over by one of many servers that look at once', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     await using c = await a.beside('srv_3');

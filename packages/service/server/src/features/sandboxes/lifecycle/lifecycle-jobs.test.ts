@@ -6,7 +6,7 @@ import { openSandboxes } from '../../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../../testing/test-database.ts';
 
 describe('the reaper', () => {
-  it('ends a sandbox when its TTL is over, with its reason', async () => {
+  it('the reaper ends a sandbox when its TTL is over, with its reason', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ ttlMs: 10_000 });
     const other = await world.createReady();
@@ -17,7 +17,7 @@ describe('the reaper', () => {
     assert.equal(world.driver.instances().length, 1);
   });
 
-  it('ends one that is still creating', async () => {
+  it('the reaper ends one that is still creating', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
     const { id } = await world.create({ ttlMs: 1000 });
@@ -26,7 +26,7 @@ describe('the reaper', () => {
     assert.equal((await world.get(id)).destroyedReason, 'ttl_expired');
   });
 
-  it('ends one whose time was over while no server ran', async () => {
+  it('the reaper ends one whose time was over while no server ran', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ ttlMs: 60_000 });
     await world.server.stop();
@@ -36,7 +36,7 @@ describe('the reaper', () => {
     assert.equal((await world.get(id)).destroyedReason, 'ttl_expired');
   });
 
-  it('leaves one that was extended in time', async () => {
+  it('the reaper leaves one that was extended in time', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ ttlMs: 10_000 });
     const witness = await world.createReady({ ttlMs: 10_000 });
@@ -46,7 +46,7 @@ describe('the reaper', () => {
     assert.equal((await world.get(id)).status, 'ready');
   });
 
-  it('cancels the runs of what it ends', async () => {
+  it('the reaper cancels the runs of what it ends', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ ttlMs: 10_000 });
     const run = world.run(id, 'hang');
@@ -55,7 +55,7 @@ describe('the reaper', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('ends an unused one when its idle time is over, used before or not', async () => {
+  it('the reaper ends an unused one when its idle time is over, used before or not', async () => {
     await using world = await openSandboxes();
     const [unused, used] = [
       await world.createReady({ idleTimeoutMs: 10_000 }),
@@ -72,7 +72,7 @@ describe('the reaper', () => {
     await world.until(async () => (await world.get(used)).status === 'destroyed');
   });
 
-  it('never calls a sandbox idle while something runs in it', async () => {
+  it('the reaper never calls a sandbox idle while something runs in it', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ idleTimeoutMs: 10_000 });
     const witness = await world.createReady({ idleTimeoutMs: 10_000 });
@@ -85,7 +85,7 @@ describe('the reaper', () => {
     await run;
   });
 
-  it('ends nothing while its server has no lease, because another one may know better', async () => {
+  it('the reaper ends nothing while its server has no lease, because another one may know better', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ idleTimeoutMs: 10_000 });
     world.isFenced = true;
@@ -97,7 +97,7 @@ describe('the reaper', () => {
     await world.until(async () => (await world.get(id)).status === 'destroyed');
   });
 
-  it('remembers the last use over a restart', async () => {
+  it('the reaper remembers the last use over a restart', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ idleTimeoutMs: 60_000 });
     world.clock.advance(50_000);
@@ -118,7 +118,7 @@ describe('the reaper', () => {
 });
 
 describe('the reconciler', () => {
-  it('removes an instance that has no live record', async () => {
+  it('the reconciler removes an instance that has no live record', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const spec = world.driver.launches[0]?.spec;
@@ -133,7 +133,7 @@ describe('the reconciler', () => {
     );
   });
 
-  it('ends a ready record whose instance is lost', async () => {
+  it('the reconciler ends a ready record whose instance is lost', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.lose(id);
@@ -148,7 +148,7 @@ describe('the reconciler', () => {
     assert.equal(lost.destroyedReason, 'platform_cleanup');
   });
 
-  it('leaves a launch that is under way alone', async () => {
+  it('the reconciler leaves a launch that is under way alone', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -158,7 +158,7 @@ describe('the reconciler', () => {
     assert.equal(world.driver.launches.length, 1);
   });
 
-  it('never disturbs many creations that go on while it looks', async () => {
+  it('the reconciler never disturbs many creations that go on while it looks', async () => {
     await using world = await openSandboxes();
     const creations = Array.from({ length: 20 }, () => world.createReady());
     const looks = Array.from({ length: 20 }, () => world.server.reconcile());
@@ -169,7 +169,7 @@ describe('the reconciler', () => {
     for (const id of ids) assert.equal((await world.get(id)).status, 'ready');
   });
 
-  it('starts the launch of a dead server again as the next generation', async () => {
+  it('the reconciler starts the launch of a dead server again as the next generation', async () => {
     await using world = await openSandboxes();
     world.driver.holdLaunches();
     const { id } = await world.create();
@@ -182,7 +182,7 @@ describe('the reconciler', () => {
     );
   });
 
-  it('finishes what a dead server was tearing down, with the reason that it wrote down', async () => {
+  it('the reconciler finishes what a dead server was tearing down, with the reason that it wrote down', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.isDown = true;
@@ -193,7 +193,7 @@ describe('the reconciler', () => {
     assert.equal((await world.get(id)).destroyedReason, 'user_killed');
   });
 
-  it('ends nothing at a place that does not answer, and what is lost once it does', async () => {
+  it('the reconciler ends nothing at a place that does not answer, and what is lost once it does', async () => {
     await using world = await openSandboxes();
     const [away, lost, kept] = [await world.createReady(), await world.createReady(), await world.createReady()];
     world.driver.unreachable.add(away);
@@ -223,7 +223,7 @@ describe('the reconciler', () => {
     assert.equal((await world.get(stuck)).status, 'destroyed');
   });
 
-  it('ends everything when the operator says so', async () => {
+  it('the reconciler ends everything when the operator says so', async () => {
     await using world = await openSandboxes();
     const ids = [await world.createReady(), await world.createReady()];
     assert.equal(await world.server.destroyAll(async () => undefined), 2);
@@ -231,7 +231,7 @@ describe('the reconciler', () => {
     assert.deepEqual(world.driver.instances(), []);
   });
 
-  it('ends all others before it says that one sandbox cannot be ended now', async () => {
+  it('the reconciler ends all others before it says that one sandbox cannot be ended now', async () => {
     await using world = await openSandboxes();
     const [stuck, other] = [await world.createReady(), await world.createReady()];
     world.driver.stuck.add(stuck);

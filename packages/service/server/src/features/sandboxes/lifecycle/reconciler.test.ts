@@ -38,7 +38,7 @@ async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
 }
 
 describe('a server that did not end a sandbox itself', () => {
-  it('drops the client of its agent and its activity in the next pass, and keeps those of others', async () => {
+  it('a server that did not end a sandbox itself drops the client of its agent and its activity in the next pass, and keeps those of others', async () => {
     await using a = await openSandboxes();
     await using b = await a.beside('srv_2');
     const [ended, kept] = [await a.createReady(), await a.createReady()];
@@ -64,21 +64,21 @@ describe('a server that did not end a sandbox itself', () => {
 });
 
 describe('a server whose connection to an agent broke', () => {
-  it('does not end a sandbox whose agent says nothing to it, because other servers may reach it', async () => {
+  it('a server whose connection to an agent broke does not end a sandbox whose agent says nothing to it, because other servers may reach it', async () => {
     assert.equal(await ends(silent, false), false);
   });
 
-  it('ends it if there is no other server', async () => {
+  it('a server whose connection to an agent broke ends it if there is no other server', async () => {
     assert.equal(await ends(silent, true), true);
   });
 
-  it('ends a sandbox whose place says meanwhile that the instance does not live', async () => {
+  it('a server whose connection to an agent broke ends a sandbox whose place says meanwhile that the instance does not live', async () => {
     assert.equal(await ends(gone, false), true);
   });
 });
 
-describe('a server that stood still', () => {
-  it('counts what a sandbox used when another one has recorded its end', async () => {
+describe('a server that was paused', () => {
+  it('a server that was paused counts what a sandbox used when another one has recorded its end', async () => {
     await using world = await openSandboxes();
     await using other = await world.beside('srv_2');
     const id = await world.createReady();

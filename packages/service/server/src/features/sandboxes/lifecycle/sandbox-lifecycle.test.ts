@@ -7,7 +7,7 @@ import { unavailable } from '../../../platform/base/app-error.ts';
 import type { TransitionName } from '../../sandbox-records/sandbox.ts';
 
 describe('a sandbox from creation to destruction', () => {
-  it('answers at once as creating, then becomes ready, running, idle and destroyed', async () => {
+  it('a sandbox from creation to destruction answers at once as creating, then becomes ready, running, idle and destroyed', async () => {
     await using world = await openSandboxes();
     const created = await world.create();
     assert.equal(created.status, 'creating');
@@ -35,7 +35,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.deepEqual(world.driver.agentOf(id).environment, { A: 'b' });
   });
 
-  it('returns the destroyed record when it is killed again', async () => {
+  it('a sandbox from creation to destruction returns the destroyed record when it is killed again', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const first = await world.kill(id);
@@ -43,7 +43,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.deepEqual(await world.kill(id), first);
   });
 
-  it('answers every one of many kills at once with the same destroyed record', async () => {
+  it('a sandbox from creation to destruction answers every one of many kills at once with the same destroyed record', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const answers = await Promise.all(Array.from({ length: 20 }, () => world.kill(id)));
@@ -53,7 +53,7 @@ describe('a sandbox from creation to destruction', () => {
 
   for (const isWritten of [true, false]) {
     for (const change of ['launch', 'open'] as const) {
-      it(`becomes ready when the database does not answer the change "${change}"${isWritten ? ', which it has written' : ''}`, async () => {
+      it(`a sandbox from creation to destruction becomes ready when the database does not answer the change "${change}"${isWritten ? ', which it has written' : ''}`, async () => {
         await using world = await openSandboxes();
         const lost = loseAnswers(world, change, { isWritten, error: unavailable('The database does not answer.') });
         const { id } = await world.create();
@@ -67,7 +67,7 @@ describe('a sandbox from creation to destruction', () => {
     }
   }
 
-  it('stays ready when the database has written that it is, and its answer is lost', async () => {
+  it('a sandbox from creation to destruction stays ready when the database has written that it is, and its answer is lost', async () => {
     await using world = await openSandboxes();
     const lost = loseAnswers(world, 'open');
     const { id } = await world.create();
@@ -81,7 +81,7 @@ describe('a sandbox from creation to destruction', () => {
     );
   });
 
-  it('keeps its instance while the database does not tell whether it is ready, and is launched again if not', async () => {
+  it('a sandbox from creation to destruction keeps its instance while the database does not tell whether it is ready, and is launched again if not', async () => {
     await using world = await openSandboxes();
     const { sandboxes } = world.server.core;
     const lost = loseAnswers(world, 'open', { isWritten: false });
@@ -108,7 +108,7 @@ describe('a sandbox from creation to destruction', () => {
     );
   });
 
-  it('undoes a launch that is under way when it is killed', async () => {
+  it('a sandbox from creation to destruction undoes a launch that is under way when it is killed', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -119,7 +119,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.equal((await world.get(id)).status, 'destroyed');
   });
 
-  it('leaves nothing, whenever in its launch it is killed', async () => {
+  it('a sandbox from creation to destruction leaves nothing, whenever in its launch it is killed', async () => {
     await using world = await openSandboxes();
     const killedAfter = async (turns: number) => {
       const { id } = await world.create({ env: { A: 'b' } });
@@ -137,7 +137,7 @@ describe('a sandbox from creation to destruction', () => {
     assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 0 });
   });
 
-  it('stays expiring when the host does not answer, and the reconciler finishes it with the first reason', async () => {
+  it('a sandbox from creation to destruction stays expiring when the host does not answer, and the reconciler finishes it with the first reason', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.isDown = true;
@@ -149,13 +149,13 @@ describe('a sandbox from creation to destruction', () => {
     assert.equal((await world.get(id)).destroyedReason, 'user_killed');
   });
 
-  it('gives the environment to the agent before it is ready', async () => {
+  it('a sandbox from creation to destruction gives the environment to the agent before it is ready', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady({ env: { STAGE: 'test' } });
     assert.deepEqual(world.driver.agentOf(id).environment, { STAGE: 'test' });
   });
 
-  it('waits for a host daemon that starts again', async () => {
+  it('a sandbox from creation to destruction waits for a host daemon that starts again', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(new LaunchError('unreachable', 'restarting'));
     const { id } = await world.create();
@@ -172,7 +172,7 @@ describe('a sandbox that fails', () => {
   };
 
   for (const mode of ['allowlist', 'denylist'] as const) {
-    it(`fails with a reason when the host cannot enforce ${mode}, and nothing is launched with less`, async () => {
+    it(`a sandbox that fails fails with a reason when the host cannot enforce ${mode}, and nothing is launched with less`, async () => {
       const { world, failed } = await failing({ networkPolicy: { mode, hosts: ['example.com'] } });
       await using _ = world;
       assert.equal(failed.status, 'failed');
@@ -192,19 +192,19 @@ describe('a sandbox that fails', () => {
     );
   });
 
-  it('says why without anything of the host inside', async () => {
+  it('a sandbox that fails says why without anything of the host inside', async () => {
     const { world, failed } = await failing({}, new LaunchError('failed', 'mount /var/lib/cloche: EINVAL'));
     await using _ = world;
     assert.equal(failed.failureReason, 'The sandbox could not be launched.');
   });
 
-  it('takes no work and says so', async () => {
+  it('a sandbox that fails takes no work and says so', async () => {
     const { world, id } = await failing({}, new LaunchError('no_capacity', 'full'));
     await using _ = world;
     await assert.rejects(world.run(id, 'print x'), { code: 'sandbox_failed' });
   });
 
-  it('becomes destroyed when it is killed, and keeps its failure reason', async () => {
+  it('a sandbox that fails becomes destroyed when it is killed, and keeps its failure reason', async () => {
     const { world, id, failed } = await failing({}, new LaunchError('failed', 'x'));
     await using _ = world;
     const killed = await world.kill(id);
@@ -212,7 +212,7 @@ describe('a sandbox that fails', () => {
     assert.equal(killed.failureReason, failed.failureReason);
   });
 
-  it('fails when it is not ready in time, and leaves no instance', async () => {
+  it('a sandbox that fails fails when it is not ready in time, and leaves no instance', async () => {
     await using world = await openSandboxes({ launchTimeoutMs: 30 });
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -225,7 +225,7 @@ describe('a sandbox that fails', () => {
 });
 
 describe('waiting for a status', () => {
-  it('ends when the time is up, with the sandbox as it is', async () => {
+  it('waiting for a status ends when the time is up, with the sandbox as it is', async () => {
     await using world = await openSandboxes();
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
@@ -235,7 +235,7 @@ describe('waiting for a status', () => {
     release();
   });
 
-  it('ends when the status cannot be reached any more', async () => {
+  it('waiting for a status ends when the status cannot be reached any more', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const waiting = world.waitFor(id, 'running');
@@ -243,14 +243,14 @@ describe('waiting for a status', () => {
     assert.match((await waiting).status, /^(expiring|destroyed)$/);
   });
 
-  it('counts a used sandbox as ready', async () => {
+  it('waiting for a status counts a used sandbox as ready', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await world.run(id, 'print x');
     assert.equal((await world.waitFor(id, 'ready')).status, 'idle');
   });
 
-  it('answers not_found for an unknown sandbox', async () => {
+  it('waiting for a status answers not_found for an unknown sandbox', async () => {
     await using world = await openSandboxes();
     await assert.rejects(world.get('sbx_none' as SandboxId), { code: 'not_found' });
   });

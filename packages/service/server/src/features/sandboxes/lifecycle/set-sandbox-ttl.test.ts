@@ -20,7 +20,7 @@ describe('setting the TTL', () => {
     assert.equal(sandbox.ttlMs, 2 * HOUR_MS);
   });
 
-  it('works the same by its deprecated alias', async () => {
+  it('setting the TTL works the same by its deprecated alias', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create();
     const call = { params: { sandboxId: id }, body: { ttlMs: 2 * HOUR_MS } };
@@ -28,7 +28,7 @@ describe('setting the TTL', () => {
     assert.equal(Date.parse(sandbox.expiresAt), world.clock.now() + 2 * HOUR_MS);
   });
 
-  it('must move the expiry later', async () => {
+  it('setting the TTL must move the expiry later', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create();
     for (const ttlMs of [1, HOUR_MS]) {
@@ -37,7 +37,7 @@ describe('setting the TTL', () => {
     await setTtl(world, id, HOUR_MS + 2);
   });
 
-  it('stays within 24 hours of the creation and says how much is left', async () => {
+  it('setting the TTL stays within 24 hours of the creation and says how much is left', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create();
     const refused = (ttlMs: number, maxTtlMs: number) =>
@@ -49,14 +49,14 @@ describe('setting the TTL', () => {
     await refused(23.5 * HOUR_MS + 1, 23.5 * HOUR_MS);
   });
 
-  it('does not revive a sandbox whose time is up, before the reaper has come', async () => {
+  it('setting the TTL does not revive a sandbox whose time is up, before the reaper has come', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create({ ttlMs: 1000 });
     world.clock.advance(1000);
     await assert.rejects(setTtl(world, id, HOUR_MS), { code: 'sandbox_destroyed', details: { reason: 'ttl_expired' } });
   });
 
-  it('needs a live sandbox', async () => {
+  it('setting the TTL needs a live sandbox', async () => {
     await using world = await openSandboxes();
     const destroyed = await world.createReady();
     await world.kill(destroyed);
@@ -67,7 +67,7 @@ describe('setting the TTL', () => {
     await assert.rejects(setTtl(world, failed, 2 * HOUR_MS), { code: 'sandbox_failed' });
   });
 
-  it('keeps the latest of many at once', async () => {
+  it('setting the TTL keeps the latest of many at once', async () => {
     await using world = await openSandboxes();
     const { id } = await world.create();
     const ttls = [3, 5, 2, 9, 4].map((hours) => hours * HOUR_MS);

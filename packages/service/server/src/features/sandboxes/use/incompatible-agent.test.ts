@@ -4,7 +4,7 @@ import { AgentError } from '@cloche/runtime';
 import { openSandboxes } from '../../../../testing/sandboxes.ts';
 
 describe('a sandbox whose agent speaks a protocol that the server does not', () => {
-  it('refuses work with a documented error, and lives on', async () => {
+  it('a sandbox whose agent speaks a protocol that the server does not refuses work with a documented error, and lives on', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.incompatible.add(id);
@@ -18,7 +18,7 @@ describe('a sandbox whose agent speaks a protocol that the server does not', () 
     assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
   });
 
-  it('stays when its connection breaks', async () => {
+  it('a sandbox whose agent speaks a protocol that the server does not stays when its connection breaks', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     await world.run(id, 'print x');
@@ -27,7 +27,7 @@ describe('a sandbox whose agent speaks a protocol that the server does not', () 
     assert.equal((await world.get(id)).status, 'idle');
   });
 
-  it('ends if its agent counts as one that misbehaves: the control', async () => {
+  it('a sandbox whose agent speaks a protocol that the server does not ends if its agent counts as one that misbehaves: the control', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.connect = async () => {
@@ -39,7 +39,7 @@ describe('a sandbox whose agent speaks a protocol that the server does not', () 
     assert.equal(world.driver.instances().length, 0);
   });
 
-  it('is deleted as any other', async () => {
+  it('a sandbox whose agent speaks a protocol that the server does not is deleted as any other', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     world.driver.incompatible.add(id);

@@ -24,7 +24,7 @@ describe('SandboxUse', () => {
   const untilAborted = (_agent: AgentClient, _sandbox: SandboxRecord, signal: AbortSignal) =>
     new Promise<never>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 
-  it('waits for a sandbox that is being made, then acts on its agent', async () => {
+  it('SandboxUse waits for a sandbox that is being made, then acts on its agent', async () => {
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
     const used = use.with(ofKey(id), { signal: never }, async (agent, sandbox) => [typeof agent.run, sandbox.status]);
@@ -32,7 +32,7 @@ describe('SandboxUse', () => {
     assert.deepEqual(await used, ['function', 'ready']);
   });
 
-  it('is refused where the sandbox is not ready in time', async () => {
+  it('SandboxUse is refused where the sandbox is not ready in time', async () => {
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
     await assert.rejects(use.ready(ofKey(id), { signal: never, readyMs: 1 }), {
@@ -42,7 +42,7 @@ describe('SandboxUse', () => {
     release();
   });
 
-  it('ends with the reason of its signal while it waits', async () => {
+  it('SandboxUse ends with the reason of its signal while it waits', async () => {
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
     const leaving = new AbortController();
@@ -53,7 +53,7 @@ describe('SandboxUse', () => {
     release();
   });
 
-  it('does nothing without waiting where no instance is ready yet', async () => {
+  it('SandboxUse does nothing without waiting where no instance is ready yet', async () => {
     const release = world.driver.holdLaunches();
     const { id } = await world.create();
     const act = async () => assert.fail('acted');
@@ -61,7 +61,7 @@ describe('SandboxUse', () => {
     release();
   });
 
-  it('refuses a sandbox that the key may not see, and one that has ended', async () => {
+  it('SandboxUse refuses a sandbox that the key may not see, and one that has ended', async () => {
     const id = await world.createReady();
     const act = async () => assert.fail('acted');
     const foreign = { credential: credentialOf('org_2' as OrgId), sandboxId: id };
@@ -70,7 +70,7 @@ describe('SandboxUse', () => {
     await assert.rejects(use.with(ofKey(id), { signal: never }, act), { code: 'sandbox_destroyed' });
   });
 
-  it('ends an act that takes longer than its limit', async () => {
+  it('SandboxUse ends an act that takes longer than its limit', async () => {
     const id = await world.createReady();
     await assert.rejects(use.with(ofKey(id), { signal: never, actMs: 1 }, untilAborted), {
       code: 'unavailable',
@@ -78,7 +78,7 @@ describe('SandboxUse', () => {
     });
   });
 
-  it('throws the reason of its signal when it aborts before the act ends', async () => {
+  it('SandboxUse throws the reason of its signal when it aborts before the act ends', async () => {
     const id = await world.createReady();
     const leaving = new AbortController();
     const used = use.act(await recordOf(id), { signal: leaving.signal, actMs: 60_000 }, untilAborted);
@@ -87,7 +87,7 @@ describe('SandboxUse', () => {
     await assert.rejects(used, reason);
   });
 
-  it('does not act for a request whose server has lost its lease while it announced the act', async () => {
+  it('SandboxUse does not act for a request whose server has lost its lease while it announced the act', async () => {
     const target = ofKey(await world.createReady());
     const { signal } = world.context({});
     const announce = async () => {
@@ -122,7 +122,7 @@ describe('SandboxUse', () => {
     await assert.rejects(use.with(ofKey(id), { signal: never }, act), { code: 'sandbox_destroyed' });
   });
 
-  it('gives a connected agent without a promise', async () => {
+  it('SandboxUse gives a connected agent without a promise', async () => {
     const record = await recordOf(await world.createReady());
     await use.act(record, { signal: never }, async () => undefined);
     assert.ok(!(use.connect(record, never) instanceof Promise));

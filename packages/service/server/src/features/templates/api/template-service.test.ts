@@ -9,7 +9,7 @@ import { RemoveVersions } from '../builds/remove-versions.ts';
 const foreign = { credential: credentialOf('org_2' as OrgId) };
 
 describe('a template of an organization', () => {
-  it('has a slug that no other has, curated ones included, and that is free again when it is deleted', async () => {
+  it('a template of an organization has a slug that no other has, curated ones included, and that is free again when it is deleted', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'a', from: 'node' });
     for (const slug of ['a', 'node', 'python-node']) {
@@ -20,7 +20,7 @@ describe('a template of an organization', () => {
     await built(world, { slug: 'a', from: 'node' });
   });
 
-  it('is seen and used by its organization alone', async () => {
+  it('a template of an organization is seen and used by its organization alone', async () => {
     await using world = await openSandboxes();
     const { template, build } = await built(world, { slug: 'a', from: 'node' });
     const slugs = async (call = {}) => (await world.call(operations.listTemplates, call)).data.map(({ slug }) => slug);
@@ -34,7 +34,7 @@ describe('a template of an organization', () => {
     await assert.rejects(createTemplate(world, { slug: 'b', from }, foreign), { code: 'not_found' });
   });
 
-  it('goes back to an earlier version, and only to one of its own', async () => {
+  it('a template of an organization goes back to an earlier version, and only to one of its own', async () => {
     await using world = await openSandboxes();
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
     world.clock.advance(1);
@@ -53,7 +53,7 @@ describe('a template of an organization', () => {
     }
   });
 
-  it('is made from an image, unless a template has the name', async () => {
+  it('a template of an organization is made from an image, unless a template has the name', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'debian', from: 'node' });
     const digest = `sha256:${'0a'.repeat(32)}`;
@@ -87,7 +87,7 @@ describe('a template of an organization', () => {
     await assert.rejects(locked, { code: 'not_found', message: /secret/ });
   });
 
-  it('cannot be deleted while another is made from it', async () => {
+  it('a template of an organization cannot be deleted while another is made from it', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'base', from: 'node' });
     await built(world, { slug: 'made', from: 'base' });
@@ -99,7 +99,7 @@ describe('a template of an organization', () => {
     await remove('base');
   });
 
-  it('is changed by no key that is bound to projects, and curated ones by none', async () => {
+  it('a template of an organization is changed by no key that is bound to projects, and curated ones by none', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'a', from: 'node' });
     const bound = { credential: credentialOf(ORG, [DEFAULT_PROJECT]) };
@@ -117,14 +117,14 @@ describe('a template of an organization', () => {
     await world.create({ template: 'a' }, bound);
   });
 
-  it('is created once for an idempotency key', async () => {
+  it('a template of an organization is created once for an idempotency key', async () => {
     await using world = await openSandboxes();
     const create = () => createTemplate(world, { slug: 'a', from: 'node' }, { idempotency: { recordId: 'idem_1' } });
     const [first, again] = [await create(), await create()];
     assert.deepEqual([again.template.id, again.build.id], [first.template.id, first.build.id]);
   });
 
-  it('has quotas: how many there are, and how many builds have not ended, and at most some run at once', async () => {
+  it('a template of an organization has quotas: how many there are, and how many builds have not ended, and at most some run at once', async () => {
     await using world = await openSandboxes();
     for (let index = 0; index < LIMITS.templateBuildsQueued; index += 1) {
       await createTemplate(world, { slug: `a${index}`, ...recipe('hang') });
@@ -140,7 +140,7 @@ describe('a template of an organization', () => {
     assert.equal(world.driver.instances().length, LIMITS.templateBuildsAtOnce);
   });
 
-  it('is made from a recipe that is refused with every wrong field', async () => {
+  it('a template of an organization is made from a recipe that is refused with every wrong field', async () => {
     await using world = await openSandboxes();
     const file = { path: '/a', content: 'x' };
     const cases: [Omit<TemplateRecipe, 'from'> & { from?: string }, RegExp][] = [
@@ -163,8 +163,8 @@ describe('a template of an organization', () => {
   });
 });
 
-describe('a server that goes on late', () => {
-  it('does not make the default of a version that another server has removed meanwhile', async () => {
+describe('a server that resumes late', () => {
+  it('a server that resumes late does not make the default of a version that another server has removed meanwhile', async () => {
     await using world = await openSandboxes();
     await using late = await world.beside('srv_2');
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
@@ -183,7 +183,7 @@ describe('a server that goes on late', () => {
     await world.createReady({ template: 'a' });
   });
 
-  it('creates no build of a template that another server has deleted meanwhile', async () => {
+  it('a server that resumes late creates no build of a template that another server has deleted meanwhile', async () => {
     await using world = await openSandboxes();
     await using late = await world.beside('srv_2');
     const { template } = await built(world, { slug: 'a', from: 'node' });

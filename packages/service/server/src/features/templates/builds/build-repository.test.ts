@@ -67,7 +67,7 @@ it('an organization that queues builds after others begins one before those begi
   assert.deepEqual(begun, ['a1', 'b1', 'c1', 'a2', 'b2']);
 });
 
-it('organizations take turns although each has one place only', async () => {
+it('organizations alternate although each has one place only', async () => {
   await using db = await openTestDatabase();
   await seed(db);
   const { queue, next, end, orgs } = await openBuilds(db, 3);

@@ -60,7 +60,7 @@ class HeldAnswers implements KyselyPlugin {
 }
 
 describe('a build of several servers', () => {
-  it('has one builder, whichever of two servers with one database takes it', async () => {
+  it('a build of several servers has one builder, whichever of two servers with one database takes it', async () => {
     await using world = await openSandboxes();
     await using _ = await startSecondServer(world);
     const started = [];
@@ -72,7 +72,7 @@ describe('a build of several servers', () => {
     assert.equal(world.driver.launches.length, ended.length);
   });
 
-  it('is not failed by a server that stood still while another one took it over and destroyed its sandbox', async () => {
+  it('a build of several servers is not failed by a server that was paused while another one took it over and destroyed its sandbox', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
     await world.until(async () => world.driver.instances().length === 1);
@@ -88,7 +88,7 @@ describe('a build of several servers', () => {
     assert.equal((await endOf(world, build)).status, 'canceled');
   });
 
-  it('keeps its sandbox when a server goes on that had stood still since its claim', async () => {
+  it('a build of several servers keeps its sandbox when a server resumes that was paused since its claim', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
     const instances = () => world.driver.instances();
@@ -111,7 +111,7 @@ describe('a build of several servers', () => {
     await world.until(() => instances().length === 0);
   });
 
-  it('has one sandbox when a server stood still before it created one, and another took the build over', async () => {
+  it('a build of several servers has one sandbox when a server was paused before it created one, and another took the build over', async () => {
     await using world = await openSandboxes();
     const { createSandbox } = world.server.core;
     const create = createSandbox.create.bind(createSandbox);

@@ -23,7 +23,7 @@ import {
 const LARGE_MB = 1024;
 
 describe('a build', () => {
-  it('makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
+  it('a build makes a version that sandboxes can be created from at once, and leaves no sandbox', async () => {
     await using world = await openSandboxes();
     const { template, build } = await built(world, {
       slug: 'reports',
@@ -46,7 +46,7 @@ describe('a build', () => {
     assert.equal(world.driver.versions.get(sandbox.templateVersionId)?.captured.manifest.env?.COLOR, 'green');
   });
 
-  it('announces its version to the host before it succeeds, for a sandbox of its organization', async () => {
+  it('a build announces its version to the host before it succeeds, for a sandbox of its organization', async () => {
     await using world = await openSandboxes();
     const announced: { spec: LaunchSpec; owner: string; status: string | undefined }[] = [];
     world.driver.expectLaunch = async (spec, owner) => {
@@ -61,14 +61,14 @@ describe('a build', () => {
     assert.equal(build.status, 'succeeded');
   });
 
-  it('succeeds although the host cannot launch its version ahead', async () => {
+  it('a build succeeds although the host cannot launch its version ahead', async () => {
     await using world = await openSandboxes();
     world.driver.expectLaunch = () => Promise.reject(new LaunchError('failed', 'no such operation'));
     const { build } = await built(world, { slug: 'a', ...containing('x') });
     assert.equal(build.status, 'succeeded');
   });
 
-  it('runs only the steps that have changed, and those after them', async () => {
+  it('a build runs only the steps that have changed, and those after them', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'a', ...recipe('print one', 'print two') });
     const build = await rebuilt(world, 'a', recipe('print one', 'print three', 'print four'));
@@ -78,7 +78,7 @@ describe('a build', () => {
     );
   });
 
-  it('gives the version that exists for an unchanged recipe, without a sandbox', async () => {
+  it('a build gives the version that exists for an unchanged recipe, without a sandbox', async () => {
     await using world = await openSandboxes();
     const first = await built(world, { slug: 'a', ...recipe('print one') });
     const launches = world.driver.launches.length;
@@ -90,7 +90,7 @@ describe('a build', () => {
     assert.equal(versions.data.length, 1);
   });
 
-  it('that fails leaves the version before in force, and says which step failed', async () => {
+  it('a build that fails leaves the version before in force, and says which step failed', async () => {
     await using world = await openSandboxes();
     const { template, build: first } = await built(world, { slug: 'a', ...recipe('print one') });
     const build = await rebuilt(world, 'a', recipe('print one', 'exit 3', 'print no'));
@@ -107,7 +107,7 @@ describe('a build', () => {
     await world.until(async () => world.driver.instances().length === 0);
   });
 
-  it('is canceled while it is queued and while it runs, and leaves no sandbox', async () => {
+  it('a build is canceled while it is queued and while it runs, and leaves no sandbox', async () => {
     await using world = await openSandboxes();
     const hanging = await Promise.all(
       ['a', 'b', 'c'].map((slug) => createTemplate(world, { slug, ...recipe('hang') })),
@@ -125,7 +125,7 @@ describe('a build', () => {
     assert.equal((await world.call(operations.cancelTemplateBuild, { params })).build.status, 'canceled');
   });
 
-  it('goes on from its last step when the server was killed, and leaves no sandbox', async () => {
+  it('a build goes on from its last step when the server was killed, and leaves no sandbox', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('print one', 'hang') });
     const params = { template: build.templateId, buildId: build.id };
@@ -140,7 +140,7 @@ describe('a build', () => {
     await world.until(async () => world.driver.instances().length === 0);
   });
 
-  it('fails when its sandbox is destroyed', async () => {
+  it('a build fails when its sandbox is destroyed', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
     await world.until(async () => world.driver.instances().length === 1);
@@ -151,7 +151,7 @@ describe('a build', () => {
     assert.equal(ended.error?.code, 'sandbox_lost');
   });
 
-  it('has a log, which is read in pages and followed to its end', async () => {
+  it('a build has a log, which is read in pages and followed to its end', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('print one', 'warn two') });
     const events = await Array.fromAsync(await followBuild(world, build));
@@ -176,7 +176,7 @@ describe('a build', () => {
     assert.deepEqual([page.nextSeq, page.hasMore], [3, true]);
   });
 
-  it('waits while a quota has no room for its sandbox', async () => {
+  it('a build waits while a quota has no room for its sandbox', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     const sandbox = await world.createReady();
@@ -186,7 +186,7 @@ describe('a build', () => {
     assert.equal((await endOf(world, build)).status, 'succeeded');
   });
 
-  it('leaves its place to builds of other organizations while a quota has no room for its sandbox', async () => {
+  it('a build leaves its place to builds of other organizations while a quota has no room for its sandbox', async () => {
     await using world = await openSandboxes();
     for (const org of await addOrganizations(world.db, 3)) {
       await world.limits.setOrganization(org, { liveSandboxes: 0 });
@@ -197,7 +197,7 @@ describe('a build', () => {
     assert.equal(world.driver.launches.length, 1, 'the other builds still wait');
   });
 
-  it('leaves its place to builds of other organizations while no host has room for its sandbox', async () => {
+  it('a build leaves its place to builds of other organizations while no host has room for its sandbox', async () => {
     await using world = await openSandboxes();
     const launch = world.driver.launch.bind(world.driver);
     world.driver.launch = async (id, generation, spec, signal, hints) => {
@@ -209,7 +209,7 @@ describe('a build', () => {
     assert.equal(build.status, 'succeeded');
   });
 
-  it('waits while no host has room for its sandbox', async () => {
+  it('a build waits while no host has room for its sandbox', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(new LaunchError('no_capacity', 'full'));
     const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
@@ -218,7 +218,7 @@ describe('a build', () => {
     assert.equal(world.driver.launches.length, 2);
   });
 
-  it('fails with no_capacity when no host has had room until its time was over', async () => {
+  it('a build fails with no_capacity when no host has had room until its time was over', async () => {
     await using world = await openSandboxes();
     world.driver.launchErrors.push(...Array.from({ length: 100 }, () => new LaunchError('no_capacity', 'full')));
     const { build } = await createTemplate(world, { slug: 'a', ...containing('x') });
@@ -231,7 +231,7 @@ describe('a build', () => {
     assert.equal(world.driver.instances().length, 0);
   });
 
-  it('fails when its version is larger than the quota of the organization', async () => {
+  it('a build fails when its version is larger than the quota of the organization', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { templateBytes: 10 });
     const { build } = await built(world, { slug: 'a', ...containing('more than ten bytes') });
@@ -239,7 +239,7 @@ describe('a build', () => {
     assert.deepEqual([...world.driver.versions], [], 'nothing that is too large was kept');
   });
 
-  it('fails at the step with which its layers together are larger than the quota', async () => {
+  it('a build fails at the step with which its layers together are larger than the quota', async () => {
     await using world = await openSandboxes();
     const steps = { ...containing('x'.repeat(600)), setup: [{ run: 'print 2' }, { run: 'print 3' }] };
     await built(world, { slug: 'a', ...steps });
@@ -253,7 +253,7 @@ describe('a build', () => {
     assert.deepEqual([build.status, build.error?.code, build.error?.step], ['failed', 'too_large', 3]);
   });
 
-  it('is begun again when the host has lost what a step has made', async () => {
+  it('a build is begun again when the host has lost what a step has made', async () => {
     await using world = await openSandboxes();
     const first = { from: 'node', files: [{ path: '/opt/a', content: 'a' }] };
     await built(world, { slug: 'a', ...first });
@@ -274,7 +274,7 @@ describe('a build', () => {
     );
   });
 
-  it('runs its steps again when the host has lost all that earlier builds made', async () => {
+  it('a build runs its steps again when the host has lost all that earlier builds made', async () => {
     await using world = await openSandboxes();
     const steps = recipe('print 1', 'print 2', 'print 3', 'print 4', 'print 5', 'print 6');
     await built(world, { slug: 'a', ...steps });
@@ -288,7 +288,7 @@ describe('a build', () => {
     await world.createReady({ template: 'a' });
   });
 
-  it('fails with conflict, and names what is gone, when the host loses the results of each attempt', async () => {
+  it('a build fails with conflict, and names what is gone, when the host loses the results of each attempt', async () => {
     await using world = await openSandboxes();
     world.driver.deriveVersion = ({ from }) => {
       world.driver.versions.delete(from);
@@ -306,7 +306,7 @@ describe('a build', () => {
     assert.match(error?.message ?? '', /tplv_.*Build again/);
   });
 
-  it('runs a step again when the host has lost the version below it during the step', async () => {
+  it('a build runs a step again when the host has lost the version below it during the step', async () => {
     await using world = await openSandboxes();
     const capture = world.driver.capture.bind(world.driver);
     let isLost = false;
@@ -321,7 +321,7 @@ describe('a build', () => {
     assert.deepEqual([build.status, isLost], ['succeeded', true], JSON.stringify(build));
   });
 
-  it('says what it lacks when the host has lost the version that its recipe starts from', async () => {
+  it('a build says what it lacks when the host has lost the version that its recipe starts from', async () => {
     await using world = await openSandboxes();
     const base = await built(world, { slug: 'base', ...containing('base') });
     world.driver.versions.clear();
@@ -330,7 +330,7 @@ describe('a build', () => {
     assert.match(build.error?.message ?? '', new RegExp(`${base.build.templateVersionId}.*Build its template again`));
   });
 
-  it('that never ends fails after its time, which goes on while the service is restarted', async () => {
+  it('a build that never ends fails after its time, which goes on while the service is restarted', async () => {
     await using world = await openSandboxes();
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('hang') });
     await world.until(async () => world.driver.instances().length === 1);

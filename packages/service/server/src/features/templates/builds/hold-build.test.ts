@@ -12,7 +12,7 @@ const ID = 'tbld_1' as TemplateBuildId;
 const CLAIM = 'srv_1:1';
 
 describe('the claim to a build', () => {
-  it('ends the work before it ends itself, while the database does not answer', async () => {
+  it('the claim to a build ends the work before it ends itself, while the database does not answer', async () => {
     using deadline = new Deadline(60_000);
     const ended = new AbortController();
     const answer = Promise.withResolvers<boolean>();

@@ -29,7 +29,7 @@ async function versionsOf(world: SandboxesWorld, template: string): Promise<stri
 }
 
 describe('unused versions', () => {
-  it('are removed from the host after their time, but not the default version', async () => {
+  it('unused versions are removed from the host after their time, but not the default version', async () => {
     await using world = await openSandboxes();
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
     const second = await rebuilt(world, 'a', containing('two'));
@@ -44,7 +44,7 @@ describe('unused versions', () => {
     await world.createReady({ template: 'a' });
   });
 
-  it('stay while a sandbox runs on them and while another template is made from them', async () => {
+  it('unused versions stay while a sandbox runs on them and while another template is made from them', async () => {
     await using world = await openSandboxes();
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
     const { build: base } = await built(world, { slug: 'base', ...containing('base') });
@@ -61,7 +61,7 @@ describe('unused versions', () => {
     assert.equal((await versionsOf(world, 'a')).includes(first.templateVersionId ?? ''), false);
   });
 
-  it('are never listed without their files when the host does not answer, and their files go later', async () => {
+  it('unused versions are never listed without their files when the host does not answer, and their files go later', async () => {
     await using world = await openSandboxes();
     const { build: first } = await built(world, { slug: 'a', ...containing('one') });
     await rebuilt(world, 'a', containing('two'));
@@ -82,7 +82,7 @@ describe('unused versions', () => {
     assert.equal(world.driver.versions.has(other.templateVersionId ?? ''), false);
   });
 
-  it('of a deleted template go at once', async () => {
+  it('unused versions of a deleted template go at once', async () => {
     await using world = await openSandboxes();
     const { template, build } = await built(world, { slug: 'a', ...containing('one') });
     await world.call(operations.deleteTemplate, { params: { template: 'a' } });
@@ -91,7 +91,7 @@ describe('unused versions', () => {
     assert.equal(world.driver.versions.has(build.templateVersionId ?? ''), false);
   });
 
-  it('are removed from the host that a build made and could not add', async () => {
+  it('unused versions are removed from the host that a build made and could not add', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'a', ...containing('one') });
     const kept = [...world.driver.versions.keys()];
@@ -109,7 +109,7 @@ describe('unused versions', () => {
     await assertUsable(world, 'a');
   });
 
-  it('are removed later if the host refused at first, although the cached steps that named them are gone', async () => {
+  it('unused versions are removed later if the host refused at first, although the cached steps that named them are gone', async () => {
     await using world = await openSandboxes();
     world.driver.now = () => world.clock.now();
     await built(world, { slug: 'a', ...containing('one') });
@@ -125,7 +125,7 @@ describe('unused versions', () => {
     await assertUsable(world, 'a');
   });
 
-  it('that the database does not know stay until they are as old as any other that is removed', async () => {
+  it('unused versions that the database does not know stay until they are as old as any other that is removed', async () => {
     await using world = await openSandboxes();
     world.driver.now = () => world.clock.now();
     const { build } = await built(world, { slug: 'a', ...containing('one') });
@@ -140,7 +140,7 @@ describe('unused versions', () => {
     await assertUsable(world, 'a');
   });
 
-  it('keep their files if a build makes them again before a removal that was decided earlier', async () => {
+  it('unused versions keep their files if a build makes them again before a removal that was decided earlier', async () => {
     await using world = await openSandboxes();
     const { build } = await built(world, { slug: 'a', ...containing('one') });
     await world.call(operations.deleteTemplate, { params: { template: 'a' } });
@@ -158,7 +158,7 @@ describe('unused versions', () => {
     await assertUsable(world, 'b');
   });
 
-  it('keep their files while a build that has made them again is about to add them', async () => {
+  it('unused versions keep their files while a build that has made them again is about to add them', async () => {
     await using world = await openSandboxes();
     world.driver.now = () => world.clock.now();
     const { build } = await built(world, { slug: 'a', ...containing('one') });
@@ -181,7 +181,7 @@ describe('unused versions', () => {
     await assertUsable(world, 'b');
   });
 
-  it('that were made before any build that runs began do not wait for its end', async () => {
+  it('unused versions that were made before any build that runs began do not wait for its end', async () => {
     await using world = await openSandboxes();
     const removedOf = async (slug: string, hostTime: number) => {
       world.driver.now = () => hostTime;
@@ -201,7 +201,7 @@ describe('unused versions', () => {
     assert.equal(await removedOf('late', now - 2 * LIMITS.templateBuildMs + 1_000), 0);
   });
 
-  it('are made again by a build that finds them finished, so that no removal that was decided earlier takes their files', async () => {
+  it('unused versions are made again by a build that finds them finished, so that no removal that was decided earlier takes their files', async () => {
     await using world = await openSandboxes();
     const { build } = await built(world, { slug: 'a', ...containing('one') });
     await rebuilt(world, 'a', containing('two'));

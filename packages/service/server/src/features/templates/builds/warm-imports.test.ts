@@ -21,7 +21,7 @@ function failureOf(module: string, imports = ['json', 'tested', 'decimal']): str
 }
 
 describe('warm imports', () => {
-  it('that load are fine, whatever they print', () => {
+  it('warm imports that load are fine, whatever they print', () => {
     assert.equal(failureOf('print("noise\\ttested\\tnoise")'), undefined);
   });
 
@@ -36,15 +36,15 @@ describe('warm imports', () => {
     ],
     ['say much', 'raise ValueError("x" * 100_000)', `tested: ValueError: ${'x'.repeat(288)}`],
   ] as const) {
-    it(`that ${title} are named with the reason`, () => assert.equal(failureOf(module), why));
+    it(`warm imports that ${title} are named with the reason`, () => assert.equal(failureOf(module), why));
   }
 
-  it('that are missing are named, and only modules of the recipe are', () => {
+  it('warm imports that are missing are named, and only modules of the recipe are', () => {
     assert.equal(failureOf('', ['nothing_here']), "nothing_here: ModuleNotFoundError: No module named 'nothing_here'");
     assert.equal(failureOf('print("", "other", "x", sep="\\t")'), undefined);
   });
 
-  it('of a version without Python say so, and those that take too long', () => {
+  it('warm imports of a version without Python say so, and those that take too long', () => {
     assert.match(importFailure({ status: 'failed', stdout: '' }, ['a']) ?? '', /no python3/);
     assert.match(importFailure({ status: 'timed_out', stdout: '' }, ['a']) ?? '', /more than 120 seconds/);
   });

@@ -113,7 +113,7 @@ const stored = () => readdirSync(join(folder, 'layers'), { recursive: true }).ma
 const contents = () => stored().flatMap((path) => path.match(/[0-9a-f]{64}$/)?.[0] ?? []);
 
 describe('layers of images', () => {
-  it('are downloaded once, for all images and builds of an organization that have them', async () => {
+  it('layers of images are downloaded once, for all images and builds of an organization that have them', async () => {
     const [base, own, other] = [layer(), layer(), layer()];
     const layers = layersOf();
     const first = new Place([base, own]);
@@ -127,7 +127,7 @@ describe('layers of images', () => {
     assert.equal(contents().length, 3);
   });
 
-  it('are those of one organization: another one downloads the same bytes itself', async () => {
+  it('layers of images are those of one organization: another one downloads the same bytes itself', async () => {
     const base = layer();
     const layers = layersOf();
     await layers.bring([base], new Place([base]), await build());
@@ -137,7 +137,7 @@ describe('layers of images', () => {
     assert.equal(contents().length, 2, 'each has a content of its own');
   });
 
-  it('are awaited while another build downloads them, and downloaded by two builds that await each other', async () => {
+  it('layers of images are awaited while another build downloads them, and downloaded by two builds that await each other', async () => {
     const [a, b, c] = [layer(), layer(), layer()];
     const layers = layersOf();
     const sending = Promise.withResolvers<void>();
@@ -177,7 +177,7 @@ describe('layers of images', () => {
     },
   };
   for (const [why, owner] of Object.entries(LOST))
-    it(`are taken over from a build that does not go on: ${why}`, async () => {
+    it(`layers of images are taken over from a build that does not go on: ${why}`, async () => {
       const base = layer();
       const repository = new ImageLayerRepository(world.db, world.transactions);
       const lost = await owner();
@@ -188,7 +188,7 @@ describe('layers of images', () => {
       assert.equal((await repository.claim(await build(), base, 1e6, clock.now())).status, 'stored');
     });
 
-  it('are taken over from a build whose download fails, which wakes those that await it', async () => {
+  it('layers of images are taken over from a build whose download fails, which wakes those that await it', async () => {
     const base = layer();
     const layers = layersOf();
     const failing = Promise.withResolvers<void>();
@@ -216,7 +216,7 @@ describe('layers of images', () => {
     'one bit that differs': (honest) => Buffer.from(honest.map((byte, index) => (index === 0 ? byte ^ 1 : byte))),
   };
   for (const [lie, told] of Object.entries(LIES))
-    it(`never count with ${lie} than their digest is of`, async () => {
+    it(`layers of images never count with ${lie} than their digest is of`, async () => {
       const honest = layer();
       const layers = layersOf();
       await layers.bring([honest], new Place([{ ...honest, bytes: told(honest.bytes) }]), await build());
@@ -225,7 +225,7 @@ describe('layers of images', () => {
       assert.deepEqual([place.downloaded, place.files.get(honest.digest)], [[honest.digest], honest.bytes]);
     });
 
-  it('that were damaged in the store are downloaded again', async () => {
+  it('layers of images that were damaged in the store are downloaded again', async () => {
     const base = layer();
     const layers = layersOf();
     await layers.bring([base], new Place([base]), await build());
@@ -238,7 +238,7 @@ describe('layers of images', () => {
     }
   });
 
-  it('have a limit together: the least recently used make room, and those in use stay', async () => {
+  it('layers of images have a limit together: the least recently used make room, and those in use stay', async () => {
     const [a, b, c] = [layer(), layer(), layer()];
     const layers = layersOf(2500);
     const downloads = async (...wanted: Layer[]) => {
@@ -256,7 +256,7 @@ describe('layers of images', () => {
     assert.equal(contents().length, 2);
   });
 
-  it('are removed when no build has used them for a time, with what killed servers left', async () => {
+  it('layers of images are removed when no build has used them for a time, with what killed servers left', async () => {
     const [a, b] = [layer(), layer()];
     const layers = layersOf();
     await layers.bring([a, b], new Place([a, b]), await build());

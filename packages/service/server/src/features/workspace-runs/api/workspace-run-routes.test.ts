@@ -14,7 +14,7 @@ const create = (body: object, idempotencyKey: string = randomUUID()) =>
 const get = async (path: string) => (await tenants.call(tenants.keys.whole, 'GET', `/v1/workspace-runs${path}`)).body;
 
 describe('creating a workspace run', () => {
-  it('answers the run with its settings and the resolved template, and the same for the same key', async () => {
+  it('creating a workspace run answers the run with its settings and the resolved template, and the same for the same key', async () => {
     const body = { command: ['make', 'test'], cwd: 'src', artifacts: ['dist/**'], metadata: { team: 'a' } };
     const { status, body: answer } = await create(body, 'one');
     const run = answer.workspaceRun;
@@ -29,7 +29,7 @@ describe('creating a workspace run', () => {
     assert.deepEqual(await get(`/${run.id}`), answer);
   });
 
-  it('checks the sandbox as its own creation does, and names each wrong field', async () => {
+  it('creating a workspace run checks the sandbox as its own creation does, and names each wrong field', async () => {
     const wrong: [string, object][] = [
       ['body.command', {}],
       ['body.command.0', { command: [''] }],
@@ -70,7 +70,7 @@ describe('each change of a workspace run', () => {
   const KEYS = { 'no key': undefined, 'a key of 256 characters': 'k'.repeat(256), 'a key in Latin-1': 'é' };
   for (const [method, path, sending] of CHANGES) {
     for (const [name, idempotencyKey] of Object.entries(KEYS)) {
-      it(`is refused with ${name}: ${method} ${path} ${Object.keys(sending)}`, async () => {
+      it(`each change of a workspace run is refused with ${name}: ${method} ${path} ${Object.keys(sending)}`, async () => {
         const run = (await create({ command: 'true' })).body.workspaceRun;
         const before = (await get('')).data.length;
         const target = `/v1/workspace-runs${path.replace('ID', run.id)}`;
@@ -86,7 +86,7 @@ describe('each change of a workspace run', () => {
 });
 
 describe('listing workspace runs', () => {
-  it('gives the newest first, by status and by label', async () => {
+  it('listing workspace runs gives the newest first, by status and by label', async () => {
     const made = [];
     for (const stage of ['x', 'y'])
       made.push((await create({ command: 'true', metadata: { stage } })).body.workspaceRun);

@@ -53,7 +53,7 @@ describe('an archive of a real program', () => {
     });
   }
 
-  it('with pax headers, hard links and a link inside is accepted', async () => {
+  it('an archive of a real program with pax headers, hard links and a link inside is accepted', async () => {
     const workspace = join(folder, 'links');
     mkdirSync(join(workspace, 'deep'), { recursive: true });
     execFileSync(
@@ -66,12 +66,12 @@ describe('an archive of a real program', () => {
     assert.deepEqual(await judged(`${folder}/links.tar`), { status: 'accepted', entries: 4, unpackedBytes: 2 });
   });
 
-  it('without entries is accepted', async () => {
+  it('an archive of a real program without entries is accepted', async () => {
     execFileSync('tar', ['-cf', `${folder}/none.tar`, '-T', '/dev/null']);
     assert.deepEqual(await judged(`${folder}/none.tar`), { status: 'accepted', entries: 0, unpackedBytes: 0 });
   });
 
-  it('is judged by a service of low priority, which it may not raise', () => {
+  it('an archive of a real program is judged by a service of low priority, which it may not raise', () => {
     execFileSync('tar', ['-cf', `${folder}/low.tar`, '-T', '/dev/null']);
     const archive = JSON.stringify({ file: `${folder}/low.tar`, format: 'tar', ...LIMITS });
     const program = `
@@ -86,7 +86,7 @@ describe('an archive of a real program', () => {
     assert.equal(execFileSync(command, args, { encoding: 'utf8' }), 'accepted\n');
   });
 
-  it('may have names of any bytes, and archives in it are only files', async () => {
+  it('an archive of a real program may have names of any bytes, and archives in it are only files', async () => {
     const nested = `${folder}/nested.zip`;
     writeZip(nested, 'z.writestr("inner.zip", open(sys.argv[1], "rb").read() * 100)');
     assert.equal((await judged(nested, 'zip')).status, 'accepted');
@@ -227,7 +227,7 @@ describe('an archive is refused when it', () => {
     });
   }
 
-  it('has entries that share the bytes of a zip', async () => {
+  it('an archive is refused when it has entries that share the bytes of a zip', async () => {
     const file = path();
     // Each entry of the directory refers to the same content, under the name that its header has.
     writeZip(file, 'z.writestr("same", "x" * 1000)', 'z.filelist = z.filelist * 500');
@@ -235,7 +235,7 @@ describe('an archive is refused when it', () => {
     assert.deepEqual(judgement, { status: 'refused', why: '"same" shares bytes with another entry' });
   });
 
-  it('is 10 GB of zeros, as one file or as padding', { timeout: 60_000 }, async () => {
+  it('an archive is refused when it is 10 GB of zeros, as one file or as padding', { timeout: 60_000 }, async () => {
     const file = path();
     const size = 10 * 2 ** 30;
     const zeros = Buffer.alloc(2 ** 20);
@@ -283,14 +283,14 @@ describe('judging', () => {
     return (user + system) / 1000;
   };
 
-  it('does not delay the event loop', async () => {
+  it('judging does not delay the event loop', async () => {
     const archive = heavy();
     const besideThread = await busyMs(() => judge.judge(archive, ORG, forever));
     const withoutThread = await busyMs(() => judgeArchive(archive));
     assert.ok(besideThread < withoutThread / 4, `busy ${besideThread} ms beside a thread, ${withoutThread} ms without`);
   });
 
-  it('ends with its time, with its memory, and with its request', async () => {
+  it('judging ends with its time, with its memory, and with its request', async () => {
     const archive = heavy();
     const hasty = await new ArchiveJudge({ judgeMs: 1 }).judge(archive, ORG, forever);
     assert.match((hasty as { why: string }).why, /takes more than 0.001 seconds/);
@@ -302,7 +302,7 @@ describe('judging', () => {
     await assert.rejects(left, /the client is gone/);
   });
 
-  it('leaves the archive as it is', async () => {
+  it('judging leaves the archive as it is', async () => {
     const { file, ...rest } = heavy();
     const before = statSync(file).size;
     await judge.judge({ file, ...rest }, ORG, forever);

@@ -39,7 +39,7 @@ const issueOf = ({ body }: { body: { error: { details: { issues: { path: string;
 
 describe('an uploaded archive', () => {
   for (const format of Object.keys(PACKERS) as (keyof typeof PACKERS)[]) {
-    it(`of a real program is that of its run, as ${format}`, async () => {
+    it(`an uploaded archive of a real program is that of its run, as ${format}`, async () => {
       makeWorkspace(join(scratch, format));
       packWith(format, join(scratch, format), join(scratch, `${format}.packed`));
       const bytes = readFileSync(join(scratch, `${format}.packed`));
@@ -52,7 +52,7 @@ describe('an uploaded archive', () => {
     });
   }
 
-  it('replaces an earlier one whole, of which nothing is kept', async () => {
+  it('an uploaded archive replaces an earlier one whole, of which nothing is kept', async () => {
     const id = await uploads.createRun();
     const before = uploads.stored().archives;
     await uploads.upload(id, GOOD);
@@ -63,7 +63,7 @@ describe('an uploaded archive', () => {
     assert.deepEqual([stored.length, stored.includes(String(first))], [before.length + 1, false]);
   });
 
-  it('starts a run that starts by itself', async () => {
+  it('an uploaded archive starts a run that starts by itself', async () => {
     const id = await uploads.createRun({ autoStart: true });
     const { body } = await uploads.upload(id, GOOD);
     assert.equal(body.workspaceRun.status, 'queued');
@@ -71,7 +71,7 @@ describe('an uploaded archive', () => {
     await uploads.call('POST', `/v1/workspace-runs/${id}/cancel`);
   });
 
-  it('is one of two that arrive at once, and the other leaves nothing', async () => {
+  it('an uploaded archive is one of two that arrive at once, and the other leaves nothing', async () => {
     const id = await uploads.createRun();
     const before = uploads.stored().archives.length;
     const answers = await Promise.all([uploads.upload(id, GOOD), uploads.upload(id, EMPTY_TAR)]);
@@ -86,7 +86,7 @@ describe('an uploaded archive', () => {
     assert.equal(uploads.stored().archives.length, before + 1);
   });
 
-  it('is answered again for its key, and refused for the key of another one', async () => {
+  it('an uploaded archive is answered again for its key, and refused for the key of another one', async () => {
     const id = await uploads.createRun();
     const idempotencyKey = 'once';
     const first = await uploads.upload(id, GOOD, { idempotencyKey });
@@ -125,13 +125,13 @@ describe('an upload is refused, and its run keeps what it had,', () => {
     return answer;
   }
 
-  it('when the judge refuses the archive, whose entry it names', async () => {
+  it('an upload is refused, and its run keeps what it had, when the judge refuses the archive, whose entry it names', async () => {
     const answer = await refused(BAD, {}, 'invalid_request');
     assert.equal(issueOf(answer)?.path, 'body');
     assert.match(issueOf(answer)?.message ?? '', /^cannot be unpacked: "\.\.\/escaped" leads out/);
   });
 
-  it('when its files are larger than the disk of the run', async () => {
+  it('an upload is refused, and its run keeps what it had, when its files are larger than the disk of the run', async () => {
     const id = await uploads.createRun({ resources: { diskMb: 256 } });
     const huge = tarOf([{ name: 'huge', size: 257 * 2 ** 20 }]);
     const { status, body } = await uploads.upload(id, huge);
@@ -139,7 +139,7 @@ describe('an upload is refused, and its run keeps what it had,', () => {
     assert.match(body.error.message, /"huge" does not fit: .* 268435456 bytes/);
   });
 
-  it('when it is of another format than its Content-Type states, or of no format', async () => {
+  it('an upload is refused, and its run keeps what it had, when it is of another format than its Content-Type states, or of no format', async () => {
     const answer = await refused(GOOD, { format: 'zip' }, 'invalid_request');
     assert.match(issueOf(answer)?.message ?? '', /it is not a zip/);
     const headers = { 'content-type': 'text/plain' };
@@ -148,7 +148,7 @@ describe('an upload is refused, and its run keeps what it had,', () => {
     await refused(GOOD, { headers: { 'content-encoding': 'gzip' } }, 'unsupported_media_type');
   });
 
-  it('when its Content-Digest differs, or cannot be checked', async () => {
+  it('an upload is refused, and its run keeps what it had, when its Content-Digest differs, or cannot be checked', async () => {
     const digest = (algorithm: string, bytes: Buffer) =>
       `${algorithm}=:${createHash(algorithm.replace('-', '')).update(bytes).digest('base64')}:`;
     const right = digest('sha-256', EMPTY_TAR);
@@ -167,12 +167,12 @@ describe('an upload is refused, and its run keeps what it had,', () => {
     }
   });
 
-  it('when it is empty', async () => {
+  it('an upload is refused, and its run keeps what it had, when it is empty', async () => {
     const answer = await refused(Buffer.alloc(0), {}, 'invalid_request');
     assert.match(issueOf(answer)?.message ?? '', /it is empty/);
   });
 
-  it('when the run was canceled', async () => {
+  it('an upload is refused, and its run keeps what it had, when the run was canceled', async () => {
     const id = await uploads.createRun();
     await uploads.call('POST', `/v1/workspace-runs/${id}/cancel`);
     const before = uploads.stored();
@@ -221,7 +221,7 @@ describe('a body', () => {
     chunked.destroy();
   });
 
-  it('that vanishes half way leaves nothing', async () => {
+  it('a body that vanishes half way leaves nothing', async () => {
     const id = await uploads.createRun();
     const gone = open(id, { 'content-length': GOOD.length });
     gone.on('error', () => undefined);
@@ -233,7 +233,7 @@ describe('a body', () => {
     assert.equal((await uploads.upload(id, GOOD, { idempotencyKey: 'k' })).status, 200);
   });
 
-  it('that arrives slowly does not replace an archive that was uploaded meanwhile', async () => {
+  it('a body that arrives slowly does not replace an archive that was uploaded meanwhile', async () => {
     const patient = await openTenants();
     try {
       const server = new ArchiveUploads(patient);
@@ -254,7 +254,7 @@ describe('a body', () => {
     }
   });
 
-  it('that stalls is given up', { timeout: 30 * STALL_MS }, async () => {
+  it('a body that stalls is given up', { timeout: 30 * STALL_MS }, async () => {
     const id = await uploads.createRun();
     const stalled = open(id, { 'content-length': GOOD.length });
     const closed = new Promise((resolve) => stalled.once('close', resolve));

@@ -73,7 +73,7 @@ const rows = async () => (await world.db.selectFrom('workspace_archives').select
 const contents = () => readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
 
 describe('the archive of a run', () => {
-  it('is kept while the run is not finished, and for a day afterwards', async () => {
+  it('the archive of a run is kept while the run is not finished, and for a day afterwards', async () => {
     const runs = runRepositoryOf(world);
     await runs.insert(newRun(), 10);
     const { id } = await makeCurrent(await reserve());
@@ -89,13 +89,13 @@ describe('the archive of a run', () => {
     assert.deepEqual([await store.has(id), await rows()], [false, 0]);
   });
 
-  it('is removed when its run has no record any more', async () => {
+  it('the archive of a run is removed when its run has no record any more', async () => {
     const { id } = await makeCurrent(await reserve({ runId: 'wrun_gone' as WorkspaceRunId }));
     await removing.removeEnded();
     assert.deepEqual([await store.has(id), await rows()], [false, 0]);
   });
 
-  it('is one: the one before is removed', async () => {
+  it('the archive of a run is one: the one before is removed', async () => {
     await runRepositoryOf(world).insert(newRun(), 10);
     const { id: first } = await makeCurrent(await reserve());
     const { id: second } = await makeCurrent(await reserve());
@@ -133,7 +133,7 @@ describe('an upload whose server was killed', () => {
     assert.equal(await rows(), 1);
   });
 
-  it('that cannot be removed delays no other one', async () => {
+  it('an upload whose server was killed that cannot be removed delays no other one', async () => {
     const ids: string[] = [];
     while (ids.length < 4) {
       const reserved = await reserve();
@@ -152,7 +152,7 @@ describe('an upload whose server was killed', () => {
     assert.equal(await rows(), 0);
   });
 
-  it('and has no owner delays no other one either, if it cannot be removed', async () => {
+  it('an upload whose server was killed and has no owner delays no other one either, if it cannot be removed', async () => {
     const ids: string[] = [];
     while (ids.length < 3) {
       const reserved = await reserve();
@@ -170,7 +170,7 @@ describe('an upload whose server was killed', () => {
     );
   });
 
-  it('leaves no content without an owner', async () => {
+  it('an upload whose server was killed leaves no content without an owner', async () => {
     const kept = await makeCurrent(await reserve());
     const reserved = await reserve();
     await world.db.deleteFrom('workspace_archives').where('id', '=', reserved.record.id).execute();
@@ -199,13 +199,13 @@ describe('unpacking', () => {
   const filesOf = (unarchive: (source: ArchiveSource) => Promise<unknown>) =>
     ({ unarchive: (_path: string, source: ArchiveSource) => unarchive(source) }) as never;
 
-  it('sends the archive of the run, with the number of the attempt', async () => {
+  it('unpacking sends the archive of the run, with the number of the attempt', async () => {
     const { id } = await makeCurrent(await reserve());
     const sent = filesOf(async (source) => [await text(source.open()), source.attempt]);
     assert.deepEqual(await new UnpackArchive(archives, store).unpack(ATTEMPT, sent, signal), [id, ATTEMPT]);
   });
 
-  it('breaks off before the end of a damaged archive', async () => {
+  it('unpacking breaks off before the end of a damaged archive', async () => {
     const { id } = await makeCurrent(await reserve());
     writeFileSync(store.fileOf(id), 'damaged');
     let received = '';
@@ -216,7 +216,7 @@ describe('unpacking', () => {
     assert.equal(received, '');
   });
 
-  it('says why it fails: no archive, or the answer of the agent', async () => {
+  it('unpacking says why it fails: no archive, or the answer of the agent', async () => {
     const unpackArchive = new UnpackArchive(archives, store);
     const full = filesOf(async () => {
       throw new FileError('disk_full', 'The archive does not fit.');

@@ -96,7 +96,7 @@ async function assertHas(bytes: Buffer): Promise<void> {
 
 describe('an upload whose transaction is not answered', () => {
   for (const autoStart of [false, true]) {
-    it(`keeps its content if the commit has succeeded, of a run that ${autoStart ? 'starts by itself' : 'waits'}`, async () => {
+    it(`an upload whose transaction is not answered keeps its content if the commit has succeeded, of a run that ${autoStart ? 'starts by itself' : 'waits'}`, async () => {
       await runs.insert(newRun({ autoStart }), 10);
       const unanswered = serverOf(new UnansweredTransactions(world, { commits: true }));
       await assert.rejects(upload(unanswered, FILES), { code: 'unavailable' });
@@ -104,7 +104,7 @@ describe('an upload whose transaction is not answered', () => {
     });
   }
 
-  it('leaves nothing if the commit has failed, even if the answer to its discard is lost too', async () => {
+  it('an upload whose transaction is not answered leaves nothing if the commit has failed, even if the answer to its discard is lost too', async () => {
     await runs.insert(newRun(), 10);
     const failing = serverOf(new UnansweredTransactions(world, { commits: false }));
     await assert.rejects(upload(failing, FILES), { code: 'unavailable' });
@@ -123,13 +123,13 @@ describe('an upload whose transaction is not answered', () => {
   });
 });
 
-describe('an upload of a server that goes on late', () => {
+describe('an upload of a server that resumes late', () => {
   for (const [title, earlier] of [
     ['the first archive', []],
     ['one that replaced another', [tarOf(fileAt('earlier'))]],
     ['the archive that it had, which was uploaded again after a third one', [EMPTY_TAR, FILES]],
   ] as const) {
-    it(`does not replace a later one: ${title}`, async () => {
+    it(`an upload of a server that resumes late does not replace a later one: ${title}`, async () => {
       await runs.insert(newRun(), 10);
       const [late, other] = [serverOf(), serverOf()];
       for (const bytes of earlier) await upload(other, bytes);
@@ -145,7 +145,7 @@ describe('an upload of a server that goes on late', () => {
     });
   }
 
-  it('is accepted if the later one has the same bytes, as when a client repeats a request', async () => {
+  it('an upload of a server that resumes late is accepted if the later one has the same bytes, as when a client repeats a request', async () => {
     await runs.insert(newRun(), 10);
     const [late, other] = [serverOf(), serverOf()];
     const { reached, goOn } = standStill('after', late.judge, 'judge');
@@ -157,7 +157,7 @@ describe('an upload of a server that goes on late', () => {
     await assertHas(FILES);
   });
 
-  it('does not replace a later one when it was sent to a signed URL, and can be finalized again', async () => {
+  it('an upload of a server that resumes late does not replace a later one when it was sent to a signed URL, and can be finalized again', async () => {
     await runs.insert(newRun(), 10);
     const [late, other] = [serverOf(), serverOf()];
     const run = (await runs.find(RUN_ID)) ?? assert.fail();

@@ -10,7 +10,7 @@ function matches(pattern: string, path: string): boolean {
 }
 
 describe('a pattern of artifacts', () => {
-  it('matches as the glob of Node.js does, for all short patterns and paths', () => {
+  it('a pattern of artifacts matches as the glob of Node.js does, for all short patterns and paths', () => {
     const names = ['a', '*', '?', '**', 'a*', '*b', '.a', '.*'];
     const patterns = names.flatMap((one) => [one, ...names.flatMap((two) => [`${one}/${two}`, `${one}/**/${two}`])]);
     const given = ['a', 'ab', 'b', '.a', 'aXb'];
@@ -26,13 +26,13 @@ describe('a pattern of artifacts', () => {
     assert.ok(matched > 500, String(matched));
   });
 
-  it('takes a surrogate pair as one character, and other special characters as they are', () => {
+  it('a pattern of artifacts takes a surrogate pair as one character, and other special characters as they are', () => {
     assert.ok(matches('?.txt', '😀.txt'));
     assert.ok(matches('a+(b).txt', 'a+(b).txt'));
     assert.ok(!matches('a+', 'aa'));
   });
 
-  it('matches as a regular expression does, for long names and patterns of few stars', () => {
+  it('a pattern of artifacts matches as a regular expression does, for long names and patterns of few stars', () => {
     const random = new Random(31);
     const text = (characters: string) => {
       return Array.from({ length: random.below(90) }, () => characters[random.below(characters.length)]).join('');
@@ -48,7 +48,7 @@ describe('a pattern of artifacts', () => {
     assert.ok(matched > 500, String(matched));
   });
 
-  it('of many almost matching places takes as long as another one of its length', () => {
+  it('a pattern of artifacts of many almost matching places takes as long as another one of its length', () => {
     const name = 'a'.repeat(245);
     const timeOf = (text: string) => {
       const pattern = new ArtifactPattern(text);

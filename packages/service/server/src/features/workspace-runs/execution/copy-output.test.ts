@@ -25,7 +25,7 @@ async function openLog(keptBytes = 100 * 2 ** 20) {
 }
 
 describe('copying the output of a command', () => {
-  it('writes all of it before it returns the command, and notes how far it came', async () => {
+  it('copying the output of a command writes all of it before it returns the command, and notes how far it came', async () => {
     await using opened = await openLog();
     const { log, output } = opened;
     const many = Array.from({ length: 300 }, (_, index) => entry(index + 1, `${index}\n`));
@@ -38,7 +38,7 @@ describe('copying the output of a command', () => {
     assert.equal(await log.sourceSeq(ID), 300);
   });
 
-  it('reads no further while much of it is not written yet', async () => {
+  it('copying the output of a command reads no further while much of it is not written yet', async () => {
     await using opened = await openLog();
     const { log } = opened;
     let given = 0;
@@ -57,7 +57,7 @@ describe('copying the output of a command', () => {
     assert.ok(ahead <= (1024 + 256) / 64 + 2, String(ahead));
   });
 
-  it('fails, and repeats nothing, where another server has written a part', async () => {
+  it('copying the output of a command fails, and repeats nothing, where another server has written a part', async () => {
     await using opened = await openLog();
     const { log, output } = opened;
     await copyOutput(events(entry(1, 'a'), entry(2, 'b'), EXIT), log, { id: ID, after: 0 });
@@ -66,7 +66,7 @@ describe('copying the output of a command', () => {
     assert.deepEqual(await output(), ['a', 'b', 'c']);
   });
 
-  it('drops the oldest of what an agent calls messages of the system, too', async () => {
+  it('copying the output of a command drops the oldest of what an agent calls messages of the system, too', async () => {
     const keptBytes = 10 * PIECE.length;
     await using opened = await openLog(keptBytes);
     const flood = Array.from({ length: 100 }, (_, index) => entry(index + 1, PIECE, 'system'));
@@ -75,7 +75,7 @@ describe('copying the output of a command', () => {
     assert.ok(kept.length < keptBytes, `${kept.length} bytes`);
   });
 
-  it('fails where the events end before the command', async () => {
+  it('copying the output of a command fails where the events end before the command', async () => {
     await using opened = await openLog();
     await assert.rejects(copyOutput(events(entry(1, 'a')), opened.log, { id: ID, after: 0 }), /ended before/);
   });

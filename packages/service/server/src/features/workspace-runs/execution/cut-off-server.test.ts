@@ -17,7 +17,7 @@ const LEASE_MS = 6_000;
 const CUT_OFF = 0;
 
 describe('a workspace run of a server that is cut off from the database', { skip: NEEDS_POSTGRES }, () => {
-  it('is stopped there in time, and another server sends its archive as a later attempt', async () => {
+  it('a workspace run of a server that is cut off from the database is stopped there in time, and another server sends its archive as a later attempt', async () => {
     await using proxy = await StallingProxy.open(process.env[SOCKETS] ?? '');
     const { CLOCHE_DATABASE_URL: url = '' } = await testDatabaseSettings();
     const stalling = url.replace(/host=.*$/, `host=${encodeURIComponent(proxy.folder)}`);

@@ -18,7 +18,9 @@ const finishedAll = (world: RunsWorld, ids: readonly WorkspaceRunId[]) =>
   Promise.all(ids.map((id) => world.finished(id)));
 
 describe('queued workspace runs', () => {
-  it('of a project start in their order, while projects and organizations take turns', async ({ mock }) => {
+  it('queued workspace runs of a project start in their order, while projects and organizations alternate', async ({
+    mock,
+  }) => {
     const { claimFirst } = RunQueue.prototype;
     const order: WorkspaceRunId[] = [];
     mock.method(
@@ -49,7 +51,7 @@ describe('queued workspace runs', () => {
     assert.ok(order.indexOf(foreign) < order.indexOf(many[8] ?? assert.fail()));
   });
 
-  it('wait while the quota of concurrent runs has no room, and never exceed it', async () => {
+  it('queued workspace runs wait while the quota of concurrent runs has no room, and never exceed it', async () => {
     await using world = await openRuns();
     await world.limits.setOrganization(ORG, { concurrentWorkspaceRuns: 2 });
     let most = 0;
@@ -72,7 +74,7 @@ describe('queued workspace runs', () => {
     assert.equal((await quota())?.used, 0);
   });
 
-  it('wait while the quota of sandboxes is used up, without an event about it', async () => {
+  it('queued workspace runs wait while the quota of sandboxes is used up, without an event about it', async () => {
     await using world = await openRuns();
     await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
     const sandboxId = await world.createReady();
@@ -86,7 +88,7 @@ describe('queued workspace runs', () => {
     assert.deepEqual(refused, []);
   });
 
-  it('that need more than a quota has at all are failed, and hold up nothing', async () => {
+  it('queued workspace runs that need more than a quota has at all are failed, and hold up nothing', async () => {
     await using world = await openRuns();
     await world.limits.setOrganization(ORG, { liveCpu: 1 });
     const large = await world.startRun('print x', { resources: { cpu: 2 } });
@@ -97,7 +99,7 @@ describe('queued workspace runs', () => {
     assert.equal((await world.finished(small)).status, 'succeeded');
   });
 
-  it('wait while no host has room, each with a new sandbox for the next attempt', async () => {
+  it('queued workspace runs wait while no host has room, each with a new sandbox for the next attempt', async () => {
     await using world = await openRuns();
     world.driver.launchErrors.push(new LaunchError('no_capacity', 'full'), new LaunchError('no_capacity', 'full'));
     const id = await world.startRun('print x');
@@ -113,7 +115,7 @@ describe('queued workspace runs', () => {
 });
 
 describe('a workspace run whose sandbox is not ready in time', () => {
-  it('gets another sandbox', async () => {
+  it('a workspace run whose sandbox is not ready in time gets another sandbox', async () => {
     await using world = await openRuns({ launchTimeoutMs: 30 });
     const release = world.driver.holdLaunches();
     const id = await world.startRun('print x');
@@ -129,7 +131,7 @@ describe('a workspace run whose sandbox is not ready in time', () => {
     assert.ok(launches.length >= 2, `${launches}`);
   });
 
-  it('fails after three attempts', async () => {
+  it('a workspace run whose sandbox is not ready in time fails after three attempts', async () => {
     await using world = await openRuns({ launchTimeoutMs: 30 });
     world.driver.holdLaunches();
     const id = await world.startRun('print x');
@@ -150,7 +152,7 @@ describe('a workspace run whose sandbox is not ready in time', () => {
 });
 
 describe('a workspace run whose server dies', () => {
-  it('goes on with the next server, in the same sandbox, with the same command and without repeated output', async () => {
+  it('a workspace run whose server dies goes on with the next server, in the same sandbox, with the same command and without repeated output', async () => {
     await using world = await openRuns();
     const id = await world.startRun('print one; sleep 300; print two');
     const { sandboxId } = await world.running(id);
@@ -166,7 +168,7 @@ describe('a workspace run whose server dies', () => {
     assert.equal((await world.listCommands(sandboxId)).length, 1);
   });
 
-  it('goes on with the next server in each of its steps', async () => {
+  it('a workspace run whose server dies goes on with the next server in each of its steps', async () => {
     for (const step of ['launching', 'unpacking', 'commanding', 'exporting'] as const) {
       await using world = await openRuns();
       const reached = Promise.withResolvers<void>();
@@ -196,7 +198,7 @@ describe('a workspace run whose server dies', () => {
     }
   });
 
-  it('finishes although its host does not answer, and its sandbox ends when the host does', async () => {
+  it('a workspace run whose server dies finishes although its host does not answer, and its sandbox ends when the host does', async () => {
     await using world = await openRuns();
     const id = await world.startRun('print x; sleep 50');
     const { sandboxId } = await world.running(id);
@@ -215,7 +217,7 @@ async function stepOf(world: RunsWorld, id: string): Promise<string | null> {
 }
 
 describe('the upkeep of workspace runs', () => {
-  it('cancels runs that were not started in a week, and forgets finished ones and their events after 30 days', async () => {
+  it('the upkeep of workspace runs cancels runs that were not started in a week, and forgets finished ones and their events after 30 days', async () => {
     await using world = await openRuns();
     const unstarted = await world.archived({ command: 'x', projectId: DEFAULT_PROJECT });
     const finished = await world.startRun('print x');

@@ -20,7 +20,7 @@ const sandboxOf = async (id: string) => {
 const liveSandboxes = async () => (await world.call(operations.listSandboxes)).data.length;
 
 describe('a started workspace run', () => {
-  it('unpacks, runs its command, keeps the output and destroys its sandbox', async () => {
+  it('a started workspace run unpacks, runs its command, keeps the output and destroys its sandbox', async () => {
     const unpacked: unknown[] = [];
     world.unpack = async ({ runId, attempt }) => void unpacked.push(runId, attempt);
     const announced: ResourceEvent[] = [];
@@ -55,7 +55,7 @@ describe('a started workspace run', () => {
     );
   });
 
-  it('is failed by another exit code, and timed out by its limit', async () => {
+  it('a started workspace run is failed by another exit code, and timed out by its limit', async () => {
     const failed = await world.finished(await world.startRun('print x; exit 3'));
     assert.deepEqual([failed.status, failed.exitCode, failed.error], ['failed', 3, undefined]);
     const late = await world.finished(await world.startRun('hang', { timeoutMs: 50 }));
@@ -63,14 +63,14 @@ describe('a started workspace run', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('has a sandbox that lives as long as a command of a day may take', async () => {
+  it('a started workspace run has a sandbox that lives as long as a command of a day may take', async () => {
     const { sandboxId } = await world.running(await world.startRun('hang', { timeoutMs: 86_400_000 }));
     const { createdAt, expiresAt } = await world.get(sandboxId);
     assert.ok(Date.parse(expiresAt) - Date.parse(createdAt) > 86_400_000);
     await world.kill(sandboxId);
   });
 
-  it('is started once for one idempotency key, and refused for another or without an archive', async () => {
+  it('a started workspace run is started once for one idempotency key, and refused for another or without an archive', async () => {
     const workspaceRunId = await world.archived({ command: ['sh', 'hang'] });
     const start = (recordId: string, id: string = workspaceRunId) =>
       world.call(operations.startWorkspaceRun, { params: { workspaceRunId: id }, idempotency: { recordId } });
@@ -82,7 +82,7 @@ describe('a started workspace run', () => {
     await assert.rejects(start('idem_3', id), { code: 'conflict', details: { status: 'awaiting_archive' } });
   });
 
-  it('is failed where its archive cannot be unpacked, and unpacks again where that was unavailable', async () => {
+  it('a started workspace run is failed where its archive cannot be unpacked, and unpacks again where that was unavailable', async () => {
     let attempts = 0;
     world.unpack = async () => {
       attempts += 1;
@@ -99,7 +99,7 @@ describe('a started workspace run', () => {
 });
 
 describe('a workspace run whose sandbox ends', () => {
-  it('is failed with sandbox_lost and not run again, however the sandbox ended', async () => {
+  it('a workspace run whose sandbox ends is failed with sandbox_lost and not run again, however the sandbox ended', async () => {
     const killed = await world.startRun('print x; hang');
     const lost = await world.startRun('print x; hang');
     await world.kill((await world.running(killed)).sandboxId);
@@ -112,7 +112,7 @@ describe('a workspace run whose sandbox ends', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('gets no sandbox from a server that stood still until another one had taken the run over', async () => {
+  it('a workspace run whose sandbox ends gets no sandbox from a server that was paused until another one had taken the run over', async () => {
     const { createSandbox } = world.server.core;
     const create = createSandbox.create.bind(createSandbox);
     const begun = Promise.withResolvers<void>();
@@ -133,7 +133,7 @@ describe('a workspace run whose sandbox ends', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('is failed with the reason where the sandbox cannot be created', async () => {
+  it('a workspace run whose sandbox ends is failed with the reason where the sandbox cannot be created', async () => {
     const run = await world.finished(
       await world.startRun('print x', { networkPolicy: { mode: 'allowlist', hosts: ['a.test'] } }),
     );
@@ -143,7 +143,7 @@ describe('a workspace run whose sandbox ends', () => {
 });
 
 describe('canceling a workspace run', () => {
-  it('ends its command with SIGTERM first, exports nothing, and is final', async () => {
+  it('canceling a workspace run ends its command with SIGTERM first, exports nothing, and is final', async () => {
     const id = await world.startRun('print x; hang', { artifacts: ['**'] });
     const { sandboxId } = await world.running(id);
     assert.equal((await world.cancelRun(id)).status, 'running');
@@ -157,7 +157,7 @@ describe('canceling a workspace run', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('ends one whose sandbox is being created, or whose archive is being unpacked', async () => {
+  it('canceling a workspace run ends one whose sandbox is being created, or whose archive is being unpacked', async () => {
     const release = world.driver.holdLaunches();
     const launching = await world.startRun('print x');
     await world.until(() => world.driver.launches.length === 1);
@@ -176,7 +176,7 @@ describe('canceling a workspace run', () => {
     assert.equal(await liveSandboxes(), 0);
   });
 
-  it('in the queue ends it at once', async () => {
+  it('canceling a workspace run in the queue ends it at once', async () => {
     await world.limits.setOrganization('org_1', { concurrentWorkspaceRuns: 1 });
     await world.running(await world.startRun('hang'));
     const id = await world.startRun('print x');
@@ -198,7 +198,7 @@ describe('the artifacts of a workspace run', () => {
     return id;
   };
 
-  it('are the files that its patterns select, also after a failure; what was not exported is an event', async () => {
+  it('the artifacts of a workspace run are the files that its patterns select, also after a failure; what was not exported is an event', async () => {
     write('', ['dist/a.js', 'dist/deep/b.js', 'other.txt', 'dist/.hidden']);
     const id = await world.startRun('exit 1', { artifacts: ['dist/**', '*.xml', 'dist/*.js'] });
     const run = await world.finished(id);
@@ -221,7 +221,7 @@ describe('the artifacts of a workspace run', () => {
     assert.deepEqual(kept.map(({ path }) => path).sort(), ['dist/a.js', 'dist/deep/b.js']);
   });
 
-  it('are at most a thousand; an event says that there were more', async () => {
+  it('the artifacts of a workspace run are at most a thousand; an event says that there were more', async () => {
     write('', ['out/a', 'out/b']);
     const { unpack } = world;
     world.unpack = async (attempt, ...more) => {

@@ -54,8 +54,8 @@ async function claimedBy(claim: string): Promise<ClaimedRun> {
 
 const reported = async () => (await runLog.listOfType(RUN_ID, 'artifact')).map(({ data }) => data);
 
-describe('a server that goes on late with the artifacts of a workspace run', () => {
-  it('creates none after another server has ended the run, so that none is counted', async () => {
+describe('a server that resumes late with the artifacts of a workspace run', () => {
+  it('a server that resumes late with the artifacts of a workspace run creates none after another server has ended the run, so that none is counted', async () => {
     using late = await claimedBy('srv_1:a');
     const { reached, goOn } = standStill('after', world.artifacts, 'findByIdempotencyRecord');
     const refused = assert.rejects(exportArtifacts.export(late), { name: 'ClaimLostError' });
@@ -69,7 +69,7 @@ describe('a server that goes on late with the artifacts of a workspace run', () 
     assert.deepEqual(await reported(), []);
   });
 
-  it('does not report one that another server has reported', async () => {
+  it('a server that resumes late with the artifacts of a workspace run does not report one that another server has reported', async () => {
     using late = await claimedBy('srv_1:a');
     const { reached, goOn } = standStill('after', world.exportArtifact, 'export');
     const refused = assert.rejects(exportArtifacts.export(late), { name: 'ClaimLostError' });

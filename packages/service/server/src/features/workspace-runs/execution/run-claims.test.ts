@@ -13,7 +13,7 @@ async function claimedUntil(world: RunsWorld, id: string): Promise<number | null
 }
 
 describe('the claim to a workspace run', () => {
-  it('is renewed while the server waits to claim another run', async ({ mock }) => {
+  it('the claim to a workspace run is renewed while the server waits to claim another run', async ({ mock }) => {
     await using world = await openRuns();
     const id = await world.startRun('hang');
     await world.running(id);
@@ -30,7 +30,9 @@ describe('the claim to a workspace run', () => {
     granted.resolve(undefined);
   });
 
-  it('does not stop a run that was claimed after the renewal was sent', async ({ mock }) => {
+  it('the claim to a workspace run does not stop a run that was claimed after the renewal was sent', async ({
+    mock,
+  }) => {
     const { renew } = RunQueue.prototype;
     const [sent, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let renewals = 0;
@@ -54,7 +56,7 @@ describe('the claim to a workspace run', () => {
     assert.equal(stopped, false);
   });
 
-  it('stops the run at once if the database granted it too late', async () => {
+  it('the claim to a workspace run stops the run at once if the database granted it too late', async () => {
     await using world = await openRuns();
     const claim = { claim: 'srv_0:1', claimMs: CLAIM_MS };
     const runs = runRepositoryOf(world);
@@ -65,7 +67,7 @@ describe('the claim to a workspace run', () => {
 });
 
 describe('the archive of a workspace run that another server has adopted', () => {
-  it('is sent as a later attempt, and that the agent refuses the earlier one does not fail the run', async ({
+  it('the archive of a workspace run that another server has adopted is sent as a later attempt, and that the agent refuses the earlier one does not fail the run', async ({
     mock,
   }) => {
     let isCutOff = false;

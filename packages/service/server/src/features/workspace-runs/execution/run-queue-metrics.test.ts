@@ -11,7 +11,7 @@ async function read({ metrics }: RunsWorld, name: string): Promise<number> {
 }
 
 describe('the metrics of workspace runs', () => {
-  it('have the queued and the running ones, and the time that the first has waited', async () => {
+  it('the metrics of workspace runs have the queued and the running ones, and the time that the first has waited', async () => {
     await using world = await openRuns();
     addRunQueueMetrics(world);
     const all = async () => [

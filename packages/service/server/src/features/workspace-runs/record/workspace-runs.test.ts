@@ -7,7 +7,7 @@ import { ProjectChanges } from '../../projects/project-changes.ts';
 import { allowsRun, RUN_TRANSITIONS, type RunTransitionName, toWorkspaceRun } from './workspace-run.ts';
 
 describe('the statuses of a workspace run', () => {
-  it('follow the table: a finished run changes no more, and a run is started once', () => {
+  it('the statuses of a workspace run follow the table: a finished run changes no more, and a run is started once', () => {
     const names = Object.keys(RUN_TRANSITIONS) as RunTransitionName[];
     for (const status of FINISHED_RUN_STATUSES) {
       assert.deepEqual(
@@ -21,7 +21,7 @@ describe('the statuses of a workspace run', () => {
     assert.deepEqual(replaceable, ['awaiting_archive', 'archived']);
   });
 
-  it('change if the status is still the one that was read, each with its event', async () => {
+  it('the statuses of a workspace run change if the status is still the one that was read, each with its event', async () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     const events: ResourceEvent[] = [];
@@ -40,7 +40,7 @@ describe('the statuses of a workspace run', () => {
     assert.deepEqual(events[1]?.data, { workspaceRun: toWorkspaceRun(archived) });
   });
 
-  it('of a run that a server has claimed change by this claim alone', async () => {
+  it('the statuses of a workspace run that a server has claimed change by this claim alone', async () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     await runs.insert(newRun(), 10);
@@ -56,7 +56,7 @@ describe('the statuses of a workspace run', () => {
 });
 
 describe('a new workspace run', () => {
-  it('is one for each idempotency record, and refused beyond the limit of unfinished ones', async () => {
+  it('a new workspace run is one for each idempotency record, and refused beyond the limit of unfinished ones', async () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     const first = newRun({ id: 'wrun_a', idempotencyRecordId: 'idem_1' });
@@ -70,14 +70,14 @@ describe('a new workspace run', () => {
     assert.equal((await runs.insert(newRun({ id: 'wrun_d' }), 2)).status, 'inserted');
   });
 
-  it('shows neither its environment nor how it ended before it has', () => {
+  it('a new workspace run shows neither its environment nor how it ended before it has', () => {
     const outcome = { status: 'failed', exitCode: 3 } as const;
     const running = toWorkspaceRun(newRun({ status: 'running', outcome }));
     assert.doesNotMatch(JSON.stringify(running), /hidden|exitCode/);
     assert.equal(toWorkspaceRun(newRun({ status: 'failed', outcome })).exitCode, 3);
   });
 
-  it('keeps its project from being deleted until it has finished', async () => {
+  it('a new workspace run keeps its project from being deleted until it has finished', async () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     const run = newRun({ projectId: OTHER_PROJECT });
