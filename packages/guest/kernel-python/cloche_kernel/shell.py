@@ -13,10 +13,12 @@ from typing import Any
 from IPython.core.autocall import ExitAutocall
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Any as AnyTrait
 from traitlets import Type, default
 from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX, print_error, since_cell
+from cloche_kernel.ipykernel_names import announce
 from cloche_kernel.older_ipython import allow_no_profile
 from cloche_kernel.plain_cells import PlainCells
 from cloche_kernel.plain_code import PlainCode
@@ -74,6 +76,8 @@ class Shell(InteractiveShell):
     # The session of Jupyter's clients, while it answers a message.
     session = None
     Completer: Any = None
+    # What ipykernel's shell has under this name, as far as code outside of ipykernel uses it. Some ask for the trait.
+    kernel = AnyTrait()
 
     @classmethod
     def create(cls, publish, run_coroutine):
@@ -103,6 +107,7 @@ class Shell(InteractiveShell):
         # Entered once: each cell that does so changes the built-in names, and Python drops what it has cached of them.
         shell.builtin_trap.__enter__()
         shell.display_trap.__enter__()
+        announce(shell)
         # IPython prints this advice for a terminal when a cell exits.
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
@@ -134,9 +139,8 @@ class Shell(InteractiveShell):
             self.cells_within -= 1
             self.current_cell = outer
 
-    @property
-    def kernel(self):
-        """What ipykernel's shell has under this name, as far as code outside of ipykernel uses it."""
+    @default("kernel")
+    def _kernel_default(self):
         return self.open_session()
 
     def get_parent(self):
