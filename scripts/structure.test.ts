@@ -71,7 +71,6 @@ const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
   'packages/service/server/src/compose/compose-features.ts': 'lists the parts of the server',
   'packages/service/server/src/compose/compose-sandboxes.ts': 'lists the parts of the server',
   'packages/service/server/src/compose/compose.ts': 'lists the parts of the server',
-  'packages/service/server/src/platform/db/migrations/020-custom-templates.ts': 'lists the tables of a migration',
   'packages/shared/testkit/src/agent-commands-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/agent-contents-suite.ts': 'declares the tests of a suite',
   'packages/shared/testkit/src/agent-files-suite.ts': 'declares the tests of a suite',
