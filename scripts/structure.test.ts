@@ -34,7 +34,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   agent: ['layout', 'node-support', 'protocol', 'kernel-js', 'archive', 'image-archive'],
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract', 'archive'],
-  e2b: ['contract', 'node-support', 'sdk'],
+  kit: ['node-support', 'sdk'],
+  e2b: ['contract', 'kit', 'node-support', 'sdk'],
   mcp: ['contract', 'node-support', 'sdk'],
   jupyter: ['contract', 'node-support', 'sdk'],
   'run-once-apis': ['contract', 'node-support', 'sdk'],
@@ -268,7 +269,7 @@ describe('a source file', () => {
 describe('a protocol beside /v1', () => {
   it('reads what comes from sandboxes and clients with a bound, by `bytesUpTo`', () => {
     // Answers of `/v1` that its contract bounds.
-    const bounded = ['packages/gateways/e2b/src/loopback-client.ts'];
+    const bounded = ['packages/gateways/kit/src/loopback-client.ts'];
     const whole = /\.(?:readText|arrayBuffer|bytes|blob|json)\(|\.text\(\)|stream\/consumers/;
     const files = sources.filter((file) => /^packages\/gateways\//.test(file));
     assert.deepEqual(

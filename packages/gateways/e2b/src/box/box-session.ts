@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CommandUser, FileUser, SandboxId } from '@cloche/contract';
+import { loopbackClient } from '@cloche/kit';
 import { type Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
-import { loopbackClient } from '../loopback-client.ts';
 
 /** A sandbox as one request reaches it. */
 export interface BoxSession {

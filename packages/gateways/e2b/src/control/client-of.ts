@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { loopbackClient } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
-import { loopbackClient } from '../loopback-client.ts';
 
 /** Form of E2B's own keys. */
 const E2B_FORM = /^e2b_((?:[0-9a-f]{2})+)$/;

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Preview, SandboxId } from '@cloche/contract';
+import { loopbackClient } from '@cloche/kit';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
 import { E2bError } from '../e2b-error.ts';
-import { loopbackClient } from '../loopback-client.ts';
 
 /** Most previews that are remembered. A forgotten preview stays open, and the next request opens another one. */
 const REMEMBERED = 10_000;

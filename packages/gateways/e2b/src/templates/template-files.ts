@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
+import { loopbackClient } from '@cloche/kit';
 import { KeyedQueue } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
 import { E2bError } from '../e2b-error.ts';
-import { loopbackClient } from '../loopback-client.ts';
 import type { Upload } from './upload-token.ts';
 
 const MEBIBYTE = 1024 * 1024;
