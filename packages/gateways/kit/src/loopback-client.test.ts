@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { CALLER_FIELD } from '@cloche/node-support';
 import { isClocheError } from '@cloche/sdk';
-import { loopbackClient } from './loopback-client.ts';
+import { loopbackClient, loopbackFetchFor } from './loopback-client.ts';
 
 describe('a client of the own server', () => {
   let server: Server;
   let url: string;
+  let connections = 0;
   before(async () => {
     server = createServer((request, response) => {
       request.resume();
@@ -19,6 +21,7 @@ describe('a client of the own server', () => {
         response.end('{"error":{"code":"rate_limited","message":"later"}}');
       } else response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
     });
+    server.on('connection', () => connections++);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -35,6 +38,19 @@ describe('a client of the own server', () => {
       client.templates.list(),
       (error) => isClocheError(error, 'rate_limited') && error.retryAfterMs === 7000 && error.status === 429,
     );
+  });
+
+  it('sends texts and bytes on one connection, in the name of the client that it serves', async () => {
+    const send = loopbackFetchFor({ [CALLER_FIELD]: 'signed' });
+    const before = connections;
+    for (const body of [undefined, 'text', new TextEncoder().encode('bytes')]) {
+      const asked = once(server, 'request');
+      const sent = send(url, { method: 'POST', ...(body !== undefined && { body }) });
+      const [request] = (await asked) as [IncomingMessage];
+      assert.equal(request.headers[CALLER_FIELD], 'signed');
+      assert.equal(await (await sent).text(), '{"data":[]}');
+    }
+    assert.ok(connections - before <= 1);
   });
 
   it('ends the request when its caller aborts a stream', async () => {

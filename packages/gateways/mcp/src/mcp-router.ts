@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SandboxId } from '@cloche/contract';
-import { FrontRefusal, fetchFor, type HeldConnection, type HoldConnection, type Refusal } from '@cloche/node-support';
-import { Cloche } from '@cloche/sdk';
+import { loopbackClient } from '@cloche/kit';
+import { FrontRefusal, type HeldConnection, type HoldConnection, type Refusal } from '@cloche/node-support';
+import type { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
@@ -200,7 +201,8 @@ export class McpRouter {
   }
 
   #clientOf(apiKey: string, fields: IncomingHttpHeaders): Cloche {
-    return new Cloche({ url: this.#apiUrl(), apiKey, fetch: fetchFor(fields) });
+    // Hosts of the protocol do not repeat a call.
+    return loopbackClient(this.#apiUrl(), apiKey, fields, {});
   }
 
   /** Remembers a request until it is answered; cancels another one if the message says so. */

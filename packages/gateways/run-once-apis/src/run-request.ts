@@ -1,5 +1,4 @@
-import { fetchFor } from '@cloche/node-support';
-import { Cloche } from '@cloche/sdk';
+import { loopbackClient } from '@cloche/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { keyOf } from './client-key.ts';
 import type { RunApisDeps } from './run-apis-deps.ts';
@@ -15,9 +14,7 @@ export type RunRequest = (
 /** @param api name of the API, which labels its sandboxes */
 export function runRequests(api: string, runner: ProgramRunner, { apiUrl }: RunApisDeps): RunRequest {
   return (request, reply, program) => {
-    // Retries are the client's own.
-    const client = { url: apiUrl(), apiKey: keyOf(request), fetch: fetchFor(request.headers) };
-    const cloche = new Cloche({ ...client, maxRetries: 0 });
+    const cloche = loopbackClient(apiUrl(), keyOf(request), request.headers);
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
     return runner.run(cloche, { ...program, api }, gone.signal);

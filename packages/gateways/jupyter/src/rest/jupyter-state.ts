@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { fetchFor, type HeldConnection, type HoldConnection } from '@cloche/node-support';
-import { Cloche } from '@cloche/sdk';
+import { loopbackClient, loopbackFetchFor } from '@cloche/kit';
+import type { HeldConnection, HoldConnection } from '@cloche/node-support';
+import type { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from '../api-key.ts';
 import { Rooms } from '../channels/rooms.ts';
@@ -47,13 +48,12 @@ export class JupyterState {
 
   /** @throws JupyterError 401 */
   apiOf(request: IncomingMessage): ApiAccess {
-    return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request), fetch: fetchFor(request.headers) };
+    return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request), fetch: loopbackFetchFor(request.headers) };
   }
 
   /** @throws JupyterError 401 */
   clientOf(request: IncomingMessage): Cloche {
-    // Retries are the client's own.
-    return new Cloche({ ...this.apiOf(request), maxRetries: 0 });
+    return loopbackClient(this.#deps.apiUrl(), apiKeyOf(request), request.headers);
   }
 
   /** @throws JupyterError 401 */
