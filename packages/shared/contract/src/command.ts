@@ -163,7 +163,7 @@ export const CreateCommandBody = Type.Object(
         additionalProperties: false,
         description:
           'Runs the command in a terminal of this size. All its output is `stdout` then. With `stdinOpen`, what is written ' +
-          'to its standard input is typed. Sandboxes that were launched by an earlier version of the service ignore it.',
+          'to its standard input is typed.',
       }),
     ),
   },

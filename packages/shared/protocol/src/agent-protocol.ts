@@ -6,7 +6,7 @@
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
- * | `GET /activity` | → `AgentActivity`; 404 by agents of an earlier version |
+ * | `GET /activity` | → `AgentActivity` |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
  * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
  * | `PUT /spare-kernels/:language` | by hostd → 204; a kernel is started ahead |
@@ -15,7 +15,7 @@
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError`; the id is not opened again |
  * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state is kept |
- * | `POST /contexts/:contextId/messages` | `AnswerMessage` → 204; for the run that is executed; 404 by agents of an earlier version |
+ * | `POST /contexts/:contextId/messages` | `AnswerMessage` → 204; for the run that is executed |
  * | `POST /contexts/:contextId/restart` | → 204; starts a new kernel; the current run ends with `CanceledError` |
  * | `GET /runs` with `Upgrade: cloche-runs` | → 101; afterwards the connection carries runs |
  * | `GET /ports/:port` | with `Upgrade: cloche-tunnel` → 101 and a connection to that port of the sandbox's loopback |
@@ -73,15 +73,15 @@ export const StartRun = Type.Object({
   /** Opens the context first if it is not open, as a separate request would. */
   open: Type.Optional(OpenContext),
   runId: Word,
-  /** Absent if the request has no `Idempotency-Key`. Agents of earlier releases ignore it. */
+  /** Absent if the request has no `Idempotency-Key`. */
   operation: Type.Optional(RunOperation),
   code: Type.String({ maxLength: MAX_REQUEST_CHARACTERS }),
   /**
-   * A message of a client, to answer in place of running `code`. Agents of earlier releases, and kernels without
-   * messages, run the code, and send no event `message`.
+   * A message of a client, to answer in place of running `code`. Kernels without messages run the code, and send no
+   * event `message`.
    */
   message: Type.Optional(Type.String({ maxLength: MAX_REQUEST_CHARACTERS })),
-  /** Asks for `timings` in `done`. Agents of earlier releases ignore it. */
+  /** Asks for `timings` in `done`. */
   timed: Type.Optional(Type.Boolean()),
   /** Limit from the arrival of this request, including the wait in the context's queue. */
   timeoutMs: Ordinal,

@@ -98,8 +98,7 @@ export const CapturedVersionList = Type.Object({ versions: Type.Array(CapturedVe
 /** Removes a version, unless it was made again after `madeAt`, the time that `MadeVersionList` had for it. */
 export const RemoveVersionQuery = Type.Object(
   {
-    /** Absent in a request of an earlier server: then the version is removed whenever it was made. */
-    madeAt: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })),
+    madeAt: Type.String({ pattern: '^[0-9]{1,15}$' }),
   },
   { additionalProperties: false },
 );

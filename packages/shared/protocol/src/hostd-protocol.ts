@@ -68,7 +68,7 @@ export type LaunchSpec = Static<typeof LaunchSpec>;
 
 /**
  * Header of launches: names the owner of the instance. hostd only compares the names, and counts by them the instances
- * that wait with files of a client. An older hostd ignores it; without it, launches are for one unnamed owner.
+ * that wait with files of a client. Launches without it are for one unnamed owner.
  */
 export const OWNER_HEADER = 'cloche-owner';
 
@@ -77,7 +77,6 @@ export const LaunchHeaders = Type.Object({
 });
 export type LaunchHeaders = Static<typeof LaunchHeaders>;
 
-/** A hostd that does not know the field ignores it. */
 export const LaunchQuery = Type.Object(
   { starts: Type.Optional(Type.Literal('busy')) },
   { additionalProperties: false },
@@ -251,8 +250,8 @@ export type HostdHealth = Static<typeof HostdHealth>;
 export const HostdHealth = Type.Object({
   status: Type.Literal('ready'),
   protocolVersion: Count,
-  /** Version of the agents in instances that this hostd launches. Absent in version 4. */
-  agentProtocolVersion: Type.Optional(Count),
+  /** Version of the agents in instances that this hostd launches. */
+  agentProtocolVersion: Count,
   installationId: Word,
   ociRuntime: Word,
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
@@ -264,8 +263,8 @@ export const HostdHealth = Type.Object({
     hits: Count,
     misses: Count,
   }),
-  /** The warnings of hostd's last measurement of the network. A hostd of an earlier version sends none. */
-  warnings: Type.Optional(HostWarningList.properties.warnings),
+  /** The warnings of hostd's last measurement of the network. */
+  warnings: HostWarningList.properties.warnings,
 });
 
 /**

@@ -5,8 +5,7 @@ export const RUNS_UPGRADE = 'cloche-runs';
 
 /**
  * Header of an upgrade request and of its response. In the request: the server sends empty lines during runs. In the
- * response: the agent accepts them and ends its run if the server falls silent. Agents of earlier releases do not send
- * it, and do not accept empty lines.
+ * response: the agent ends its run if the server falls silent. The agent's own warm-up sends none and runs without both.
  */
 export const RUNS_KEEP_ALIVE = 'cloche-keep-alive: runs';
 

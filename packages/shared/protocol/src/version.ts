@@ -9,12 +9,11 @@
  *
  * | server ↔ hostd | what differs from the version before |
  * |---|---|
- * | 5 | `GET /instances/:sandboxId/:generation` is new; the server reads the whole list from a hostd of version 4. `HostdHealth` has `agentProtocolVersion`; without it, agents have version 2 |
- * | 4 | operations for captured versions are new |
+ * | 5 | that of the first release |
  *
  * | server ↔ agent | what differs from the version before |
  * |---|---|
- * | 2 | the first version whose sandboxes outlive an upgrade |
+ * | 2 | that of the first release |
  */
 export const HOSTD_PROTOCOL_VERSION = 5;
 export const AGENT_PROTOCOL_VERSION = 2;

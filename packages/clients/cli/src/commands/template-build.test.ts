@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { eventStream, failing, json, startScriptedServer } from '@cloche/sdk/testing';
+import { eventStream, json, startScriptedServer } from '@cloche/sdk/testing';
 import { runInProcess } from '../testing/run-in-process.ts';
 
 let folder: string;
@@ -11,6 +11,8 @@ before(() => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-build-'));
 });
 after(() => rmSync(folder, { recursive: true }));
+
+const SETTINGS = { name: 'debian:12', digest: 'sha256:0', env: {}, user: '', workdir: '/', onBuild: [] };
 
 /** Builds a Dockerfile, one of whose steps fails as the service says it. */
 async function built(lines: readonly string[], step: number, how: string): Promise<string> {
@@ -20,7 +22,7 @@ async function built(lines: readonly string[], step: number, how: string): Promi
   const error = { code: 'step_failed', message: `Step ${step} (exec /bin/sh -c …) failed. ${how}`, step };
   const ended = { type: 'complete', data: { ...build, status: 'failed', error } };
   await using server = await startScriptedServer(({ method, path }) => {
-    if (path === '/v1/images/inspect') return failing('not_found');
+    if (path === '/v1/images/inspect') return json(200, { image: SETTINGS });
     if (path === '/v1/templates/python-node') return json(200, { template: { id: 'tpl_1', slug: 'python-node' } });
     return method === 'POST' ? json(201, { build }) : eventStream([`data: ${JSON.stringify(ended)}\n\n`]);
   });

@@ -137,27 +137,20 @@ async function prepareDockerfile(preparation: Preparation): Promise<TitledRecipe
   }
 }
 
-async function startOf(source: string, { session, cloche, file, flags, upload, signal }: Preparation): Promise<Start> {
+async function startOf(source: string, { cloche, flags, upload, signal }: Preparation): Promise<Start> {
   const { image, buildArg = {} } = flags;
   const registry = await registryOf(flags);
   if (image !== undefined) {
     const base = baseOf(await readImageArchive(image));
     return { base, from: async () => ({ artifactId: await upload.storeFile(image) }), title: `FROM ${image}` };
   }
-  const { line, name } = readFrom(source, { buildArgs: buildArg });
+  const { name } = readFrom(source, { buildArgs: buildArg });
   if (name === 'scratch' || (!registry && !(await isImage(cloche, name, signal)))) return { base: BASE };
   const from: RegistryImage = { image: name, ...registry };
   const title = `FROM ${name}`;
-  try {
-    const settings = await cloche.templates.inspectImage(from, { signal });
-    // By digest, because the tag may name another image by the time of the build.
-    return { base: baseOf(settings), from: async () => ({ ...from, image: settings.name }), title };
-  } catch (error) {
-    // A service of an earlier release lacks this operation.
-    if (!isClocheError(error, 'not_found')) throw error;
-    await session.note(`${file}: line ${line}: the settings of ${name} are not known; the lines start as root in /.`);
-    return { base: { ...BASE, baseWorkdir: '/' }, from: async () => from, title };
-  }
+  const settings = await cloche.templates.inspectImage(from, { signal });
+  // By digest, because the tag may name another image by the time of the build.
+  return { base: baseOf(settings), from: async () => ({ ...from, image: settings.name }), title };
 }
 
 /** Whether `FROM` names an image, because no template has this name. */

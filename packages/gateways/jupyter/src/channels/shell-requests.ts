@@ -55,9 +55,7 @@ async function contentOf(room: Room, request: ShellRequest): Promise<Fields | un
   return reply ?? unanswered?.(message.content);
 }
 
-/**
- * Asks the kernel about itself. Returns undefined if it has no messages, because its agent is of an earlier release.
- */
+/** Asks the kernel about itself. Returns undefined if it has no messages. */
 export async function askFacts(room: Room, connection: Connection): Promise<KernelFacts | undefined> {
   const reply = await ask(room, { connection, message: KERNEL_INFO_REQUEST });
   if (!reply) return undefined;

@@ -172,17 +172,12 @@ export function supervisorOptions(
   };
 }
 
-/**
- * Returns the arguments. The own shell is `sh` where there is no bash; servers of earlier releases ask for it only by
- * `bash -lc LINE`.
- */
+/** Returns the arguments. The own shell is `sh` where there is no bash. */
 function runnable(
   { argv, ownShell = false }: Pick<StartCommand, 'argv' | 'ownShell'>,
   { shell }: AgentConfig,
 ): string[] {
-  const [program, ...options] = argv;
-  const isLine = program === 'bash' && options[0] === '-lc' && shell === '/bin/sh';
-  return ownShell || isLine ? [shell, ...options] : argv;
+  return ownShell ? [shell, ...argv.slice(1)] : argv;
 }
 
 /** Returns root's own variables. Root's PATH leaves out the user's folders, where the user could plant programs. */

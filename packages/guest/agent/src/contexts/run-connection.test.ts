@@ -85,7 +85,7 @@ describe('a connection for runs', () => {
     assert.ok(!agent.destroyed);
   });
 
-  it('is not watched for a server of an earlier release, which sends no empty lines', async () => {
+  it('is not watched for a client that sends no empty lines, as the warm-up', async () => {
     assert.equal(await open({}), RUNS_ACCEPTED);
     const run = await startRun();
     mock.timers.tick(10 * RUN_SILENCE_MS);

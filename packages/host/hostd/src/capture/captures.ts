@@ -107,7 +107,7 @@ export class Captures {
     await disk.settle();
     if (request.root === 'image' && !disk.hasFolder('image'))
       throw refused('/image is not a folder that was made in the sandbox');
-    const ranges = await usedRangesOf(disk, living.diskBytes ?? 0);
+    const ranges = await usedRangesOf(disk, living.diskBytes);
     const bytes = sumOf(ranges);
     if (bytes > (request.maxBytes ?? Number.POSITIVE_INFINITY))
       throw refused(`the sandbox has changed ${bytes} bytes, and ${request.maxBytes} are allowed`);

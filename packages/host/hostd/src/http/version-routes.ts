@@ -57,7 +57,7 @@ export function addVersionRoutes(app: FastifyInstance, deps: VersionRoutesDeps):
     '/captured-versions/:versionId',
     { schema: { params: VersionParams, querystring: RemoveVersionQuery } },
     async ({ params, query }, reply) => {
-      await removal.remove(params.versionId, query.madeAt === undefined ? undefined : Number(query.madeAt));
+      await removal.remove(params.versionId, Number(query.madeAt));
       return reply.code(204).send();
     },
   );

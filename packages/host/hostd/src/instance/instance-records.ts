@@ -15,8 +15,8 @@ export type Counters = Static<typeof Counters>;
 /** Written before a launch creates anything, so that whatever a crash leaves behind can be removed by this name. */
 const LaunchIntent = Type.Object({
   status: Type.Literal('launching'),
-  diskBytes: Type.Optional(Type.Integer()),
-  templateVersionId: Type.Optional(Type.String()),
+  diskBytes: Type.Integer(),
+  templateVersionId: Type.String(),
 });
 
 const running = {
@@ -24,8 +24,8 @@ const running = {
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
-  /** Bytes of the disk. Absent in records of an earlier release. */
-  diskBytes: Type.Optional(Type.Integer()),
+  /** Bytes of the disk. */
+  diskBytes: Type.Integer(),
   /** The first process of the sandbox; the sandbox lives as long as this process. */
   init: Process,
 };
@@ -44,12 +44,10 @@ const claimed = {
   generation: Type.Integer(),
   ...running,
   /**
-   * Resources that the instance had used before a sandbox claimed it. Absent if the instance was launched for its
-   * sandbox, and in records of an earlier release.
+   * Resources that the instance had used before a sandbox claimed it. Absent if the instance was launched for its sandbox.
    */
   usedBefore: Type.Optional(Counters),
-  /** Absent in records of an earlier release, which had no gated networks. */
-  network: Type.Optional(LaunchSpec.properties.network),
+  network: LaunchSpec.properties.network,
 };
 const LiveRecord = Type.Object({ status: Type.Literal('live'), ...claimed });
 export type LiveRecord = Static<typeof LiveRecord>;

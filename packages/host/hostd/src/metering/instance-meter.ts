@@ -4,8 +4,6 @@ import type { Counters, LiveRecord } from '../instance/instance-records.ts';
 import { type LinkTraffic, linkTraffic } from '../network/link-traffic.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
 
-/** Mode of an instance whose record does not name it: only earlier releases wrote such records, for open networks. */
-const MODE_BEFORE_GATED = 'unrestricted';
 const UNUSED: Counters = { cpuUs: 0, egressBytes: 0, ingressBytes: 0 };
 
 /**
@@ -32,7 +30,7 @@ export class InstanceMeter {
   }
 
   trafficOf({ slot, network }: Pick<LiveRecord, 'slot' | 'network'>): LinkTraffic | undefined {
-    return linkTraffic(this.#installationId, slot, network?.mode ?? MODE_BEFORE_GATED);
+    return linkTraffic(this.#installationId, slot, network.mode);
   }
 
   /**

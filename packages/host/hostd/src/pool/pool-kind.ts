@@ -14,7 +14,7 @@ export interface PoolKind {
   owner?: string | undefined;
 }
 
-/** Owner of the instances that a server requested without naming one, as earlier releases do. */
+/** Owner of the instances that a server requested without naming one. */
 const UNNAMED = 'unnamed';
 
 /** Text form of a kind; equal for equal kinds. */

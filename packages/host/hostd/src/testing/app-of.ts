@@ -16,9 +16,11 @@ export function appOf(deps: Partial<AppDeps>) {
     health: () => ({
       status: 'ready',
       protocolVersion: 1,
+      agentProtocolVersion: 1,
       installationId: 'x',
       ociRuntime: 'crun',
       pool: { size: 0, ready: 0, hits: 0, misses: 0 },
+      warnings: [],
     }),
     measureNetwork: async () => [],
     metrics: async () => '',

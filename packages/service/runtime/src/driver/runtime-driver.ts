@@ -162,16 +162,10 @@ export type RunCell = Omit<StartRun, 'contextId'>;
 export interface AgentClient {
   readonly commands: AgentCommands;
   readonly files: AgentFiles;
-  /**
-   * Returns whether anything runs for any server: a run, a command, or a terminal with a client. Throws `not_found` if
-   * the agent is of an earlier version, which cannot report it.
-   */
+  /** Returns whether anything runs for any server: a run, a command, or a terminal with a client. */
   isRunning(signal: AbortSignal): Promise<boolean>;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
-  /**
-   * Lets the sandbox's user run commands as root by `sudo`. Idempotent. Throws `not_found` for an agent of an earlier
-   * release.
-   */
+  /** Lets the sandbox's user run commands as root by `sudo`. Idempotent. */
   permitSudo(signal: AbortSignal): Promise<void>;
   openContext(
     contextId: string,
@@ -181,10 +175,7 @@ export interface AgentClient {
   /** Closes a context. Idempotent. */
   closeContext(contextId: string, signal: AbortSignal): Promise<void>;
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
-  /**
-   * Passes a client's answer to the run that the context executes. Throws `not_found` for an agent of an earlier
-   * release.
-   */
+  /** Passes a client's answer to the run that the context executes. */
   answer(contextId: string, message: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /**

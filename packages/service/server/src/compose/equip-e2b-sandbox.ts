@@ -1,6 +1,5 @@
 import { operations, PORTS_PUBLISHED, type SandboxId } from '@cloche/contract';
 import type { E2bDeps } from '@cloche/e2b';
-import { AgentError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { PublicPorts } from '../features/previews/public-ports.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
@@ -49,11 +48,4 @@ export function equipping(deps: EquipmentDeps): E2bDeps['equip'] {
   };
 }
 
-const permitSudo: Act<void> = async (agent, _, signal) => {
-  try {
-    await agent.permitSudo(signal);
-  } catch (error) {
-    // A sandbox of an earlier release has no such program.
-    if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
-  }
-};
+const permitSudo: Act<void> = (agent, _, signal) => agent.permitSudo(signal);

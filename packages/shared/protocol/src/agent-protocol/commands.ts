@@ -33,7 +33,6 @@ export const StartCommand = Type.Object({
   argv: Type.Array(Type.String({ maxLength: 131_072 }), { minItems: 1, maxItems: 100_000 }),
   /**
    * Whether `argv` begins with `bash` and means the shell of the sandbox's image, by its own path, whatever a `PATH` says.
-   * Agents of earlier releases look for `bash` in the PATH.
    */
   ownShell: Type.Optional(Type.Boolean()),
   /** Absolute path, anywhere in the sandbox. */

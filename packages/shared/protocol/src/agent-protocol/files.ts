@@ -15,7 +15,7 @@
  * | `DELETE /files?path&recursive` | → `AgentFile` of the deleted file |
  *
  * Every request accepts `user` in its query: `user` (the default) or `root`. The operation runs with that user's rights.
- * With `owner=user`, what root creates or replaces belongs to the user; agents of earlier releases ignore it.
+ * With `owner=user`, what root creates or replaces belongs to the user.
  *
  * A path is absolute, relative to the workspace, or a `file:///` URI, whose percent escapes can express any byte. Closing
  * the connection of an upload undoes the upload.
@@ -79,8 +79,7 @@ export type AgentUnpacked = Omit<Static<typeof AgentUnpacked>, 'file'> & { file:
 /**
  * Which attempt to unpack the archive of a workspace run a request is. The database counts the attempts of a run. A
  * request ends the earlier attempts that are under way and waits until they have ended; it is refused with `conflict` if
- * the agent knows a later attempt. Absent in other requests, and in those of earlier releases. Agents of earlier
- * releases ignore it.
+ * the agent knows a later attempt. Absent in other requests.
  */
 export interface ArchiveAttempt {
   readonly runId: string;
@@ -90,8 +89,7 @@ export interface ArchiveAttempt {
 
 /**
  * A change of a file. `movedTo`, of a deletion: the path of the file now, if it was moved within what is watched.
- * `attributesOnly`, of a modification: only permissions, the owner or attributes have changed. Agents of earlier releases
- * send neither. `overflow`: some changes were missed. `ended`: the watched file or directory is gone.
+ * `attributesOnly`, of a modification: only permissions, the owner or attributes have changed. `overflow`: some changes were missed. `ended`: the watched file or directory is gone.
  */
 export const AgentFileEvent = Type.Union([
   Type.Object(

@@ -92,7 +92,7 @@ class RunCode(TypedDict):
 
 class CreateCommandTerminal(TypedDict):
     """
-    Runs the command in a terminal of this size. All its output is `stdout` then. With `stdinOpen`, what is written to its standard input is typed. Sandboxes that were launched by an earlier version of the service ignore it.
+    Runs the command in a terminal of this size. All its output is `stdout` then. With `stdinOpen`, what is written to its standard input is typed.
     """
 
     cols: int

@@ -1,5 +1,5 @@
 import { BackOff, reportFailure } from '@cloche/node-support';
-import type { Instance as HostdInstance, ProvideKernel, StartedLanguage } from '@cloche/protocol';
+import type { ProvideKernel, StartedLanguage } from '@cloche/protocol';
 import { dialer } from '../../agent-client/agent-endpoint.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
@@ -130,9 +130,7 @@ export class ConnectAgent {
   }
 }
 
-/** Returns the path of the agent's socket. Also reads instances that a server of the previous version has stored. */
-function socketPathOf({ place, ...stored }: Instance & Partial<HostdInstance>): string {
-  const path = place?.unix ?? stored.agentSocketPath;
-  if (typeof path !== 'string') throw new Error(`the instance of ${stored.sandboxId} has no path of its agent`);
-  return path;
+function socketPathOf({ sandboxId, place }: Instance): string {
+  if (typeof place.unix !== 'string') throw new Error(`the instance of ${sandboxId} has no path of its agent`);
+  return place.unix;
 }

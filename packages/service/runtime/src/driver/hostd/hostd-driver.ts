@@ -4,6 +4,7 @@ import {
   CapturedVersion,
   type CaptureInstance,
   type DeriveVersion,
+  type HostdHealth,
   Instance as HostdInstance,
   type HostWarning,
   InstanceHistory,
@@ -125,11 +126,8 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   async find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined> {
-    const limit = bounded(signal);
-    const { protocolVersion } = await this.#hostd.peer(limit);
-    if (protocolVersion === 4) return (await this.#listHere(limit)).find((one) => isSame(one, instance));
     try {
-      return located(await this.#hostd.ask(foundInstance, 'GET', pathOf(instance), limit));
+      return located(await this.#hostd.ask(foundInstance, 'GET', pathOf(instance), bounded(signal)));
     } catch (error) {
       if (error instanceof CaptureError && error.kind === 'gone') return undefined;
       throw error;
@@ -138,15 +136,12 @@ export class HostdDriver implements RuntimeDriver {
 
   async list(): Promise<readonly PlaceListing[]> {
     try {
-      return [{ place: HERE, instances: await this.#listHere(AbortSignal.timeout(ASK_MS)) }];
+      const { instances } = await this.#hostd.ask(instanceList, 'GET', '/instances', AbortSignal.timeout(ASK_MS));
+      return [{ place: HERE, instances: instances.map(located) }];
     } catch (error) {
       if (!(error instanceof LaunchError)) throw error;
       return [{ place: HERE, unknown: error }];
     }
-  }
-
-  async #listHere(signal: AbortSignal): Promise<readonly Instance[]> {
-    return (await this.#hostd.ask(instanceList, 'GET', '/instances', signal)).instances.map(located);
   }
 
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
@@ -182,7 +177,7 @@ export class HostdDriver implements RuntimeDriver {
     requireAccepted(peer);
     requireAgents(peer);
     this.#isolation = claimsOf(peer.ociRuntime);
-    return peer.warnings ?? [];
+    return peer.warnings;
   }
 
   async close(): Promise<void> {
@@ -190,24 +185,16 @@ export class HostdDriver implements RuntimeDriver {
   }
 }
 
-/**
- * Converts an instance of hostd. The socket's path is stored outside of `place` too, because servers of the previous
- * version read it there.
- */
-function located(instance: HostdInstance): Instance {
-  return { ...instance, place: { unix: instance.agentSocketPath } };
+function located({ agentSocketPath, ...instance }: HostdInstance): Instance {
+  return { ...instance, place: { unix: agentSocketPath } };
 }
 
 function ownedBy(owner: string | undefined): Record<string, string> {
   return owner === undefined ? {} : { [OWNER_HEADER]: owner };
 }
 
-function isSame(one: InstanceName, other: InstanceName): boolean {
-  return one.sandboxId === other.sandboxId && one.generation === other.generation;
-}
-
 /** @throws LaunchError `incompatible` if this server does not speak to the agents that hostd launches */
-function requireAgents({ agentProtocolVersion: theirs = 2 }: { agentProtocolVersion?: number }): void {
+function requireAgents({ agentProtocolVersion: theirs }: HostdHealth): void {
   if (accepts(AGENT_PROTOCOL_VERSION, theirs)) return;
   throw new LaunchError('incompatible', `hostd launches agents of protocol ${theirs}, not ${AGENT_PROTOCOL_VERSION}`);
 }

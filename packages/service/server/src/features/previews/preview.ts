@@ -11,7 +11,7 @@ export interface PreviewRecord {
   readonly visibility: PreviewVisibility;
   /** Set for a private preview. */
   readonly tokenHash: string | undefined;
-  /** The key that created it, with which it ends; undefined for a preview of an earlier version. */
+  /** The key that created it, with which it ends. */
   readonly apiKeyId: ApiKeyId | undefined;
   readonly createdAt: number;
   /** The earliest expiry of the preview itself, its sandbox and the key that created it. */

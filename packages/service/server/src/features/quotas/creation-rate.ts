@@ -1,7 +1,6 @@
-import { sql } from 'kysely';
 import type { Database } from '../../platform/db/database.ts';
 import type { Limit } from './limits.ts';
-import { createdInMinute, PLANNED_AT, RATE_WINDOW_MS, useBounds } from './use-queries.ts';
+import { createdInMinute, RATE_WINDOW_MS, useBounds } from './use-queries.ts';
 
 /** Use of a limit on the creations in a minute. */
 export interface CreationRate {
@@ -24,14 +23,14 @@ async function readCreationRate(db: Database, limit: Limit, now: number): Promis
   const { orgId, projectId } = limit;
   const created = createdInMinute(db, { bounds: useBounds(orgId, now), projectIds: projectId && [projectId] });
   const { count, oldest } = await created
-    .select(({ fn }) => [fn.countAll<number>().as('count'), sql<number | null>`min(${PLANNED_AT})`.as('oldest')])
+    .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('planned_at').as('oldest')])
     .executeTakeFirstOrThrow();
   const used = Number(count);
   // If the limit was lowered below current use, several creations must expire before the next one.
   const decisive =
     used > limit.limit && limit.limit > 0
       ? await created
-          .select(PLANNED_AT.as('at'))
+          .select('planned_at as at')
           .orderBy('at', 'desc')
           .offset(limit.limit - 1)
           .limit(1)

@@ -44,8 +44,6 @@ export interface CountedScope {
 }
 
 const COUNT = sql<number>`count(*)`.as('used');
-/** Rows that earlier versions inserted have none. */
-export const PLANNED_AT = sql<number>`coalesce(planned_at, created_at)`;
 
 /** An organization or project without use has no row in the result. */
 const COUNTS: Readonly<Record<QuotaName, (db: Database, scope: CountedScope) => Counting<Omit<Use, 'quota'>>>> = {
@@ -88,8 +86,8 @@ export function createdInMinute(db: Database, scope: CountedScope) {
       .where(isIn('sandboxes', scope))
       // Has an index, and is never earlier than `planned_at`.
       .where('created_at', '>', since)
-      .where(PLANNED_AT, '>', since)
-      .where(PLANNED_AT, '<=', until)
+      .where('planned_at', '>', since)
+      .where('planned_at', '<=', until)
   );
 }
 

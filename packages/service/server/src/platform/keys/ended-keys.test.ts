@@ -55,6 +55,7 @@ async function insertPreviewOf(keyId: string): Promise<void> {
       ttl_ms: 1,
       expires_at: now,
       created_at: now,
+      planned_at: now,
       metadata: '{}',
       env: '{}',
       network_policy: '{}',

@@ -1,6 +1,5 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import { AgentError } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Clock } from '../../../platform/base/clock.ts';
@@ -35,9 +34,7 @@ export class AskAgents {
       const isRunning = await agent.isRunning(limit.signal);
       this.#silentSince.delete(id);
       return isRunning;
-    } catch (error) {
-      // Agents of an earlier version cannot report it.
-      if (error instanceof AgentError && error.kind === 'not_found') return false;
+    } catch {
       const since = this.#silentSince.get(id) ?? now;
       this.#silentSince.set(id, since);
       return now - since < SILENCE_MS;

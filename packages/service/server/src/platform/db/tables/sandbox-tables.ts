@@ -42,8 +42,8 @@ export interface SandboxTable {
   instance: string | null;
   /** Keeps the order of creation, so that it can be later than `planned_at`. */
   created_at: number;
-  /** Time of creation by the clock of the server. Null in rows of earlier versions. */
-  planned_at: Generated<number | null>;
+  /** Time of creation by the clock of the server. */
+  planned_at: number;
   /** When usage begins to count; null if the sandbox never became ready. */
   ready_at: number | null;
   destroyed_at: number | null;
@@ -120,7 +120,7 @@ export interface PreviewTable {
   visibility: string;
   /** SHA-256 of the access token, hex; null for a public preview. */
   token_hash: string | null;
-  /** Id of the key that created it, with which it ends; null for a preview of an earlier version. */
+  /** Id of the key that created it, with which it ends. */
   api_key_id: string | null;
   created_at: number;
   /** Null if the preview lasts as long as its sandbox. */
