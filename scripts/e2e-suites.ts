@@ -47,8 +47,6 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/mcp-conformance': 'the server translates requests to those that other files send',
   'functional/mcp-python': 'the server translates requests to those that other files send',
   'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
-  'functional/protocol-window':
-    'server, hostd and agent speak the same protocol; functional/restarts restarts them beside each runtime',
   'functional/pull-image': 'starts no sandbox',
   'functional/registry-images':
     'functional/template-builds tests builds; an image is downloaded by a program in a sandbox',
@@ -139,7 +137,6 @@ const NOT_OF_SERVERS: Readonly<Record<string, string>> = {
       'monitoring',
       'npm-packages',
       'operators-guides',
-      'protocol-window',
       'restarts',
       'rolling-upgrade',
       'runtimes',

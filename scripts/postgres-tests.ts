@@ -17,7 +17,7 @@ const SQLITE_ONLY: Readonly<Record<string, string>> = {
     [
       ...['app', 'authorize', 'breaking-off', 'bytes', 'deprecation', 'json-requests', 'large-answers', 'methods'],
       ...['outcome-log', 'raw-errors', 'request-validator', 'schema-bounds', 'service-routes', 'streams'],
-      'wrong-key-delay',
+      ...['string-fields', 'wrong-key-delay'],
     ].map((name) => [`platform/http/${name}`, 'tests requests and their answers, whose records other files test']),
   ),
   'features/metrics/measure-sandboxes': 'tests requests to the agent',

@@ -1,7 +1,7 @@
 /**
  * A program: a server that was started again beside a live sandbox, whose agent is a real one that listens at the path
- * given. Lists the files beside that path through the API, and prints what came of it. With `equal` as the second
- * argument, the server accepts only agents of its own version of the protocol.
+ * given. Lists the files beside that path through the API, reads, lists and deletes the sandbox, and prints what came
+ * of it. With `equal` as the second argument, the server accepts only agents of its own version of the protocol.
  */
 import assert from 'node:assert/strict';
 import { registerHooks } from 'node:module';
@@ -10,11 +10,11 @@ import { operations } from '@cloche/contract';
 
 const WINDOW = 'theirs === own || theirs === own - 1';
 
-/** The names of the files, or the code of the error; and the status of the sandbox after it. */
+/** The names of the files, or the code of the error; and the status of the sandbox as it is read, listed and deleted. */
 export interface UseOfAgent {
   readonly files?: readonly string[];
   readonly refused?: string;
-  readonly status: string;
+  readonly statuses: readonly (string | undefined)[];
 }
 
 if (import.meta.main) {
@@ -53,5 +53,8 @@ async function useAgent(socketPath: string): Promise<UseOfAgent> {
     ({ data }) => ({ files: data.map(({ name }) => name) }),
     ({ code }) => ({ refused: code }),
   );
-  return { ...use, status: (await world.get(sandboxId)).status };
+  const read = await world.get(sandboxId);
+  const [listed] = (await world.call(operations.listSandboxes, {})).data;
+  const deleted = (await world.call(operations.killSandbox, { params: { sandboxId } })).sandbox;
+  return { ...use, statuses: [read.status, listed?.status, deleted.status] };
 }

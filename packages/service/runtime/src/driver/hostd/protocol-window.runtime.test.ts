@@ -22,30 +22,26 @@ describe('beside a live instance, a hostd that announces', () => {
   });
   after(() => hostd?.close());
 
-  for (const difference of [0, -1]) {
-    it(`version ${difference} of the server's is asked for it, launches and stops others`, async () => {
-      await hostd.restart({ HOSTD_PROTOCOL_VERSION: HOSTD_PROTOCOL_VERSION + difference });
-      assert.deepEqual(await hostd.driver.find(instance, patience()), instance);
-      const other = await hostd.driver.launch('sbx_other', 1, spec, patience());
-      await hostd.driver.stop('sbx_other', 1);
-      assert.equal(await hostd.driver.find(other.instance, patience()), undefined);
-    });
-  }
+  it('the version before the one of the server is asked for it, launches and stops others', async () => {
+    await hostd.restart({ HOSTD_PROTOCOL_VERSION: HOSTD_PROTOCOL_VERSION - 1 });
+    assert.deepEqual(await hostd.driver.find(instance, patience()), instance);
+    const other = await hostd.driver.launch('sbx_other', 1, spec, patience());
+    await hostd.driver.stop('sbx_other', 1);
+    assert.equal(await hostd.driver.find(other.instance, patience()), undefined);
+  });
 
-  for (const difference of [1, -2]) {
-    it(`version ${difference} of the server's is asked nothing, and the agent goes on`, async () => {
-      await hostd.restart({ HOSTD_PROTOCOL_VERSION: HOSTD_PROTOCOL_VERSION + difference });
-      const { driver } = hostd;
-      await assert.rejects(driver.find(instance, patience()), refused);
-      await assert.rejects(driver.stop('sbx_window', 1), refused);
-      await assert.rejects(driver.launch('sbx_other', 1, spec, patience()), refused);
-      const [listing] = await driver.list();
-      assert.ok(listing && 'unknown' in listing);
-      const agent = await driver.connect(instance, patience());
-      await agent.close();
+  it('the version after the one of the server is asked nothing, and the agent goes on', async () => {
+    await hostd.restart({ HOSTD_PROTOCOL_VERSION: HOSTD_PROTOCOL_VERSION + 1 });
+    const { driver } = hostd;
+    await assert.rejects(driver.find(instance, patience()), refused);
+    await assert.rejects(driver.stop('sbx_window', 1), refused);
+    await assert.rejects(driver.launch('sbx_other', 1, spec, patience()), refused);
+    const [listing] = await driver.list();
+    assert.ok(listing && 'unknown' in listing);
+    const agent = await driver.connect(instance, patience());
+    await agent.close();
 
-      await hostd.restart();
-      assert.deepEqual(await driver.find(instance, patience()), instance);
-    });
-  }
+    await hostd.restart();
+    assert.deepEqual(await driver.find(instance, patience()), instance);
+  });
 });
