@@ -8,6 +8,7 @@ import { idRangeOfSlot } from '../base/id-range.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey, InstanceName } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { Instances } from '../instances/instances.ts';
 import { type ByteRange, sumOf } from '../kernel/used-ranges.ts';
 import type { Runtime } from '../oci/runtime.ts';
@@ -60,9 +61,9 @@ export class Captures {
     const { instances, versions, captured, removeInstance } = this.#host;
     return instances.runAlone(name, async (key, living) => {
       try {
-        const version = await versions.find(living.templateVersionId);
-        if (version === undefined)
-          throw new HostdError('template_not_found', `the version ${living.templateVersionId} was removed`);
+        const id = versionOfSource(living.source);
+        const version = await versions.find(id);
+        if (version === undefined) throw new HostdError('template_not_found', `the version ${id} was removed`);
         const layers = layersBelow(version, request.root);
         const digest = await this.#captureLayer(key, living, request, signal);
         const folder = request.root === 'image' ? '/image' : '/';

@@ -34,7 +34,7 @@ describe('the removal of a version', () => {
     const records: Pick<InstanceRecords, 'keys' | 'read'> = {
       keys: () => keys,
       // Sound: the removal reads nothing else of a record.
-      read: () => ({ status: 'pooled', templateVersionId }) as InstanceRecord,
+      read: () => ({ status: 'pooled', source: { kind: 'template', templateVersionId } }) as InstanceRecord,
     };
     return new VersionRemoval({
       records: records as InstanceRecords,

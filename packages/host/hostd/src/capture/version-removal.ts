@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { CapturedVersions } from '../storage/captured-versions.ts';
 
 /**
@@ -67,7 +68,7 @@ export class VersionRemoval {
     const { records } = this.#deps;
     return records.keys().flatMap((key) => {
       const record = records.read(key);
-      return record?.templateVersionId === id ? [record.status] : [];
+      return record?.source && versionOfSource(record.source) === id ? [record.status] : [];
     });
   }
 }

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import type { Logger } from 'pino';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { HostdOptions, HostdParts } from './compose-hostd.ts';
 import type { Host } from './open-host.ts';
 
@@ -59,7 +60,7 @@ async function noteUses(
 ): Promise<void> {
   cacheUse.note(guestUse(basename(guestDir)));
   const lives = records.keys().map((key) => records.read(key));
-  const ids = lives.flatMap((record) => (record && 'templateVersionId' in record ? [record.templateVersionId] : []));
+  const ids = lives.flatMap((record) => (record?.source ? [versionOfSource(record.source)] : []));
   // `find` records the use. A version built on the host stays in use while a captured version is based on it.
   for (const id of new Set([...ids, ...captured.bases()])) await templates.find(id);
   await removal.removeUnused(cacheRetentionMs);

@@ -17,6 +17,7 @@ import {
   StopQuery,
 } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { Instances } from '../instances/instances.ts';
 import type { MeasuredInstances } from '../instances/measured-instances.ts';
 import { kindOf } from '../pool/pool-kind.ts';
@@ -73,7 +74,7 @@ export function addInstanceRoutes(
     '/expected-launches',
     { schema: { headers: LaunchHeaders, body: LaunchSpec } },
     async (request, reply) => {
-      const template = await templates.get(request.body.source.templateVersionId);
+      const template = await templates.get(versionOfSource(request.body.source));
       const kind = kindOf(request.body, template, request.headers[OWNER_HEADER]);
       const hasImports = template.manifest.warm !== undefined;
       const timeout = AbortSignal.timeout(hasImports ? WARM_MS : EXPECTED_MS);

@@ -1,9 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LaunchSpec } from '@cloche/protocol';
+import { LaunchSource, LaunchSpec } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { errorCode } from '../kernel/libc.ts';
+import { isProcessAlive } from '../kernel/process-identity.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from './instance-key.ts';
 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });
@@ -16,11 +17,11 @@ export type Counters = Static<typeof Counters>;
 const LaunchIntent = Type.Object({
   status: Type.Literal('launching'),
   diskBytes: Type.Integer(),
-  templateVersionId: Type.String(),
+  source: LaunchSource,
 });
 
 const running = {
-  templateVersionId: Type.String(),
+  source: LaunchSource,
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
@@ -94,6 +95,18 @@ export class InstanceRecords {
     return this.#records.get(key);
   }
 
+  /** Returns the record of an instance that a sandbox has and that lives: its first process does. */
+  findLive(key: InstanceKey): LiveRecord | undefined {
+    const record = this.#records.get(key);
+    return record?.status === 'live' && isProcessAlive(record.init) ? record : undefined;
+  }
+
+  /** Returns the record of an instance that waits for a sandbox and lives. */
+  findPooled(key: InstanceKey): PooledRecord | undefined {
+    const record = this.#records.get(key);
+    return record?.status === 'pooled' && isProcessAlive(record.init) ? record : undefined;
+  }
+
   /** Returns the key of the incarnation's instance, or the key that a new launch of it would have. */
   keyOf(name: InstanceName): InstanceKey {
     const own = instanceKey(name);
@@ -119,13 +132,20 @@ export class InstanceRecords {
 
   #load(key: InstanceKey): InstanceRecord | undefined {
     try {
-      const record: unknown = JSON.parse(readFileSync(join(this.folderOf(key), 'instance.json'), 'utf8'));
+      const record = withSource(JSON.parse(readFileSync(join(this.folderOf(key), 'instance.json'), 'utf8')));
       return Value.Check(InstanceRecord, record) ? record : undefined;
     } catch (error) {
       if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined;
       throw error;
     }
   }
+}
+
+/** Returns the record with its source, also where an earlier hostd has written only the template version. */
+function withSource(record: unknown): unknown {
+  if (typeof record !== 'object' || record === null || !('templateVersionId' in record)) return record;
+  const { templateVersionId, ...rest } = record;
+  return { source: { kind: 'template', templateVersionId }, ...rest };
 }
 
 function isClaimed(record: InstanceRecord | undefined): record is InstanceRecord & InstanceName {

@@ -9,7 +9,7 @@ import { idRangeOfSlot } from '../base/id-range.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
-import { findLive } from '../instance/live-instance.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, OnStep, RunningInstance } from '../launch/launcher.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
@@ -77,12 +77,12 @@ export class Instances {
     return this.#actions.run(own, async () => {
       const { records, kernels, templates, claims, removeInstance } = this.#deps;
       const key = records.keyOf(name);
-      const living = this.#findLive(key);
+      const living = this.#deps.records.findLive(key);
       if (living) return { ...this.#describe(key, living), ...UNKNOWN };
       // An instance of this name may have died without being swept yet.
       if (records.read(key)) await removeInstance(key);
 
-      const template = await templates.get(spec.source.templateVersionId);
+      const template = await templates.get(versionOfSource(spec.source));
       // Called before the first kernel is requested, so that the zygote is loaded by then.
       kernels.prepare(template);
       const startedAt = performance.now();
@@ -110,7 +110,7 @@ export class Instances {
     let use: InstanceUse | undefined;
     const gone = this.#actions.run(own, async () => {
       const key = records.keyOf(name);
-      const living = this.#findLive(key);
+      const living = this.#deps.records.findLive(key);
       if (living) {
         // Written first: if hostd stops after this line, the next sweep kills the instance.
         records.write(key, { ...living, status: 'ending' });
@@ -136,7 +136,7 @@ export class Instances {
   async runAlone<T>(name: InstanceName, act: (key: InstanceKey, living: LiveRecord) => Promise<T>): Promise<T> {
     return this.#actions.run(instanceKey(name), async () => {
       const key = this.#deps.records.keyOf(name);
-      const living = this.#findLive(key);
+      const living = this.#deps.records.findLive(key);
       if (living === undefined) throw notHere(key);
       return act(key, living);
     });
@@ -154,7 +154,7 @@ export class Instances {
   async provideKernel(name: InstanceName): Promise<void> {
     const { records, kernels } = this.#deps;
     const key = records.keyOf(name);
-    const living = this.#findLive(key);
+    const living = this.#deps.records.findLive(key);
     if (living === undefined)
       throw new HostdError('kernel_unavailable', `the instance ${key} does not run on this host`);
     try {
@@ -172,7 +172,7 @@ export class Instances {
   /** Returns every live instance, including those that an earlier hostd launched. */
   list(): Instance[] {
     return this.#deps.records.keys().flatMap((key) => {
-      const living = this.#findLive(key);
+      const living = this.#deps.records.findLive(key);
       return living ? [this.#describe(key, living)] : [];
     });
   }
@@ -180,7 +180,7 @@ export class Instances {
   /** Returns a live instance. Throws `instance_not_found`. */
   get(name: InstanceName): Instance {
     const key = this.#deps.records.keyOf(name);
-    const living = this.#findLive(key);
+    const living = this.#deps.records.findLive(key);
     if (!living) throw notHere(key);
     return this.#describe(key, living);
   }
@@ -189,7 +189,7 @@ export class Instances {
   gated(): Map<InstanceKey, GatedInstance> {
     return new Map(
       this.#deps.records.keys().flatMap((key) => {
-        const living = this.#findLive(key);
+        const living = this.#deps.records.findLive(key);
         const policy = living?.network && gatedPolicy(living.network);
         if (!living || !policy) return [];
         const { sandboxId, slot } = living;
@@ -202,7 +202,7 @@ export class Instances {
   takeOver(): void {
     const { records, runtime } = this.#deps;
     for (const key of records.keys()) {
-      const living = this.#findLive(key);
+      const living = this.#deps.records.findLive(key);
       if (living) runtime.takeOver(key, idRangeOfSlot(living.slot));
     }
   }
@@ -221,7 +221,7 @@ export class Instances {
       const record = records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
       // The action under way removes what is left itself.
-      if (this.#actions.isBusy(line) || pool.owns(key) || this.#findLive(key)) continue;
+      if (this.#actions.isBusy(line) || pool.owns(key) || this.#deps.records.findLive(key)) continue;
       try {
         await this.#actions.run(line, () => removeInstance(key));
         log.info({ operation: 'sweep', instance: key, outcome: 'removed' });
@@ -259,14 +259,10 @@ export class Instances {
     }
   }
 
-  #findLive(key: InstanceKey): LiveRecord | undefined {
-    return findLive(this.#deps.records, key);
-  }
-
-  #describe(key: InstanceKey, running: InstanceName & Pick<LiveRecord, 'templateVersionId' | 'startedAt'>): Instance {
-    const { sandboxId, generation, templateVersionId, startedAt } = running;
+  #describe(key: InstanceKey, running: InstanceName & Pick<LiveRecord, 'source' | 'startedAt'>): Instance {
+    const { sandboxId, generation, source, startedAt } = running;
     const agentSocketPath = join(this.#deps.socketsDir, key, 'agent.sock');
-    return { sandboxId, generation, templateVersionId, agentSocketPath, startedAt };
+    return { sandboxId, generation, templateVersionId: versionOfSource(source), agentSocketPath, startedAt };
   }
 }
 

@@ -2,7 +2,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { InstanceHistory, InstanceUse, MeasuredInstance } from '@cloche/protocol';
 import type { InstanceKey, InstanceName } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
-import { findLive } from '../instance/live-instance.ts';
 import type { InstanceMeter } from '../metering/instance-meter.ts';
 import type { Measurements } from '../metering/measurements.ts';
 
@@ -28,7 +27,7 @@ export class MeasuredInstances {
     const { records, meter } = this.#deps;
     const uses: InstanceUse[] = [];
     for await (const key of withPauses(records.keys())) {
-      const living = findLive(records, key);
+      const living = records.findLive(key);
       const use = living && meter.useOf(key, living);
       if (use) uses.push(use);
     }
@@ -41,7 +40,7 @@ export class MeasuredInstances {
     const living = new Map<InstanceKey, InstanceName>();
     for await (const name of withPauses(names)) {
       const key = records.keyOf(name);
-      if (findLive(records, key)) living.set(key, name);
+      if (records.findLive(key)) living.set(key, name);
     }
     const current = await measurements.current([...living.keys()]);
     return [...living].flatMap(([key, { sandboxId, generation }]) => {

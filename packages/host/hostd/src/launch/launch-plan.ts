@@ -6,6 +6,8 @@ import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 /** Instance to launch. */
 export interface LaunchPlan {
   key: InstanceKey;
+  source: LaunchSpec['source'];
+  /** The version that the source names. */
   template: LaunchableVersion;
   resources: LaunchSpec['resources'];
   network: NetworkClass;
@@ -24,9 +26,9 @@ export interface LaunchPlan {
 /** Plans an instance for one incarnation of a sandbox. */
 export function planForSandbox(
   name: InstanceName,
-  { resources, network }: LaunchSpec,
+  { source, resources, network }: LaunchSpec,
   template: LaunchableVersion,
 ): LaunchPlan {
   const sandbox = { ...name, network };
-  return { key: instanceKey(name), template, resources, network: networkClassOf(network.mode), sandbox };
+  return { key: instanceKey(name), source, template, resources, network: networkClassOf(network.mode), sandbox };
 }

@@ -117,16 +117,12 @@ export class Launcher {
 
   async #runSteps(plan: LaunchPlan, undo: UndoStack, step: Stepper, signal: AbortSignal): Promise<RunningInstance> {
     const host = this.#host;
-    const { key, template, resources } = plan;
+    const { key, source, template, resources } = plan;
     const paths = rootPaths(host.mountsDir, key);
 
     await step('intent', () => {
       host.diskReservations.assertCapacity(resources.diskBytes, { isPooled: plan.sandbox === undefined });
-      host.records.write(key, {
-        status: 'launching',
-        diskBytes: resources.diskBytes,
-        templateVersionId: template.manifest.id,
-      });
+      host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes, source });
     });
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
@@ -161,8 +157,7 @@ export class Launcher {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
       const { diskBytes } = resources;
-      const templateVersionId = template.manifest.id;
-      const running = { templateVersionId, startedAt, slot, loopDevice, diskBytes, init };
+      const running = { source, startedAt, slot, loopDevice, diskBytes, init };
       host.records.write(key, recordOf(plan, running));
       return running;
     });

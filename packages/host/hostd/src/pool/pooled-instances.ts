@@ -4,7 +4,7 @@ import type { StartedLanguage } from '@cloche/protocol';
 import type { GroupUsage } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
-import { isProcessAlive } from '../kernel/process-identity.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { Launcher } from '../launch/launcher.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
@@ -66,7 +66,8 @@ export class PooledInstances implements PoolMaker {
     }
     try {
       const isUnlinked = owner !== undefined;
-      const plan = { key, template, resources, network, isUnlinked, sandbox: undefined };
+      const source = { kind: 'template', templateVersionId } as const;
+      const plan = { key, source, template, resources, network, isUnlinked, sandbox: undefined };
       const running = await launcher.launch(plan, signal);
       await waitForAgent(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is in Python.
@@ -108,11 +109,10 @@ export class PooledInstances implements PoolMaker {
 
   isFresh(key: InstanceKey): boolean {
     const { records, templates, trust } = this.#deps;
-    const record = records.read(key);
+    const record = records.findPooled(key);
     const authority = this.#authorities.get(key);
     if (authority !== undefined && authority !== trust.gatedCertificate) return false;
-    if (record?.status !== 'pooled' || templates.isRetired(record.templateVersionId)) return false;
-    return isProcessAlive(record.init);
+    return record !== undefined && !templates.isRetired(versionOfSource(record.source));
   }
 
   processorMs(key: InstanceKey): number {
@@ -133,8 +133,9 @@ export class PooledInstances implements PoolMaker {
     for (const key of records.keys()) {
       const record = records.read(key);
       // Instances of other versions always take one place, so they need no measurement.
-      if (record?.status !== 'pooled' || !places.hasOwnZygote(record.templateVersionId)) continue;
-      places.note(record.templateVersionId, instanceUsage.read(key)?.memoryBytes ?? 0);
+      if (record?.status !== 'pooled') continue;
+      const id = versionOfSource(record.source);
+      if (places.hasOwnZygote(id)) places.note(id, instanceUsage.read(key)?.memoryBytes ?? 0);
     }
   }
 }

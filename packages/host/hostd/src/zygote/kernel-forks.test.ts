@@ -4,7 +4,10 @@ import { pooledInstanceKey } from '../instance/instance-key.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { KernelForks } from './kernel-forks.ts';
 
-const TARGET = { templateVersionId: 'tplv_a', init: identifyProcess(process.pid) ?? assert.fail('not alive') };
+const TARGET = {
+  source: { kind: 'template', templateVersionId: 'tplv_a' } as const,
+  init: identifyProcess(process.pid) ?? assert.fail('not alive'),
+};
 
 test('a sandbox that delays its forks does not delay those of other sandboxes', async () => {
   const held = Promise.withResolvers<void>();

@@ -1,4 +1,5 @@
 import type { InstanceKey } from '../instance/instance-key.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import type { LaunchableVersion } from '../storage/launchable-versions.ts';
 import type { ForkTarget, Zygotes } from './zygotes.ts';
 
@@ -53,7 +54,7 @@ export class KernelForks {
   async addSpare(key: InstanceKey, target: ForkTarget): Promise<void> {
     this.#awaitingSpare.add(key);
     const added = this.#fork(key, target).catch(async () => {
-      await this.#zygotes?.ready(target.templateVersionId);
+      await this.#zygotes?.ready(versionOfSource(target.source));
       if (this.#awaitingSpare.has(key)) await this.#fork(key, target);
     });
     const noted = added.then(
@@ -64,7 +65,7 @@ export class KernelForks {
         this.#awaitingSpare.delete(key);
       },
     );
-    if (this.#zygotes?.serves(target.templateVersionId)) await noted;
+    if (this.#zygotes?.serves(versionOfSource(target.source))) await noted;
   }
 
   /** Forgets an instance that is gone. Idempotent. */

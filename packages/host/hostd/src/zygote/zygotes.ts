@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { GUEST_PATH } from '@cloche/layout';
 import { BackOff, reportFailure } from '@cloche/node-support';
+import type { LaunchSource } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import { versionOfSource } from '../instance/instance-source.ts';
 import { bindReadOnly, bindReadOnlyIn, detachMount } from '../kernel/mounts.ts';
 import { openNamespaces, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { hasOwnZygote, type LaunchableVersion } from '../storage/launchable-versions.ts';
@@ -38,7 +40,7 @@ export interface ZygotesOptions {
 
 /** Instance that a kernel is forked into; a part of its record. */
 export interface ForkTarget {
-  templateVersionId: string;
+  source: LaunchSource;
   init: ProcessIdentity;
 }
 
@@ -86,7 +88,8 @@ export class Zygotes {
    * Forks a Python kernel into a live instance; the kernel connects to the agent. Rejects when no zygote is ready: the
    * agent can always start a kernel itself.
    */
-  async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
+  async fork(key: InstanceKey, { init, source }: ForkTarget): Promise<void> {
+    const templateVersionId = versionOfSource(source);
     const zygote = this.#supervisors.get(templateVersionId)?.serving;
     if (zygote === undefined) throw new Error(`no zygote serves ${templateVersionId}`);
     assertNoSetIdDumps();
