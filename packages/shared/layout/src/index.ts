@@ -7,3 +7,4 @@ export * from './login-profile.ts';
 export * from './machine-resources.ts';
 export * from './paths.ts';
 export * from './sandbox-ids.ts';
+export * from './static-programs.ts';
