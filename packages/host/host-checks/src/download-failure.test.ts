@@ -47,7 +47,7 @@ describe('the fix of a step that failed', () => {
     for (const output of [
       'mmdebstrap: E: chroot failed',
       'Error: a file is missing\n    at packages/host/hostd/src/network/sandbox-network.ts:1',
-      '+ perl enter-root.pl /etc/ssl/certs/ca-certificates.crt\nmount_setattr: Invalid argument',
+      '+ enter-root /etc/ssl/certs/ca-certificates.crt\nenter-root: mount_setattr: Invalid argument',
     ]) {
       assert.match(remedyFor(output), /^The lines above/, output);
     }

@@ -1,19 +1,17 @@
 import { execFile } from 'node:child_process';
 import { access, readFile } from 'node:fs/promises';
 import { release } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { staticProgram } from '@cloche/layout';
 import { findV2Mount, NEEDED_CONTROLLERS, readCgroupLayout } from '../starter/cgroup-layout.mjs';
 import { isNewKernel, OLDEST_KERNEL } from '../starter/kernel.mjs';
 import { nearestFolder } from '../starter/nearest-folder.mjs';
-import { installHint } from '../starter/system-packages.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
 
 /** Longest time of a try, on a machine with other work. */
 const TRY_MS = 30_000;
-const TRY_IDMAPPED_MOUNT = fileURLToPath(new URL('try-idmapped-mount.pl', import.meta.url));
 
 const NEWER_KERNEL = `Use a host with Linux ${OLDEST_KERNEL.join('.')} or newer.`;
 
@@ -37,13 +35,9 @@ export async function checkIdmappedMounts(cacheDir: string): Promise<Finding> {
   const name = 'idmapped mounts';
   const folder = nearestFolder(cacheDir);
   try {
-    await run('perl', [TRY_IDMAPPED_MOUNT, folder], { timeout: TRY_MS });
+    await run(staticProgram('try-idmapped-mount'), [folder], { timeout: TRY_MS });
     return ok(name, `on ${await fileSystemOf(folder)}, of ${cacheDir}`);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      const remedy = `Run \`${installHint('perl-base')}\`; starting Cloche does.`;
-      return { ...missing(name, 'not tried: perl is not installed', remedy), installable: true };
-    }
     const { stderr = '' } = error as { stderr?: string };
     const found = `none on ${await fileSystemOf(folder)}, of ${cacheDir} (${stderr.trim()})`;
     return missing(name, found, 'Set CLOCHE_CACHE_DIR to a folder on ext4, xfs or btrfs, in a container to a volume.');

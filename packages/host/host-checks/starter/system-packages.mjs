@@ -53,7 +53,6 @@ export const SYSTEM_PACKAGES = [
   { program: 'mke2fs', packages: named('e2fsprogs') },
   { program: 'mmdebstrap', packages: named('mmdebstrap') },
   { program: 'nft', packages: named('nftables') },
-  { program: 'perl', packages: named('perl-base', { dnf: 'perl', pacman: 'perl' }) },
   {
     program: 'python3',
     packages: named('python3-minimal', { dnf: 'python3', zypper: 'python3', pacman: 'python' }),

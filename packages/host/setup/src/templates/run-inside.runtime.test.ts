@@ -9,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -102,6 +103,34 @@ describe('a command in a root file system that is being built', () => {
       devices(await inside('cat /proc/self/net/dev', 'root', {})),
       devices(readFileSync('/proc/net/dev', 'utf8')),
     );
+  });
+
+  it('follows links of its files as the command does, never to a file of this machine', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'cloche-outside-'));
+    const resolver = join(root, 'etc/resolv.conf');
+    const resolvers = readFileSync('/etc/resolv.conf', 'utf8').trim();
+    try {
+      writeFileSync(join(outside, 'file'), '');
+      writeFileSync(join(root, 'home/resolv.conf'), '');
+      const LINKS: readonly [target: string, printed: string][] = [
+        ['/home/resolv.conf', resolvers],
+        ['../home/resolv.conf', resolvers],
+        ['../../../../home/resolv.conf', resolvers],
+        ['resolv.conf', ''],
+        [join(outside, 'file'), ''],
+        [`../../../../../../..${outside}/file`, ''],
+      ];
+      for (const [target, printed] of LINKS) {
+        rmSync(resolver, { force: true });
+        symlinkSync(target, resolver);
+        assert.equal(await inside('cat /etc/resolv.conf 2>/dev/null || :', 'root', {}), printed, target);
+      }
+      assert.equal(readFileSync(join(outside, 'file'), 'utf8'), '');
+    } finally {
+      rmSync(resolver, { force: true });
+      writeFileSync(resolver, '');
+      rmSync(outside, { recursive: true });
+    }
   });
 
   it('fails with what it printed', async () => {

@@ -1,11 +1,8 @@
-import { fileURLToPath } from 'node:url';
-import { CERTIFICATE_BUNDLES, firstPresent } from '@cloche/layout';
+import { CERTIFICATE_BUNDLES, firstPresent, staticProgram } from '@cloche/layout';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import { isolatedCommand } from './isolated-command.ts';
 import type { Recipe } from './recipe.ts';
 import { CA_BUNDLE, templateEnvironment } from './template-environment.ts';
-
-const ENTER_ROOT = fileURLToPath(new URL('enter-root.pl', import.meta.url));
 
 /** User id of kernels. */
 export const USER_ID = 1000;
@@ -37,7 +34,7 @@ export async function runInside(
     ':',
   );
   const shell = ['/bin/sh', '-euc', `cd ${home}; ${command}`];
-  const enter = ['perl', ENTER_ROOT, root, `${id}`, `${FIRST_BUILD_ID}`, files, settings, ...shell];
+  const enter = [staticProgram('enter-root'), root, `${id}`, `${FIRST_BUILD_ID}`, files, settings, ...shell];
   const env = { ...network, ...templateEnvironment(recipe), HOME: home };
   await runLogged(...isolatedCommand(enter, ['--ipc', '--uts', ...(network ? [] : ['--net'])]), { ...options, env });
 }
