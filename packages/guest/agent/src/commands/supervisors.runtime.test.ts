@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
@@ -13,9 +13,10 @@ const guestDir = mkdtempSync(join(tmpdir(), 'cloche-supervisors-'));
 after(() => rmSync(guestDir, { recursive: true }));
 
 test('a supervisor that has closed its connection, as one does that is ending, gets no command', async () => {
-  const file = join(guestDir, 'supervise.pl');
-  writeFileSync(file, "open(my $agent, '+<&=', 3); close($agent); sleep(60);");
-  const supervisors = new Supervisors({ guestDir, ownLibraries: false, reserveGroupFds: [] }, new KernelsGroup([]));
+  const file = join(guestDir, 'bin/supervise');
+  mkdirSync(dirname(file));
+  writeFileSync(file, '#!/bin/sh\nexec 3>&-; sleep 60\n', { mode: 0o755 });
+  const supervisors = new Supervisors({ guestDir, reserveGroupFds: [] }, new KernelsGroup([]));
   const started = () => childrenOf(process.pid).filter((pid) => commandLine(pid).includes(file));
   supervisors.restock();
   await eventually(() => started().some((pid) => !existsSync(`/proc/${pid}/fd/3`)), {
@@ -32,10 +33,7 @@ test('a supervisor that has closed its connection, as one does that is ending, g
 
 test('a supervisor that cannot be started ahead disturbs nothing, and a command that needs one fails with the reason', async () => {
   // An argument cannot contain NUL: `spawn` throws.
-  const supervisors = new Supervisors(
-    { guestDir: `${guestDir}\0`, ownLibraries: false, reserveGroupFds: [] },
-    new KernelsGroup([]),
-  );
+  const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, reserveGroupFds: [] }, new KernelsGroup([]));
   supervisors.restock();
   // Nothing happens: an error that is not handled would end the process within this time.
   await delay(50);

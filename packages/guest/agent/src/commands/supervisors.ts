@@ -3,7 +3,6 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { AgentConfig } from '../config.ts';
 import { setOomScore } from '../memory/memory.ts';
-import { perlCommand } from '../processes/guest-program.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { findStart } from '../processes/process-tree.ts';
 import { ReserveGroup } from '../processes/reserve-group.ts';
@@ -11,7 +10,7 @@ import { ReserveGroup } from '../processes/reserve-group.ts';
 /** Delay before the next supervisor is started, so that it does not slow down the command that was just started. */
 const RESTOCK_MS = 5;
 
-/** A process of `supervise.pl` that has not been given a command yet. */
+/** A process of `supervise` that has not been given a command yet. */
 export interface SupervisorProcess {
   readonly process: ChildProcess;
   readonly socket: Socket;
@@ -25,18 +24,18 @@ export interface SupervisorProcess {
 }
 
 /**
- * Supplies the supervisors of commands and terminals. Keeps one spare, because starting Perl and moving it to its
- * control group takes longer than most commands. The spare takes 1.2 MB.
+ * Supplies the supervisors of commands and terminals. Keeps one spare, because starting a process and moving it to
+ * its control group takes longer than most commands.
  */
 export class Supervisors {
-  readonly #command: readonly [string, ...string[]];
+  readonly #program: string;
   readonly #group: KernelsGroup;
   readonly reserve: ReserveGroup;
   #spare: SupervisorProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(config: Pick<AgentConfig, 'guestDir' | 'ownLibraries' | 'reserveGroupFds'>, group: KernelsGroup) {
-    this.#command = [...perlCommand(config), join(config.guestDir, 'supervise.pl'), process.arch];
+  constructor(config: Pick<AgentConfig, 'guestDir' | 'reserveGroupFds'>, group: KernelsGroup) {
+    this.#program = join(config.guestDir, 'bin/supervise');
     this.#group = group;
     this.reserve = new ReserveGroup(config.reserveGroupFds, group);
   }
@@ -96,8 +95,7 @@ export class Supervisors {
   }
 
   #start(join = (pid: number, _ended: Promise<void>) => this.#group.join(pid)): SupervisorProcess {
-    const [program, ...args] = this.#command;
-    const child = spawn(program, args, {
+    const child = spawn(this.#program, [], {
       // SECURITY: no variable of a client reaches a program that runs as root.
       env: {},
       cwd: '/',

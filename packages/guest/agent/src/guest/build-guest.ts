@@ -18,7 +18,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
-import { cachePaths, firstPresent, GUEST_PATH, INIT_PROGRAMS } from '@cloche/layout';
+import { cachePaths, firstPresent, GUEST_PATH, INIT_PROGRAMS, staticProgram } from '@cloche/layout';
 import { buildSync } from 'esbuild';
 import { LOADER, SUDO_SOCKET } from '../config.ts';
 import { AGENT_PROGRAM } from './agent-program.ts';
@@ -48,11 +48,11 @@ const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
 const PYTHON = '/usr/bin/python3';
 
-/** Runs `sudo.pl` by the Perl of the root file system, or else by that of the guest folder with its libraries. */
+/** Programs in C, by their names in the folder `bin`. */
+const OWN_PROGRAMS = { supervise: 'supervise', 'release-shared': 'release-shared', 'sudo-client': 'sudo' } as const;
+
 const SUDO = `#!/bin/sh
-own=${GUEST_PATH}
-if [ -x /usr/bin/perl ]; then exec /usr/bin/perl $own/sudo.pl ${process.arch} ${SUDO_SOCKET} "$@"; fi
-exec $own/lib/${LOADER} --library-path $own/lib $own/bin/perl -I$own/perl $own/sudo.pl ${process.arch} ${SUDO_SOCKET} "$@"
+exec ${GUEST_PATH}/bin/sudo-client ${SUDO_SOCKET} "$@"
 `;
 
 export interface Guest {
@@ -91,7 +91,8 @@ function digestInputs(ipython: IpythonPackages | undefined): string {
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
   // Without paths and times, so that hosts with the same programs can exchange the folder. The lock file fixes Node.
   hash.update(`${statSync(nodeProgram()).size}\0`);
-  for (const program of [firstPresent(INIT_PROGRAMS), ...librarySources(nodeProgram())]) {
+  const own = Object.values(OWN_PROGRAMS).map((name) => staticProgram(name));
+  for (const program of [firstPresent(INIT_PROGRAMS), ...own, ...librarySources(nodeProgram())]) {
     hash.update(`${basename(program)}\0`).update(contentDigest(program));
   }
   // Its name has the version, which decides the form of compiled modules: `python3.11`.
@@ -102,7 +103,7 @@ function digestInputs(ipython: IpythonPackages | undefined): string {
 
 function sourceFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /\.(ts|py|pl)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /\.(ts|py)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/\/test(ing)?\/|\.test\.ts$/.test(path))
     .sort();
@@ -121,8 +122,9 @@ async function assemble(folder: string, ipython: IpythonPackages | undefined): P
   mkdirSync(join(folder, 'bin'));
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(firstPresent(INIT_PROGRAMS), join(folder, 'bin/tini'));
-  copyFileSync(join(PACKAGES, 'guest/agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
-  copyFileSync(join(PACKAGES, 'guest/agent/src/sudo/sudo.pl'), join(folder, 'sudo.pl'));
+  for (const [name, program] of Object.entries(OWN_PROGRAMS)) {
+    copyFileSync(staticProgram(program), join(folder, 'bin', name));
+  }
   copyLibraries(folder, nodeProgram());
   writeFileSync(join(folder, 'bin/sudo'), SUDO);
   mkdirSync(join(folder, 'kernel-js'));

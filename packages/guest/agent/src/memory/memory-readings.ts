@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { AgentConfig } from '../config.ts';
-import { perlCommand } from '../processes/guest-program.ts';
 import { listProcesses } from '../processes/process-tree.ts';
 import type { Candidate, MemoryReadings } from './memory-guard.ts';
 
@@ -14,12 +14,11 @@ export interface User {
   readonly gid: number;
 }
 
-export type ReadingsConfig = User & Pick<AgentConfig, 'guestDir' | 'ownLibraries'>;
+export type ReadingsConfig = User & Pick<AgentConfig, 'guestDir'>;
 
 /** Returns the readings of the kernel that the agent runs on. */
 export function readingsOfMachine(config: ReadingsConfig): Omit<MemoryReadings, 'release'> {
-  const { uid, gid } = config;
-  const [perl, ...before] = perlCommand(config);
+  const { uid, gid, guestDir } = config;
   return {
     usedBytes: () => kibibytesOf(readFileSync('/proc/meminfo', 'utf8'), 'AnonPages') * KIBIBYTE,
     candidates: groupsOfProcesses,
@@ -40,26 +39,11 @@ export function readingsOfMachine(config: ReadingsConfig): Omit<MemoryReadings, 
     releaseShared(signal) {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       // Run as the user, because only the owner may remove a segment. A segment that stays counts as used.
-      execFile(perl, [...before, '-e', RELEASE_SHARED], { uid, gid, env: {}, signal }, (_, held) =>
-        resolve(held !== ''),
-      );
+      execFile(join(guestDir, 'bin/release-shared'), { uid, gid, env: {}, signal }, (_, held) => resolve(held !== ''));
       return promise;
     },
   };
 }
-
-/**
- * A Perl script that removes System V segments that no process has attached (SHM_INFO, IPC_STAT, IPC_RMID). gVisor
- * keeps such segments for ever and has no list of them. The script prints `held` if another segment is attached.
- */
-const RELEASE_SHARED = `
-my $info = "\\0" x 256;
-shmctl(0, 14, unpack("J", pack("p", $info))) // exit;
-for my $id (0 .. unpack("i", $info)) {
-  my $segment;
-  shmctl($id, 2, $segment) // next;
-  unpack("x88 Q", $segment) == 0 ? shmctl($id, 0, 0) : print "held";
-}`;
 
 /**
  * Returns the groups of the user's processes. Skips root's, which maintain the sandbox. Reads the score of one process

@@ -5,12 +5,12 @@ import type { Language } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import type { KernelCommand } from '../kernels/start-kernel.ts';
-import { guestProgram } from '../processes/guest-program.ts';
+import { nodeCommand } from '../processes/node-command.ts';
 
 /** Returns the program that starts a kernel. Throws `language_unavailable` if the template has none for `language`. */
 export function kernelCommand(language: Language, config: AgentConfig): KernelCommand {
   const program = language === 'python' ? join(config.guestDir, 'python/cloche_kernel') : kernelJsMain(config);
-  const [file, ...before] = language === 'python' ? [config.python] : guestProgram('node', config);
+  const [file, ...before] = language === 'python' ? [config.python] : nodeCommand(config);
   if (file === undefined || !existsSync(file) || !existsSync(program)) {
     throw new AgentError('language_unavailable', `This template cannot run ${language}.`);
   }

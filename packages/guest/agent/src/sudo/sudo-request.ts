@@ -10,7 +10,7 @@ const KEPT = /^(TERM|COLORTERM|DISPLAY|XAUTHORITY|TZ|LANG|LANGUAGE|LC_\w+|LS_COL
 /** Largest side of a terminal. */
 const MAX_SIDE = 9999;
 
-/** A request of `sudo.pl`. */
+/** A request of `sudo.c`. */
 interface SudoRequest {
   readonly user: string;
   readonly group: string;

@@ -12,7 +12,7 @@ const MAX_SESSIONS = 64;
 const LINK = '/usr/local/bin/sudo';
 
 /**
- * Runs commands of the sandbox's user as root of the sandbox, for `sudo.pl`, once the server permits it.
+ * Runs commands of the sandbox's user as root of the sandbox, for `sudo.c`, once the server permits it.
  *
  * SECURITY: no program of the sandbox gains a right by itself: there are no set-user-id files, and `no_new_privs` stays.
  * Only root and the sandbox's user may connect (sudo.runtime.test.ts).

@@ -3,14 +3,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
+import { staticProgram } from '@cloche/layout';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { StartedAgent } from '../testing/started-agent.ts';
 
-const PROGRAM = join(import.meta.dirname, 'sudo.pl');
+const PROGRAM = staticProgram('sudo');
 const USER = { uid: 1000, gid: 1000 };
 
 let agent: StartedAgent;
@@ -21,7 +21,7 @@ before(async () => {
 after(() => agent?.[Symbol.asyncDispose]());
 
 const SOCKET = '/run/cloche-sudo-test.sock';
-const own = (...args: string[]) => [PROGRAM, process.arch, SOCKET, ...args];
+const own = (...args: string[]) => [PROGRAM, SOCKET, ...args];
 
 interface Options {
   readonly env?: Record<string, string>;
@@ -33,7 +33,7 @@ interface Options {
 /** Starts `sudo` as the user of a sandbox. */
 function start(args: readonly string[], { env = {}, as = USER, socket = SOCKET }: Options = {}) {
   const all = { PATH: '/tmp/planted:/usr/bin:/bin', HOME: '/home/user', SHELL: '/bin/bash', ...env };
-  return spawn('/usr/bin/perl', [PROGRAM, process.arch, socket, ...args], { cwd: '/tmp', env: all, ...as });
+  return spawn(PROGRAM, [socket, ...args], { cwd: '/tmp', env: all, ...as });
 }
 
 async function sudo(args: readonly string[], options: Options = {}) {
@@ -121,7 +121,7 @@ describe('sudo', { skip: needsRoot }, () => {
     assert.equal((await sudo(['cat'], { input })).stdout, input.toString());
     assert.equal((await sudo(['head', '-c', '3'], { input })).stdout, 'abc');
     const mixed = 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo $i >&2; done';
-    const shell = spawn('sh', ['-c', 'exec "$0" "$@" 2>&1', '/usr/bin/perl', ...own('sh', '-c', mixed)], USER);
+    const shell = spawn('sh', ['-c', 'exec "$0" "$@" 2>&1', ...own('sh', '-c', mixed)], USER);
     assert.equal(await text(shell.stdout), '1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n6\n6\n7\n7\n8\n8\n9\n9\n');
   });
 
@@ -151,7 +151,7 @@ describe('sudo', { skip: needsRoot }, () => {
 
   it('leaves what a command has started in the background', async () => {
     assert.equal((await sudo(['sh', '-c', 'sleep 4712 >/dev/null 2>&1 & echo started'])).stdout, 'started\n');
-    assert.ok(isRunning('4712'));
+    await eventually(() => isRunning('4712'), { because: 'it was started' });
     await sudo(['pkill', '-f', 'sleep 4712']);
   });
 
@@ -161,7 +161,7 @@ import pty, os, sys, time, fcntl, termios, struct
 pid, fd = pty.fork()
 if pid == 0:
     os.setgid(1000); os.setuid(1000)
-    os.execv('/usr/bin/perl', ['perl'] + sys.argv[1:])
+    os.execv(sys.argv[1], sys.argv[1:])
 fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('4H', 33, 111, 0, 0))
 seen = b''
 sent = False
@@ -186,7 +186,7 @@ print(seen.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     const stranger = await sudo(['id'], { as: { uid: 65_534, gid: 65_534 } });
     assert.match(stranger.stderr, /no answer: Permission denied/);
     assert.equal((await sudo(['id', '-u'], { as: { uid: 0, gid: 0 } })).stdout, '0\n');
-    assert.equal((await sudo(['perl', ...own('id', '-u')])).stdout, '0\n');
+    assert.equal((await sudo(own('id', '-u'))).stdout, '0\n');
   });
 
   it('says why there is none', async () => {

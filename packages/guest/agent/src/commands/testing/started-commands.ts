@@ -135,7 +135,7 @@ export async function isGone(pid: number): Promise<boolean> {
 /** Returns the pids of an agent's supervisors, including the spare. */
 export function supervisorsOf({ process: { pid } }: StartedAgent): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-  return children.filter((child) => commandLine(child).includes('supervise.pl'));
+  return children.filter((child) => commandLine(child).includes('bin/supervise'));
 }
 
 function commandLine(pid: number): string {
