@@ -1,4 +1,4 @@
-/** Sandboxes whose root file system comes from an image without the GNU C library, Node.js, Perl and bash. */
+/** Sandboxes whose root file system comes from an image without the GNU C library, Node.js and bash. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type Sandbox } from '@cloche/sdk';
