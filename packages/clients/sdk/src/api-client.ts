@@ -23,6 +23,7 @@ import type {
   DownloadId,
   EventFeedId,
   FollowId,
+  ListId,
   RunFeedId,
   SocketId,
   StreamId,
@@ -87,11 +88,11 @@ export class ApiClient {
   }
 
   /**
-   * Calls an operation whose response is bytes; resolves when the response begins. The deadline applies until then, the
-   * signal to the whole response.
+   * Calls an operation whose response is bytes, or a list to read as its JSON arrives; resolves when the response begins.
+   * The deadline applies until then, the signal to the whole response.
    * @throws {ClocheError} as `call` does.
    */
-  async download<Id extends DownloadId>(id: Id, request: RequestOf<Id>): Promise<Response> {
+  async download<Id extends DownloadId | ListId>(id: Id, request: RequestOf<Id>): Promise<Response> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
     const deadline = new Deadline(prepared.timeoutMs, request.signal);
     try {

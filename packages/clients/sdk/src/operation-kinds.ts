@@ -1,5 +1,5 @@
 /** The operations of the contract, by the form of their responses. */
-import type { OperationId, Operations } from '@cloche/contract';
+import type { OperationId, Operations, ResponseOf } from '@cloche/contract';
 
 type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never }[OperationId];
 /** Operations whose response is a resumable stream. */
@@ -22,3 +22,5 @@ export type DownloadId = {
 export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
 /** Operations that open a WebSocket. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
+/** Operations whose response is a page of a list. */
+export type ListId = { [Id in CallId]: 'nextCursor' extends keyof ResponseOf<Operations[Id]> ? Id : never }[CallId];

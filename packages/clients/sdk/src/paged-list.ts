@@ -1,6 +1,6 @@
 import type { Operations, QueryOf, ResponseOf } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
-import type { CallId } from './operation-kinds.ts';
+import type { ListId } from './operation-kinds.ts';
 import type { CallOptions, RequestOf } from './request.ts';
 
 export interface PageOptions extends CallOptions {
@@ -27,8 +27,6 @@ export interface Page<Item> extends Array<Item> {
   readonly nextCursor?: string | undefined;
 }
 
-/** Operations whose response is a page of a list. */
-export type ListId = { [Id in CallId]: 'nextCursor' extends keyof ResponseOf<Operations[Id]> ? Id : never }[CallId];
 type EntryOf<Id extends ListId> = ResponseOf<Operations[Id]> extends { data: (infer Entry)[] } ? Entry : never;
 
 /** Entries that a loop requests at a time. */

@@ -50,6 +50,8 @@ export function answering<Request, Context, Response>(
 
 /** The connection of a call. */
 export const CONNECTION = createContextKey<Socket | undefined>(undefined);
+/** Aborts with the connection of a call. The signal of Connect aborts when the implementation returns. */
+export const CALL_SIGNAL = createContextKey<AbortSignal | undefined>(undefined);
 
 /**
  * Like `answering`, for a call that answers with a stream. If the sandbox ends after the first message, it breaks the

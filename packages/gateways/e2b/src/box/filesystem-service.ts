@@ -4,14 +4,16 @@ import { isClocheError, type WatchOptions } from '@cloche/sdk';
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { E2bDeps } from '../e2b-deps.ts';
 import {
+  type EntryInfo,
   EventType,
   type Filesystem,
   type FilesystemEvent,
   FilesystemEventSchema,
 } from '../generated/filesystem/filesystem_pb.js';
 import { type BoxSession, basicUser, openSession, pathOf, rightsOf, userOf } from './box-session.ts';
-import { answering, streaming } from './connect-error.ts';
+import { answering, CALL_SIGNAL, streaming } from './connect-error.ts';
 import { entryInfo } from './entry-info.ts';
+import { ENTRIES, entriesIn } from './listed-entries.ts';
 import { Watchers } from './watchers.ts';
 
 type Implementation = ServiceImpl<typeof Filesystem>;
@@ -47,8 +49,10 @@ export function filesystemService(deps: E2bDeps): Implementation {
       const { session, user, at } = open(context);
       const { cloche, sandboxId } = session;
       const query = { path: at(path), user, depth: Math.max(1, depth), details: true };
-      const { data } = await cloche.call('listFiles', { params: { sandboxId }, query });
-      return { entries: data.map(entryInfo) };
+      const signal = context.values.get(CALL_SIGNAL);
+      const { body } = await cloche.download('listFiles', { params: { sandboxId }, query, ...(signal && { signal }) });
+      if (body) context.values.set(ENTRIES, infosOf(entriesIn(body)));
+      return {};
     }),
     remove: answering(async ({ path }, context) => {
       const { session, user, at } = open(context);
@@ -86,6 +90,10 @@ export function filesystemService(deps: E2bDeps): Implementation {
       return {};
     }),
   };
+}
+
+async function* infosOf(entries: AsyncIterable<FileEntry>): AsyncGenerator<EntryInfo, void> {
+  for await (const entry of entries) yield entryInfo(entry);
 }
 
 /** Returns an entry with its attributes, and with what a link leads to. */

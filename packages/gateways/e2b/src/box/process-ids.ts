@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Command } from '@cloche/sdk';
+import { LIMITS } from '@cloche/contract';
+import type { Command, Commands } from '@cloche/sdk';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { ProcessSelector } from '../generated/process/process_pb.js';
 import type { BoxSession } from './box-session.ts';
@@ -16,8 +17,15 @@ export function processIdOf(commandId: string): number {
 export async function findProcess({ commands }: BoxSession, process: ProcessSelector | undefined): Promise<Command> {
   const { selector } = process ?? {};
   if (selector?.case !== 'pid') throw new ConnectError('Cloche finds a process by its pid only.', Code.Unimplemented);
-  const running = (await commands.list()).filter(({ info }) => info.status === 'running');
-  const found = running.find(({ id }) => processIdOf(id) === selector.value);
-  if (!found) throw new ConnectError(`The process with pid ${selector.value} was not found.`, Code.NotFound);
-  return found;
+  for await (const command of runningOf(commands)) {
+    if (processIdOf(command.id) === selector.value) return command;
+  }
+  throw new ConnectError(`The process with pid ${selector.value} was not found.`, Code.NotFound);
+}
+
+/** Yields the running commands, and holds a page of all commands at a time. */
+export async function* runningOf(commands: Commands): AsyncGenerator<Command, void> {
+  for await (const command of commands.list({ limit: LIMITS.listPage })) {
+    if (command.info.status === 'running') yield command;
+  }
 }

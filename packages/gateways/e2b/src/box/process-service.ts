@@ -14,7 +14,7 @@ import {
 } from '../generated/process/process_pb.js';
 import { type BoxSession, basicUser, openSession, pathOf, userOf } from './box-session.ts';
 import { answering, streaming } from './connect-error.ts';
-import { findProcess, processIdOf } from './process-ids.ts';
+import { findProcess, processIdOf, runningOf } from './process-ids.ts';
 
 /** Request header in which a client names the seconds of silence after which it expects a `keepalive` event. */
 const KEEP_ALIVE_FIELD = 'keepalive-ping-interval';
@@ -44,8 +44,7 @@ export function processService(deps: E2bDeps): Implementation {
       yield* eventsOf(await findProcess(open(context), process), context);
     }),
     list: answering(async (_request, context) => {
-      const commands = await open(context).commands.list();
-      const running = commands.filter(({ info }) => info.status === 'running');
+      const running = await Array.fromAsync(runningOf(open(context).commands));
       return { processes: running.map(({ info }) => ({ pid: processIdOf(info.id), config: configOf(info) })) };
     }),
     update: answering(async ({ process, pty }, context) => {

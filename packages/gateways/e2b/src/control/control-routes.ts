@@ -65,7 +65,7 @@ export async function controlRoutes(app: FastifyInstance, deps: E2bDeps): Promis
   }
   // An organization is a team. Its key is that of the request, which the client has already.
   app.get('/teams', async (request) => {
-    const [project] = await clientOf(request, deps).projects.list();
+    const [project] = await clientOf(request, deps).projects.list({ limit: 1 });
     const teamID = project?.orgId ?? '';
     return [{ teamID, name: teamID, apiKey: '', isDefault: true }];
   });

@@ -77,13 +77,23 @@ async function newestFirst(cloche: Cloche, { query, selects, limit, nextToken }:
   }
 }
 
-/** `/v1` lists newest first, so this reads all of them. No two sandboxes of a key have the same time of creation. */
+/**
+ * `/v1` lists newest first, so this reads all pages and keeps the oldest sandboxes. No two sandboxes of a key have the
+ * same time of creation.
+ */
 async function oldestFirst(cloche: Cloche, { query, selects, limit, nextToken }: Selection): Promise<Page> {
   const after = nextToken === undefined ? {} : { createdAfter: timeOf('nextToken', nextToken) };
-  const { data } = await cloche.call('listSandboxes', { query: { ...query, ...after } });
-  const all = data.filter(selects).reverse();
-  const sandboxes = all.slice(0, limit);
-  return { sandboxes, nextToken: all.length > limit ? sandboxes.at(-1)?.createdAt : undefined };
+  let oldest: SandboxInfo[] = [];
+  let cursor: string | undefined;
+  do {
+    const part = { ...query, ...after, limit: LIMITS.listPage, ...(cursor && { cursor }) };
+    const { data, nextCursor } = await cloche.call('listSandboxes', { query: part });
+    // One more than the page has tells that the list goes on.
+    oldest = [...oldest, ...data.filter(selects)].slice(-limit - 1);
+    cursor = nextCursor;
+  } while (cursor !== undefined);
+  const sandboxes = oldest.reverse().slice(0, limit);
+  return { sandboxes, nextToken: oldest.length > limit ? sandboxes.at(-1)?.createdAt : undefined };
 }
 
 function selector(template: string | undefined): Selection['selects'] {

@@ -48,7 +48,7 @@ async function entriesOf(request: FastifyRequest<LogsRequest>, deps: E2bDeps): P
   const { start, cursor = start, limit = String(ENTRIES), direction = 'forward' } = request.query;
   const cloche = clientOf(request, deps);
   const sandboxId = (await cloche.sandboxes.get(request.params.sandboxID)).id as SandboxId;
-  const commands = (await new Commands(cloche, sandboxId).list()).slice(0, COMMANDS);
+  const commands = await new Commands(cloche, sandboxId).list({ limit: COMMANDS });
   const read = commands.map(async (command) => {
     const params = { sandboxId, commandId: command.id };
     const { data } = await cloche.call('listCommandLogs', { params, query: { limit: ENTRIES } });

@@ -70,8 +70,10 @@ export class Kernels {
 
   /** Lists the kernels that have sandboxes of their own, newest first. */
   async list(): Promise<KernelModel[]> {
-    const sandboxes = await this.#cloche.sandboxes.list();
-    const own = sandboxes.filter(({ info }) => info.metadata[LABEL] !== undefined);
+    const own: Sandbox[] = [];
+    for await (const sandbox of this.#cloche.sandboxes.list({ limit: LIMITS.listPage })) {
+      if (sandbox.info.metadata[LABEL] !== undefined) own.push(sandbox);
+    }
     const models: KernelModel[] = [];
     for (let from = 0; from < own.length; from += LISTED_AT_ONCE) {
       const found = await Promise.all(
@@ -84,7 +86,7 @@ export class Kernels {
 
   /** Finds the kernel that a session has got instead of its first one, at whichever server. */
   async findOfSession(sessionId: string): Promise<KernelModel | undefined> {
-    const [newest] = await this.#cloche.sandboxes.list({ metadata: { [SESSION_LABEL]: sessionId } });
+    const [newest] = await this.#cloche.sandboxes.list({ metadata: { [SESSION_LABEL]: sessionId }, limit: 1 });
     return newest && this.#ofSandbox(newest);
   }
 

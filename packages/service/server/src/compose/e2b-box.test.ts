@@ -59,6 +59,52 @@ describe('an upload by E2B’s protocol', () => {
   }
 });
 
+describe('a listing by E2B’s protocol', () => {
+  const PATH = '/e2b-box/filesystem.Filesystem/ListDir';
+  let box: E2bBox;
+  before(async () => {
+    box = await boxes.create(tenants.keys.whole);
+    const names = Array.from({ length: 60 }, (_, index) => `${String(index).padStart(3, '0')}${'x'.repeat(200)}`);
+    for (const name of names) {
+      const path = `/e2b-box/files?path=/workspace/listed/${name}`;
+      const headers = { ...boxes.headers(box, BOX), 'content-type': 'application/octet-stream' };
+      assert.equal((await fetch(tenants.server.url + path, { method: 'POST', headers, body: name })).status, 200);
+    }
+  });
+
+  function list(path: string, type = 'application/json'): Promise<Response> {
+    const headers = { ...boxes.headers(box, BOX), 'content-type': type };
+    // The first field of the message is the path.
+    const binary = Buffer.concat([Buffer.from([0x0a, path.length]), Buffer.from(path)]);
+    const body = type === 'application/json' ? JSON.stringify({ path }) : new Uint8Array(binary);
+    return fetch(tenants.server.url + PATH, { method: 'POST', headers, body });
+  }
+
+  it('is sent as its entries arrive, in JSON and in binary', async () => {
+    const answer = await list('/workspace/listed');
+    assert.deepEqual([answer.status, answer.headers.get('content-length')], [200, null]);
+    const { entries } = (await answer.json()) as { entries: { path: string; size: string }[] };
+    assert.equal(entries.length, 60);
+    assert.ok(entries.every(({ path, size }) => path.startsWith('/workspace/listed/') && size === '203'));
+    const binary = await list('/workspace/listed', 'application/proto');
+    assert.equal(binary.headers.get('content-type'), 'application/proto');
+    const bytes = Buffer.from(await binary.arrayBuffer()).toString('latin1');
+    for (const { path } of entries) assert.ok(bytes.includes(path));
+  });
+
+  const REFUSED: Readonly<Record<string, readonly [path: string, status: number, code: string]>> = {
+    'of a missing directory': ['/workspace/missing', 404, 'not_found'],
+    'of a path with a NUL byte': ['/workspace/\u0000', 400, 'invalid_argument'],
+    'of a path that is too long': [`/${'x'.repeat(9000)}`, 400, 'invalid_argument'],
+  };
+  for (const [what, [path, status, code]] of Object.entries(REFUSED)) {
+    it(`${what} is refused before anything is sent`, async () => {
+      const refused = await list(path);
+      assert.deepEqual([refused.status, ((await refused.json()) as { code: string }).code], [status, code]);
+    });
+  }
+});
+
 describe('the code interpreter of E2B’s protocol', () => {
   /** Each request that names a context. */
   const OF_CONTEXT: Readonly<Record<string, (id: string) => Call>> = {
