@@ -1,13 +1,12 @@
 /**
- * `npm run release`: makes what is installed on machines, in `dist`. `npm run release:deb` and the like make one part.
- * Publishes nothing.
+ * `npm run release`: makes everything that a release consists of in `dist`, and checks it from empty folders. `npm run
+ * release:deb` and the like make one part. Publishes nothing and sets no tag. docs/releasing.md has the steps.
  *
  *   --out FOLDER       in place of dist
  *   --arch x64         only this architecture
- *   --version VERSION  in place of that of the packages
  *   --sign-with KEY    signs checksums and the index by this key of gpg
  */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { writeAptIndex } from './distribution/apt-index.ts';
@@ -17,18 +16,22 @@ import { writeChecksums } from './distribution/checksums.ts';
 import { packDebian } from './distribution/debian-package.ts';
 import { runNpm } from './distribution/npm.ts';
 import { ARCHITECTURES, type Architecture, buildTree, type Tree } from './distribution/tree.ts';
+import { checkRelease } from './release/check-release.ts';
+import { packNpm, packPython } from './release/packages.ts';
+import { releaseVersion } from './release/version.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     out: { type: 'string', default: 'dist' },
     arch: { type: 'string', multiple: true, default: Object.keys(ARCHITECTURES) },
-    version: { type: 'string', default: JSON.parse(readFileSync('packages/clients/cli/package.json', 'utf8')).version },
     'sign-with': { type: 'string' },
   },
 });
-const { version, 'sign-with': key } = values;
+const key = values['sign-with'];
+const version = releaseVersion();
 const out = resolve(values.out);
+const architectures = values.arch as Architecture[];
 mkdirSync(out, { recursive: true });
 
 /** Parts that are made of the tree of each architecture. */
@@ -37,7 +40,22 @@ const OF_TREES: Record<string, (tree: Tree) => string | Promise<string>> = {
   archive: (tree) => packArchive(tree, out, version),
   sbom: (tree) => writeBillOfMaterials(tree, out, version),
 };
-const PARTS = [...Object.keys(OF_TREES), 'index', 'checksums'];
+/** Parts that are made after these, in this order. Each returns lines to print. */
+const FURTHER: Record<string, () => readonly string[] | Promise<readonly string[]>> = {
+  npm: () => packNpm(out),
+  python: () => packPython(out),
+  templates: exportTemplates,
+  index() {
+    writeAptIndex(out, key);
+    return [];
+  },
+  checksums: () => writeChecksums(out, version, key),
+  async check() {
+    await checkRelease({ out, version, architectures, isSigned: key !== undefined });
+    return [];
+  },
+};
+const PARTS = [...Object.keys(OF_TREES), ...Object.keys(FURTHER)];
 
 const [part] = positionals;
 if (positionals.length > 1 || (part !== undefined && !PARTS.includes(part))) {
@@ -45,14 +63,15 @@ if (positionals.length > 1 || (part !== undefined && !PARTS.includes(part))) {
 }
 const wanted = part === undefined ? PARTS : [part];
 const makers = wanted.flatMap((name) => OF_TREES[name] ?? []);
-for (const architecture of makers.length > 0 ? values.arch : []) {
-  using tree = buildTree(architecture as Architecture, version);
+for (const architecture of makers.length > 0 ? architectures : []) {
+  using tree = buildTree(architecture, version);
   for (const make of makers) console.log(await make(tree));
 }
-if (part === undefined)
-  process.stdout.write(
-    runNpm('.', 'run', '--if-present', 'release:templates', '--', '--out', out, '--version', version),
-  );
-if (wanted.includes('index')) writeAptIndex(out, key);
-if (wanted.includes('checksums')) console.log(writeChecksums(out, version, key).join('\n'));
+for (const name of wanted) for (const line of (await FURTHER[name]?.()) ?? []) console.log(line);
 if (key === undefined) console.log('Unsigned: --sign-with KEY signs the checksums and the index.');
+if (part === undefined) console.log(`The tag of this commit: v${version}`);
+
+function exportTemplates(): string[] {
+  if (process.getuid?.() !== 0) return ['- no archive of templates: only root can make it'];
+  return [runNpm('.', 'run', 'release:templates', '--', '--out', out)];
+}

@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { releaseFiles, templateArchives } from '../release/release-files.ts';
 import { sign } from './signing.ts';
 
 /** Writes and signs the checksums of all files of a version in `out`. Returns the names of the files. */
 export function writeChecksums(out: string, version: string, key?: string): string[] {
-  const patterns = [`cloche_${version}_*.deb`, `cloche-${version}-linux-*`, `cloche-templates-${version}*.tar`];
-  const names = globSync(patterns, { cwd: out }).sort();
+  const made = releaseFiles(version).filter((name) => existsSync(join(out, name)));
+  const names = [...made, ...templateArchives(out, version)];
   const sums = names.map((name) => `${sha256(join(out, name))}  ${name}\n`);
   const file = join(out, 'SHA256SUMS');
   writeFileSync(file, sums.join(''));

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** File with the public key, for those who verify a release. */
-const PUBLIC_KEY = 'cloche-archive-keyring.asc';
+export const PUBLIC_KEY = 'cloche-archive-keyring.asc';
 
 /** Signs a file by gpg, beside it or with its content. Without a key, removes the signature of an earlier release. */
 export function sign(file: string, how: '--detach-sign' | '--clear-sign', signature: string, key?: string): void {
