@@ -1,7 +1,7 @@
 /**
  * `npm test`: runs static checks, then every suite, then checks that nothing is left on the host. Prints a progress
- * line for each stage and, at the end, the totals. Without arguments it runs all stages; `quick` means the stages that
- * need neither root nor sandboxes; other arguments name stages (`unit e2e`). `--help` lists them.
+ * line for each stage and, at the end, the totals. Without arguments it runs all stages; `quick` means static checks and
+ * unit tests; other arguments name stages (`unit e2e`). `--help` lists them. Without root, it skips what needs root.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -105,14 +105,15 @@ const stages: Stage[] = [
 
 const NOTHING: StageReport = { passed: 0, failed: 0, skipped: 0, failures: '', failedFiles: [], seconds: {} };
 const known = stages.map(({ name }) => name);
-const plan = readTestArguments(process.argv.slice(2), known);
+const plan = readTestArguments(process.argv.slice(2), known, process.getuid?.() === 0);
 if (plan.kind !== 'run') {
   (plan.kind === 'help' ? console.log : console.error)(plan.text);
   process.exit(plan.kind === 'help' ? 0 : 2);
 }
 
 const started = performance.now();
-const totals = { passed: 0, failed: 0, skipped: 0 };
+const totals = { passed: 0, failed: 0, skipped: plan.skipped.length };
+for (const name of plan.skipped) console.log(`- skipped: the stage ${name} (needs root)`);
 /** Failures of each stage, printed again before the totals: a log may keep only its end. */
 const failures: string[] = [];
 const times: StageTime[] = [];
