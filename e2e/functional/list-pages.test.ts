@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche } from '@cloche/sdk';
-import { runInProcess } from '../../packages/clients/cli/src/testing/run-in-process.ts';
+import { runInProcess } from '../../packages/clients/cli/testing/run-in-process.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const COUNT = 5;

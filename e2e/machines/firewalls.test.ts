@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { HostWarning } from '@cloche/contract';
 import { runPaths } from '@cloche/layout';
-import { runCloche } from '../../packages/clients/cli/src/testing/run-cloche.ts';
+import { runCloche } from '../../packages/clients/cli/testing/run-cloche.ts';
 import { callSocket } from '../../packages/host/setup/src/installation/socket-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
+import { runCloche } from '../testing/run-cloche.ts';
 import { type Candidate, completionsOf } from './completion.ts';
 import { processTerminal } from './terminal/terminal.ts';
-import { runCloche } from './testing/run-cloche.ts';
 
 const IDS = ['sbx_2t6h456789abcdefghij', 'sbx_9t6h456789abcdefghij'] as const;
 

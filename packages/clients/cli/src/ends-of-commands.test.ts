@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '@cloche/testkit/compile-cache';
-import { everyCommand } from './testing/every-command.ts';
-import { HeldService } from './testing/held-service.ts';
-import { runInProcess } from './testing/run-in-process.ts';
-import { type TerminalEnd, type TerminalOptions, TerminalProcess } from './testing/terminal-process.ts';
+import { everyCommand } from '../testing/every-command.ts';
+import { HeldService } from '../testing/held-service.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
+import { type TerminalEnd, type TerminalOptions, TerminalProcess } from '../testing/terminal-process.ts';
 
 const BIN = fileURLToPath(new URL('../bin/cloche.mjs', import.meta.url));
 const ESCAPE = '\u001b';

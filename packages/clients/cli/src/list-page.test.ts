@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from './testing/run-in-process.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 describe('a list of the command line', () => {
   it('shows a page with --limit, says that more follow, and how to see them', async () => {

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { failing, json, type Script, sampleContext, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from './testing/run-cloche.ts';
-import { runInProcess } from './testing/run-in-process.ts';
+import { runCloche } from '../testing/run-cloche.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 async function startService(script: Script) {
   const server = await startScriptedServer(script);

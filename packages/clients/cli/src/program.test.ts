@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Command } from 'commander';
+import { runCloche } from '../testing/run-cloche.ts';
 import { buildProgram, buildWholeProgram } from './program.ts';
 import { processTerminal } from './terminal/terminal.ts';
-import { runCloche } from './testing/run-cloche.ts';
 
 /** Options whose absence means nothing that needs a word. */
 const NO_DEFAULT = [

@@ -6,10 +6,10 @@ import { describe, it } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
 import { ERRORS, type ErrorCode } from '@cloche/contract';
 import { ClocheError } from '@cloche/sdk';
+import { recordedOutput, runInProcess } from '../testing/run-in-process.ts';
 import { inWordsOf } from './error-words.ts';
 import { buildProgram } from './program.ts';
 import { reportError } from './report-error.ts';
-import { recordedOutput, runInProcess } from './testing/run-in-process.ts';
 import { unreachableWords } from './unreachable-words.ts';
 
 /** Returns what a person reads when the service refuses `cloche …` so. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import { failing, json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from './testing/run-in-process.ts';
+import { runInProcess } from '../testing/run-in-process.ts';
 
 const WHOLE = 'sbx_2t6h456789abcdefghij';
 const OTHER = 'sbx_2t6hzzzzzzzzzzzzzzzz';

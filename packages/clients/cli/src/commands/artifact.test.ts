@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
 import { eventually } from '@cloche/testkit/eventually';
-import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { exitOf, runCloche, startCloche } from '../../testing/run-cloche.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const artifact = { id: 'art_1', name: '../evil/report.csv', sizeBytes: 7, contentType: 'text/csv', sandboxId: 'sbx_1' };
 

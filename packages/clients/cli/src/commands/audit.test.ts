@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const event = (seq: number, rest: object = {}) => ({
   seq,

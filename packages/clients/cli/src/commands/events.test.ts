@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { eventStream, json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const event = (seq: number, type: string, sandbox: Parameters<typeof sampleSandbox>[0] = {}) => ({
   seq,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { CommandInfo } from '@cloche/sdk';
 import { eventStream, frame, json, type Reply, sampleCommand, startScriptedServer } from '@cloche/sdk/testing';
-import { exitOf, startCloche } from '../testing/run-cloche.ts';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { exitOf, startCloche } from '../../testing/run-cloche.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const log = (seq: number, data: string, stream = 'stdout') =>
   frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });

@@ -15,7 +15,7 @@ import {
   sampleSandbox,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 /** Sets the title, clears the screen in two ways, changes the text direction, and starts a new line. */
 const HOSTILE = 'a\u001b]0;title\u0007\u001b[2J\u009b2J\u202etxt.exe\u200b\u2028\r\nfake';

@@ -14,8 +14,8 @@ import {
   sampleWorkspaceRun,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { exitOf, startCloche } from '../testing/run-cloche.ts';
-import { recordedOutput, runInProcess } from '../testing/run-in-process.ts';
+import { exitOf, startCloche } from '../../testing/run-cloche.ts';
+import { recordedOutput, runInProcess } from '../../testing/run-in-process.ts';
 import { PackingProgress } from './packing-progress.ts';
 
 const at = '2026-01-01T00:00:00.000Z';

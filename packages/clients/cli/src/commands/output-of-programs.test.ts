@@ -15,7 +15,7 @@ import {
   sampleWorkspaceRun,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const ESC = '\u001b';
 /** Sets the title and the clipboard, asks for the position of the cursor, and clears the screen, between colours. */

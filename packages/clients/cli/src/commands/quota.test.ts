@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const data = [
   { quota: 'liveSandboxes', limit: 2, used: 1 },

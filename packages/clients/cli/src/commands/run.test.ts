@@ -16,8 +16,8 @@ import {
   sampleSandbox,
   startScriptedServer,
 } from '@cloche/sdk/testing';
-import { exitOf, startCloche } from '../testing/run-cloche.ts';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { exitOf, startCloche } from '../../testing/run-cloche.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const PNG = 'iVBORw0KGgo=';
 

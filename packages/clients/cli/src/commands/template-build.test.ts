@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { eventStream, json, startScriptedServer } from '@cloche/sdk/testing';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 let folder: string;
 before(() => {

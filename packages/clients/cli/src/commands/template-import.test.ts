@@ -15,7 +15,7 @@ import {
 } from '@cloche/sdk/testing';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { tarOf, writeLayout, writeSaved } from '../../../../shared/image-archive/src/testing/make-image.ts';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const build = {
   id: 'bld_1',

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { json, type Reply, type SeenRequest, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
-import { exitOf, startCloche } from '../testing/run-cloche.ts';
+import { exitOf, startCloche } from '../../testing/run-cloche.ts';
 
 const build = { id: 'bld_1', templateId: 'tpl_1', templateSlug: 'own', status: 'running', steps: [] };
 const hanging: Reply = (response) =>

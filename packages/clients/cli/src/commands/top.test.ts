@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { CurrentSandboxMetrics, SandboxId } from '@cloche/contract';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
 import picocolors from 'picocolors';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 import { frameOf } from '../top/top-frames.ts';
 import type { TopState } from '../top/top-state.ts';
 

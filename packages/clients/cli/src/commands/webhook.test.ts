@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { eventStream, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
 import { verifyWebhook } from '@cloche/sdk/webhooks';
-import { runInProcess } from '../testing/run-in-process.ts';
+import { runInProcess } from '../../testing/run-in-process.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const webhook = {

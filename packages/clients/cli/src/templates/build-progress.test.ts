@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { TemplateBuild, TemplateBuildLogEntry } from '@cloche/contract';
-import { recordedOutput } from '../testing/run-in-process.ts';
+import { recordedOutput } from '../../testing/run-in-process.ts';
 import { BuildProgress } from './build-progress.ts';
 
 it('prints each step once, with its output, its time, and whether it was cached', async () => {

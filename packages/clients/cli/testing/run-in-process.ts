@@ -1,7 +1,7 @@
 import { Readable, Writable } from 'node:stream';
-import { buildProgram } from '../program.ts';
-import { reportError } from '../report-error.ts';
-import { type Output, outputTo } from '../terminal/terminal.ts';
+import { buildProgram } from '../src/program.ts';
+import { reportError } from '../src/report-error.ts';
+import { type Output, outputTo } from '../src/terminal/terminal.ts';
 import type { Invocation, Outcome } from './run-cloche.ts';
 
 interface InvocationHere extends Omit<Invocation, 'nodeArgs'> {

@@ -1,7 +1,7 @@
 import { sampleCommand, sampleContext, sampleRun, sampleSandbox, sampleWorkspaceRun } from '@cloche/sdk/testing';
 import type { Argument, Command } from 'commander';
-import { buildWholeProgram } from '../program.ts';
-import { processTerminal } from '../terminal/terminal.ts';
+import { buildWholeProgram } from '../src/program.ts';
+import { processTerminal } from '../src/terminal/terminal.ts';
 
 /** Values for the arguments of all commands, by their names. */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '@cloche/testkit/compile-cache';
 
-const BIN = fileURLToPath(new URL('../../bin/cloche.mjs', import.meta.url));
+const BIN = fileURLToPath(new URL('../bin/cloche.mjs', import.meta.url));
 
 export interface Invocation {
   env?: Record<string, string>;
