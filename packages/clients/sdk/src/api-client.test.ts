@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { drop, failing, json, type Script, sampleRun, sampleSandbox, startScriptedServer } from '../testing/index.ts';
 import { ApiClient, type ClientOptions, isClocheError } from './index.ts';
-import { drop, failing, json, type Script, sampleRun, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
 /** A port without a server. It is never assigned to a socket that requests any free port. */
 const CLOSED_PORT = 3;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ApiKey } from '@cloche/contract';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 const KEY: ApiKey = {
   id: 'key_1',

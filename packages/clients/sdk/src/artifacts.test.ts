@@ -5,8 +5,8 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Artifact } from '@cloche/contract';
+import { json, sampleSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
 const ARTIFACT: Artifact = {
   id: 'art_1',

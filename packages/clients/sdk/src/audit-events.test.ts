@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 it('audit events are read page by page, also over an empty page, with the same filter', async () => {
   const event = (seq: number) => ({ seq, action: 'sandbox.created' });

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { json, sampleSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './index.ts';
-import { json, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
 describe('the package', () => {
   it('bundles for a browser with nothing of Node in it, and works from there', async () => {

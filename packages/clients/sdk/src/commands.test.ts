@@ -3,9 +3,6 @@ import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Command as CommandInfo } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { Cloche } from './cloche.ts';
-import { Command } from './command.ts';
-import { Commands } from './commands.ts';
 import {
   drop,
   eventStream,
@@ -15,7 +12,10 @@ import {
   type Reply,
   sampleCommand,
   startScriptedServer,
-} from './testing/index.ts';
+} from '../testing/index.ts';
+import { Cloche } from './cloche.ts';
+import { Command } from './command.ts';
+import { Commands } from './commands.ts';
 
 /** A port below the range for sockets that request any free port, so that it stays free while the server is stopped. */
 const OWN_PORT = 20_000 + (process.pid % 10_000);

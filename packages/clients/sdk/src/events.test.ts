@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { drop, eventStream, failing, json, type Reply, sampleSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { drop, eventStream, failing, json, type Reply, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
 const at = '2026-01-01T00:00:00.000Z';
 const event = (seq: number, type = 'sandbox.ready') => ({

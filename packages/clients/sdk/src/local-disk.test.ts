@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { drop, json, startScriptedServer } from '../testing/index.ts';
+import { scriptedSandbox } from '../testing/scripted-sandbox.ts';
 import { fileBytes, packDirectory, saveFile } from './node.ts';
-import { drop, json, startScriptedServer } from './testing/index.ts';
-import { scriptedSandbox } from './testing/scripted-sandbox.ts';
 
 const file = { name: 'a', path: '/workspace/a', type: 'file', sizeBytes: 4, mode: '0644' };
 

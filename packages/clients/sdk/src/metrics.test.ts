@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 it('metrics of one sandbox and of all are requested with their filters', async () => {
   const metrics = { sandboxId: 'sbx_1', samples: [] };

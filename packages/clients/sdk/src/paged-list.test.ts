@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Operation, operations } from '@cloche/contract';
+import { failing, json, sampleSandbox, sampleWorkspaceRun, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
 import { isClocheError } from './cloche-error.ts';
-import { failing, json, sampleSandbox, sampleWorkspaceRun, startScriptedServer } from './testing/index.ts';
 
 const IDS = ['sbx_5', 'sbx_4', 'sbx_3', 'sbx_2', 'sbx_1'] as const;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Preview } from '@cloche/contract';
+import { json, sampleSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
 import { previewLink } from './previews.ts';
-import { json, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
 const PREVIEW: Preview = {
   id: 'prv_1',

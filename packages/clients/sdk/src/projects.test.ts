@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Project } from '@cloche/contract';
+import { failing, json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
 import { isClocheError } from './cloche-error.ts';
-import { failing, json, startScriptedServer } from './testing/index.ts';
 
 const PROJECT: Project = {
   id: 'prj_1',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { QuotaUse } from '@cloche/contract';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 it('quotas are listed, also those of one project', async () => {
   const use: QuotaUse = { quota: 'liveSandboxes', limit: 2, used: 1 };

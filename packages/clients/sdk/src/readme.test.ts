@@ -15,7 +15,7 @@ import {
   sampleRun,
   sampleSandbox,
   startScriptedServer,
-} from './testing/index.ts';
+} from '../testing/index.ts';
 
 const packageFolder = fileURLToPath(new URL('..', import.meta.url));
 const execute = promisify(execFile);

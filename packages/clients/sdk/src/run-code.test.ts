@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { drop, eventStream, failing, frame, json, sampleContext, sampleRun, scriptedSandbox } from './testing/index.ts';
+import {
+  drop,
+  eventStream,
+  failing,
+  frame,
+  json,
+  sampleContext,
+  sampleRun,
+  scriptedSandbox,
+} from '../testing/index.ts';
 
 describe('a run', () => {
   it('is python in the default context unless said otherwise, with a key', async () => {

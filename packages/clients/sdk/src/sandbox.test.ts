@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { json, sampleContext, sampleSandbox, scriptedSandbox, startScriptedServer } from '../testing/index.ts';
 import { Cloche, isClocheError } from './index.ts';
-import { json, sampleContext, sampleSandbox, scriptedSandbox, startScriptedServer } from './testing/index.ts';
 
 const ready = json(200, { sandbox: sampleSandbox({ status: 'ready' }) });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Secret } from '@cloche/contract';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 it('secrets are created, listed, shown, changed and deleted', async () => {
   const secret: Secret = {

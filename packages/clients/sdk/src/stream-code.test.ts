@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
+import { drop, eventStream, failing, frame, sampleRun, scriptedSandbox } from '../testing/index.ts';
 import type { CodeRunEvent } from './index.ts';
-import { drop, eventStream, failing, frame, sampleRun, scriptedSandbox } from './testing/index.ts';
 
 async function collect(events: AsyncIterable<CodeRunEvent>): Promise<CodeRunEvent[]> {
   const all: CodeRunEvent[] = [];

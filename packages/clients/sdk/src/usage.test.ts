@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { SandboxId, SandboxUsage, UsageRow } from '@cloche/contract';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
 import { Sandbox, type SandboxInfo } from './sandbox.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 
 const COUNTS = { cpuMs: 1, memoryMbMs: 2, diskMbMs: 3, runs: 4, commands: 5, egressBytes: 6, ingressBytes: 7 };
 const TIMES = { from: '2026-01-01T00:00:00.000Z', to: '2026-01-02T00:00:00.000Z' };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { json, startScriptedServer } from '../testing/index.ts';
 import { Cloche } from './cloche.ts';
-import { json, startScriptedServer } from './testing/index.ts';
 import { signWebhook, verifyWebhook, WebhookVerificationError } from './webhook-messages.ts';
 
 const WEBHOOK = { id: 'whk_1', url: 'https://example.com/', events: ['*'], enabled: true };

@@ -5,8 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { WorkspaceRunEvent } from '@cloche/contract';
-import { Cloche } from './cloche.ts';
-import { ClocheError } from './cloche-error.ts';
 import {
   drop,
   eventStream,
@@ -16,7 +14,9 @@ import {
   type SeenRequest,
   sampleWorkspaceRun,
   startScriptedServer,
-} from './testing/index.ts';
+} from '../testing/index.ts';
+import { Cloche } from './cloche.ts';
+import { ClocheError } from './cloche-error.ts';
 import { transfer } from './workspace-archive.ts';
 
 const at = '2026-01-01T00:00:00.000Z';

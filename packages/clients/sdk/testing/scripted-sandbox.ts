@@ -1,4 +1,4 @@
-import { type ClientOptions, Cloche } from '../index.ts';
+import { type ClientOptions, Cloche } from '../src/index.ts';
 import { sampleSandbox } from './samples.ts';
 import { json, type Script, startScriptedServer } from './scripted-server.ts';
 
