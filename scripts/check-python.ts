@@ -8,7 +8,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CACHE_DIR } from '../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../packages/guest/agent/testing/test-cache.ts';
 import { WebhookSecrets } from '../packages/service/server/src/features/webhooks/webhook-secrets.ts';
 import { generatePythonSdk, SDK_PYTHON } from './python-sdk.ts';
 import { describePythonTests, runPythonTests } from './python-tests.ts';

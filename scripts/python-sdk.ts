@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { LIMITS, type Operation, openApiDocument, operations } from '@cloche/contract';
-import { CACHE_DIR } from '../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from './python-tools.ts';
 import { releaseVersion } from './release/version.ts';
 

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPythonPackages } from '../packages/guest/agent/src/testing/test-cache.ts';
+import { findPythonPackages } from '../packages/guest/agent/testing/test-cache.ts';
 
 export const PYTHON = '/usr/bin/python3';
 const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');

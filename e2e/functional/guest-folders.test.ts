@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { after, before, it } from 'node:test';
 import { cachePaths } from '@cloche/layout';
 import { buildGuest } from '../../packages/guest/agent/src/guest/build-guest.ts';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { mountedGuests } from '../../packages/host/host-checks/src/mounted-guests.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 

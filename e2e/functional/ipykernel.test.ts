@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
-import { findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { JupyterClient } from '../../packages/service/server/testing/jupyter-client.ts';
 import { type CellMessage, outcomeOf } from '../support/cell-outcome.ts';
 import { runGroup } from '../support/gateway-cells.ts';

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { JupyterClient, type KernelChannels } from '../../packages/service/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { sharedService, type TestService } from '../support/service.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { JupyterClient } from '../../packages/service/server/testing/jupyter-client.ts';
 import { launchChromium } from '../support/chromium.ts';
 import { eventually } from '../support/eventually.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { runPythonTests } from '../../scripts/python-tests.ts';
 import { ensurePythonTools, installInto, PYTHON } from '../../scripts/python-tools.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
-import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { Api } from '../support/api.ts';
 import { sharedService, type TestService } from '../support/service.ts';

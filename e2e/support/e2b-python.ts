@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import type { TestService } from './service.ts';
 

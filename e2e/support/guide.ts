@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { compileCache } from '@cloche/testkit/compile-cache';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { SDK_PYTHON } from '../../scripts/python-sdk.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 

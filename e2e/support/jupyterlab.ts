@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 import { eventually } from './eventually.ts';
 import { pinnedEnvironment } from './pinned-environment.ts';

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { globSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Cloche } from '@cloche/sdk';
 import { packDirectory } from '@cloche/sdk/node';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 
 /** JupyterLab and the packages of widgets. */

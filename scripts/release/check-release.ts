@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ARCHITECTURES, type Architecture } from '../distribution/tree.ts';
 import { installInto, PYTHON } from '../python-tools.ts';
 import { checkFiles } from './check-files.ts';

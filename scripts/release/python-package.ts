@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { CACHE_DIR } from '../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { SDK_PYTHON } from '../python-sdk.ts';
 import { ensurePythonTools, PYTHON } from '../python-tools.ts';
 import { nextBreaking, releaseVersion } from './version.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { CACHE_DIR } from '../../../packages/guest/agent/src/testing/test-cache.ts';
+import { CACHE_DIR } from '../../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools } from '../../../scripts/python-tools.ts';
 import type { SandboxCommands } from '../../support/commands.ts';
 import type { TestService } from '../../support/service.ts';

@@ -6,7 +6,7 @@ import { after, afterEach, before, describe, it } from 'node:test';
 import { writeTarHeader } from '@cloche/archive';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 const RUN = 'wrun_1';
 

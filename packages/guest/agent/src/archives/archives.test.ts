@@ -21,7 +21,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { type TarHeader, writeTarHeader } from '@cloche/archive';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 let agent: FileAgent;
 let scratch: string;

@@ -4,8 +4,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { sleepers } from '../testing/process-readings.ts';
-import { isGone, StartedCommands } from './testing/started-commands.ts';
+import { sleepers } from '../../testing/process-readings.ts';
+import { isGone, StartedCommands } from '../../testing/started-commands.ts';
 
 let commands: StartedCommands;
 before(async () => {

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { StartCommand } from '@cloche/protocol';
-import { StartedCommands } from './testing/started-commands.ts';
+import { StartedCommands } from '../../testing/started-commands.ts';
 
 let commands: StartedCommands;
 before(async () => {

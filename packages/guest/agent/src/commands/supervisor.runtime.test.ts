@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { isGone, StartedCommands, supervisorsOf } from '../../testing/started-commands.ts';
 import { findStart } from '../processes/process-tree.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { isGone, StartedCommands, supervisorsOf } from './testing/started-commands.ts';
 
 let commands: StartedCommands;
 before(async () => {

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
+import { childrenOf, commandLine } from '../../testing/process-readings.ts';
 import { KernelsGroup } from '../processes/kernels-group.ts';
-import { childrenOf, commandLine } from '../testing/process-readings.ts';
 import { Supervisors } from './supervisors.ts';
 
 const guestDir = mkdtempSync(join(tmpdir(), 'cloche-supervisors-'));

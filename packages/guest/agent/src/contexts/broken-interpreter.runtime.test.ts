@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { StartedAgent } from '../testing/started-agent.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
 
 let folder: string;
 before(() => {

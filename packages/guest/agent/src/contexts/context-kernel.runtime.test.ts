@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
-import { kernelsOf } from '../testing/process-readings.ts';
+import { describePython } from '../../testing/describe-python.ts';
+import { kernelsOf } from '../../testing/process-readings.ts';
 
 describePython('the kernel of a context', (python) => {
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AgentRunEvent } from '@cloche/protocol';
-import { describePython } from '../testing/describe-python.ts';
-import type { RunOptions } from '../testing/started-agent.ts';
+import { describePython } from '../../testing/describe-python.ts';
+import type { RunOptions } from '../../testing/started-agent.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: messages are read field by field
 type Message = any;

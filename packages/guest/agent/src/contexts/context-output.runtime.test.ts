@@ -3,8 +3,8 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
-import { residentBytes } from '../testing/process-readings.ts';
+import { describePython } from '../../testing/describe-python.ts';
+import { residentBytes } from '../../testing/process-readings.ts';
 
 describePython('the output of a context', (python) => {
   const inWorkspace = (name: string) => join(python.agent.workspace, name);

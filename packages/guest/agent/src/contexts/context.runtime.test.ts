@@ -4,10 +4,10 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
-import { descriptorCount, residentBytes, sleepers } from '../testing/process-readings.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { describePython } from '../../testing/describe-python.ts';
+import { descriptorCount, residentBytes, sleepers } from '../../testing/process-readings.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 describePython('a context of the agent', (python) => {
   test('opening is idempotent by id, also at the same time', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { StartedAgent } from '../testing/started-agent.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
 
 for (const language of ['javascript', 'typescript']) {
   describe(`a ${language} context of the agent`, () => {

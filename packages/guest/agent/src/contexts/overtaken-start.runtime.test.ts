@@ -7,13 +7,13 @@ import { after, before, describe, test } from 'node:test';
 import type { Language } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
 import { newInstallationId } from '@cloche/testkit/installation-ids';
+import { CACHE_DIR, findPythonPackages } from '../../testing/test-cache.ts';
 import { AgentError } from '../base/agent-error.ts';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
 import { KernelsGroup } from '../processes/kernels-group.ts';
 import type { KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import { SpawnProvisioner } from '../provisioning/spawn-provisioner.ts';
-import { CACHE_DIR, findPythonPackages } from '../testing/test-cache.ts';
 import { Context } from './context.ts';
 
 /** More processes and threads than any kernel has when it is ready. */

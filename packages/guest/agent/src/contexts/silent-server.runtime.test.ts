@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RUN_SILENCE_MS, RUNS_KEEP_ALIVE, RUNS_UPGRADE } from '@cloche/protocol';
-import { StartedAgent } from '../testing/started-agent.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
 
 const LONG_MS = 600_000;
 /** Time within which the next run of the context ends, on a machine that has nothing else to do. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { chmodSync, chownSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
-import type { StartedAgent } from '../testing/started-agent.ts';
+import { describePython } from '../../testing/describe-python.ts';
+import type { StartedAgent } from '../../testing/started-agent.ts';
 
 const USER = 1000;
 

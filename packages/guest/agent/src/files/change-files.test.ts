@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 let agent: FileAgent;
 beforeEach(async () => {

@@ -5,7 +5,7 @@ import { appendFileSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } f
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 let agent: FileAgent;
 const inside = (name: string) => join(agent.workspace, name);

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { AgentFile } from '@cloche/protocol';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 const skip = process.getuid?.() !== 0 && 'only root can create files of several users';
 /** Deep enough that the path of its last directory cannot be named by a path of 4096 bytes. */

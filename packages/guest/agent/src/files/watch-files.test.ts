@@ -18,7 +18,7 @@ import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 let agent: FileAgent;
 beforeEach(async () => {

@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { FileAgent } from '../testing/file-agent.ts';
+import { FileAgent } from '../../testing/file-agent.ts';
 
 let agent: FileAgent;
 const inside = (name: string) => join(agent.workspace, name);

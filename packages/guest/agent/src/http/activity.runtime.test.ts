@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { it } from 'node:test';
 import { TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
-import { StartedCommands } from '../commands/testing/started-commands.ts';
+import { StartedCommands } from '../../testing/started-commands.ts';
 
 it('an agent tells that something runs while a command does and while a client is at a terminal', async () => {
   await using commands = await StartedCommands.start();

@@ -4,8 +4,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 const packages = findPythonPackages() ?? '';
 const skip = packages === '' && 'no template is built, whose IPython is the fallback';

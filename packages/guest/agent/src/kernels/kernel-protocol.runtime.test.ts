@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { PythonKernel } from '../testing/python-kernel.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { PythonKernel } from '../../testing/python-kernel.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 const packages = findPythonPackages();
 

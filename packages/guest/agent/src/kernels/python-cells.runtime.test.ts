@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fuzz } from '@cloche/testkit/fuzz';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 /** Compares two ways of running code within one cell: outputs, errors, warnings and calls of listeners. */
 const COMPARISON = `

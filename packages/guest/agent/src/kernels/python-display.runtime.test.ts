@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 describePython('what a Python context shows', (python) => {
   const run = (code: string) => python.agent.run(python.context, code);

@@ -1,7 +1,7 @@
 /** Figures of matplotlib, as Jupyter's inline backend shows them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 const PLOT = 'plt.plot([1, 2]);';
 const PICTURES = ['png', 'svg', 'jpeg', 'pdf'];

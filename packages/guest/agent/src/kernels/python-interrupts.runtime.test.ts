@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 /** Each case sleeps for a time of its own, so that its processes are told from those of others. */
 const FIRST_SECONDS = 8_100_000 + (process.pid % 1000) * 100;

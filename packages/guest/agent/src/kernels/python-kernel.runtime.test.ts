@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 describePython('a Python context', (python) => {
   const run = (code: string) => python.agent.run(python.context, code);

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 /** Cells that end with a semicolon, and others, with the value that they show. */
 const SEMICOLONS: readonly [string, string?][] = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describePython } from '../testing/describe-python.ts';
+import { describePython } from '../../testing/describe-python.ts';
 
 /** Ways to print a line of `thread` and `n`, all by one call. */
 const CALLS: readonly string[] = [

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 const LIMIT_BYTES = 400 << 20;
 const V1 = '/sys/fs/cgroup/memory';

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
-import { supervisorsOf } from '../commands/testing/started-commands.ts';
-import { ScriptedKernel } from '../testing/arriving-kernel.ts';
-import { descriptorsOf } from '../testing/process-readings.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { ScriptedKernel } from '../../testing/arriving-kernel.ts';
+import { descriptorsOf } from '../../testing/process-readings.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { supervisorsOf } from '../../testing/started-commands.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 const packages = findPythonPackages();
 

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { type ArrivingKernel, arriveAt } from '../../testing/arriving-kernel.ts';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
-import { type ArrivingKernel, arriveAt } from '../testing/arriving-kernel.ts';
 import { KernelArrivals } from './kernel-arrivals.ts';
 
 const SOON_MS = 60_000;

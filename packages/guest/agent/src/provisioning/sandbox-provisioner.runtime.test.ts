@@ -3,9 +3,9 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
+import { commandLine } from '../../testing/process-readings.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
 import { findStart } from '../processes/process-tree.ts';
-import { commandLine } from '../testing/process-readings.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
 
 describe('a kernel that was started ahead', () => {
   let agent: StartedAgent;

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
+import { CACHE_DIR } from '../../testing/test-cache.ts';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
 import type { RunMessage } from '../kernels/kernel-listener.ts';
 import { KernelProcess } from '../kernels/kernel-process.ts';
 import { KernelsGroup } from '../processes/kernels-group.ts';
-import { CACHE_DIR } from '../testing/test-cache.ts';
 import { kernelCommand } from './kernel-command.ts';
 import { NO_LISTENER, SpareProvisioner } from './spare-provisioner.ts';
 

@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { makePythonHome } from '../testing/python-home.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { findPythonPackages } from '../testing/test-cache.ts';
+import { makePythonHome } from '../../testing/python-home.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
+import { findPythonPackages } from '../../testing/test-cache.ts';
 
 const packages = findPythonPackages();
 const FORKED = `import os; print(b"cloche_zygote" in open(f"/proc/{os.getppid()}/cmdline", "rb").read())`;

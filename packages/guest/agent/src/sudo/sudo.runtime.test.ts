@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { staticProgram } from '@cloche/layout';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { StartedAgent } from '../testing/started-agent.ts';
+import { StartedAgent } from '../../testing/started-agent.ts';
 
 const PROGRAM = staticProgram('sudo');
 const USER = { uid: 1000, gid: 1000 };

@@ -5,8 +5,8 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHtt
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { type AgentServerDeps, createAgentServer } from '../http/agent-server.ts';
-import { FileRequests } from '../http/file-requests.ts';
+import { type AgentServerDeps, createAgentServer } from '../src/http/agent-server.ts';
+import { FileRequests } from '../src/http/file-requests.ts';
 
 export interface FileAnswer {
   readonly status: number;

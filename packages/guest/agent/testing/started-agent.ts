@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type AgentOutput, type AgentRunEvent, RUNS_UPGRADE, type RunDone, type StartRun } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
-import { buildGuest } from '../guest/build-guest.ts';
+import { buildGuest } from '../src/guest/build-guest.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
 const KERNEL_UID = 1000;

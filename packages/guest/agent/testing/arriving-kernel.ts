@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { FromKernel } from '@cloche/protocol';
-import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
+import { encodeFrame, FrameDecoder } from '../src/kernels/frames.ts';
 
 export interface ArrivingKernel {
   kernelId?: string;

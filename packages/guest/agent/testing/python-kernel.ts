@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type AssignMessage, KERNEL_SOCKET_FD, type ToKernel } from '@cloche/protocol';
-import { buildGuest } from '../guest/build-guest.ts';
-import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
-import { readKernelMessage } from '../kernels/kernel-messages.ts';
+import { buildGuest } from '../src/guest/build-guest.ts';
+import { encodeFrame, FrameDecoder } from '../src/kernels/frames.ts';
+import { readKernelMessage } from '../src/kernels/kernel-messages.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
 /** A Python kernel without an agent. The test sends its messages. */

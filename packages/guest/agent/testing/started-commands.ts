@@ -8,7 +8,7 @@ import type {
   CommandResultEvent,
   StartCommand,
 } from '@cloche/protocol';
-import { StartedAgent } from '../../testing/started-agent.ts';
+import { StartedAgent } from './started-agent.ts';
 
 export interface CommandResult {
   stdout: string;
