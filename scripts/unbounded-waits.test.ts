@@ -6,7 +6,7 @@ import { findUnboundedWaits } from './unbounded-waits.ts';
 
 /** Files with loops of other programs, each with the reason. */
 const EXCEPT: Readonly<Record<string, string>> = {
-  'packages/guest/kernel-js/src/test/interruption.test.ts': 'the code of its cells loops, and is interrupted',
+  'packages/guest/kernel-js/src/interruption.test.ts': 'the code of its cells loops, and is interrupted',
   'scripts/unbounded-waits.test.ts': 'it quotes such loops',
 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, describe, it } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from './kernel-process.ts';
+import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
 
 after(removeBuiltKernel);
 

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { KernelError, ToKernel } from '@cloche/protocol';
-import { buildKernelJs } from '../build/build-kernel-js.ts';
-import { kernelJsFlags } from '../build/kernel-js-flags.ts';
-import type { Language } from '../messages.ts';
+import { buildKernelJs } from '../src/build/build-kernel-js.ts';
+import { kernelJsFlags } from '../src/build/kernel-js-flags.ts';
+import type { Language } from '../src/messages.ts';
 
 export interface Output {
   role: 'result' | 'display';

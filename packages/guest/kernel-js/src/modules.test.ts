@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { Language } from '../messages.ts';
-import { KernelProcess, removeBuiltKernel } from './kernel-process.ts';
+import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
+import type { Language } from './messages.ts';
 
 let workspace: string;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { KernelProcess, removeBuiltKernel } from './kernel-process.ts';
+import { KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
 
 after(removeBuiltKernel);
 

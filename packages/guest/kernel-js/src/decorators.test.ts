@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { Language } from '../messages.ts';
-import { builtKernelDir, KernelProcess, removeBuiltKernel } from './kernel-process.ts';
+import { builtKernelDir, KernelProcess, removeBuiltKernel } from '../testing/kernel-process.ts';
+import type { Language } from './messages.ts';
 
 after(removeBuiltKernel);
 

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { CompilerProgram, PRECOMPILED_FILE } from '../worker/compiler-program.ts';
-import { builtKernelDir, removeBuiltKernel } from './kernel-process.ts';
+import { builtKernelDir, removeBuiltKernel } from '../testing/kernel-process.ts';
+import { CompilerProgram, PRECOMPILED_FILE } from './worker/compiler-program.ts';
 
 after(removeBuiltKernel);
 
