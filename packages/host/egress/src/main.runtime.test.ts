@@ -8,9 +8,9 @@ import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import { egressPaths, type GatedSandbox } from '@cloche/protocol';
+import { GatedNetwork } from '../testing/gated-network.ts';
+import { TinyDnsServer } from '../testing/tiny-dns-server.ts';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
-import { GatedNetwork } from './testing/gated-network.ts';
-import { TinyDnsServer } from './testing/tiny-dns-server.ts';
 
 const NOBODY = 65_534;
 const CHECKOUT = new URL('../../../..', import.meta.url).pathname;

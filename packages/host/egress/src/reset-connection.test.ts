@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
+import { listening, portOf } from '../testing/test-servers.ts';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
 import { resetConnection } from './reset-connection.ts';
-import { listening, portOf } from './testing/test-servers.ts';
 
 let server: Server;
 let secureContext: SecureContext;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { listening, portOf } from '../testing/test-servers.ts';
 import { boundBuffers } from './socket-options.ts';
-import { listening, portOf } from './testing/test-servers.ts';
 
 const BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
 const OFFERED = Buffer.alloc(64 * 1024);

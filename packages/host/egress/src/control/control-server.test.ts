@@ -10,8 +10,8 @@ import { DecisionPage, EGRESS_PROTOCOL_VERSION, EgressHealth } from '@cloche/pro
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { Value } from 'typebox/value';
+import { EgressRig } from '../../testing/egress-rig.ts';
 import { RecentDecisions } from '../decisions/recent-decisions.ts';
-import { EgressRig } from '../testing/egress-rig.ts';
 import { openControlServer } from './control-server.ts';
 
 const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };

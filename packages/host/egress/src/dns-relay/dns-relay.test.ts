@@ -6,9 +6,9 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { type DecodedPacket, decode, encode, streamDecode, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
+import { TinyDnsServer } from '../../testing/tiny-dns-server.ts';
 import { lookupShares } from '../shares/egress-shares.ts';
 import { FairShare } from '../shares/fair-share.ts';
-import { TinyDnsServer } from '../testing/tiny-dns-server.ts';
 import { DnsRelay, type DnsRelayDeps } from './dns-relay.ts';
 
 const FORMERR = 1;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { type DecodedPacket, decode, encode, type Question, streamEncode, TRUNCATED_RESPONSE } from 'dns-packet';
-import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
+import { EgressRig, SANDBOX_ADDRESS } from '../../testing/egress-rig.ts';
 
 const FORMERR = 1;
 const NXDOMAIN = 3;

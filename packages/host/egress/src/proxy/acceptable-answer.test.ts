@@ -4,9 +4,9 @@ import { connect as connectHttp2 } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { getRequest } from '../testing/get-request.ts';
-import { listening, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { getRequest } from '../../testing/get-request.ts';
+import { listening, portOf } from '../../testing/test-servers.ts';
 
 const BODY = 'Content-Length: 5\r\n\r\nhello';
 const SWITCH = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n';

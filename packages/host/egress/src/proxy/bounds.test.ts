@@ -7,9 +7,9 @@ import { createServer, type Socket } from 'node:net';
 import { type Duplex, pipeline, Readable, Writable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { eventually, settled } from '@cloche/testkit/eventually';
-import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
-import { getRequest } from '../testing/get-request.ts';
-import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
+import { EgressRig, SANDBOX_ADDRESS } from '../../testing/egress-rig.ts';
+import { getRequest } from '../../testing/get-request.ts';
+import { httpServer, httpsServer, listening, portOf } from '../../testing/test-servers.ts';
 
 const OFFERED_BYTES = 1024 * 1024 * 1024;
 /**

@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
 import { fuzz, Random, speakHostilely, UnheardFaults } from '@cloche/testkit/fuzz';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { listening, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { listening, portOf } from '../../testing/test-servers.ts';
 
 const REQUESTS = 150;
 /** Time after which the client disconnects, because a server may stay silent after its response. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage, Server } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { getRequest } from '../testing/get-request.ts';
-import { httpServer, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { getRequest } from '../../testing/get-request.ts';
+import { httpServer, portOf } from '../../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example', '*.wild.example'] };
 const DENYLIST = { mode: 'denylist' as const, hosts: ['denied.example', '*.wild.example'] };

@@ -13,10 +13,10 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { makePlaceholder } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { SecretServer } from '../../testing/secret-server.ts';
+import { httpServer, httpsServer, portOf } from '../../testing/test-servers.ts';
 import { SecretClient } from '../secrets/secret-source.ts';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { SecretServer } from '../testing/secret-server.ts';
-import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
 const EVERYTHING = { mode: 'denylist' as const, hosts: [] };
 const VALUE = 'the value/of+the secret ü';

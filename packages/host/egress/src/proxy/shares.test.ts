@@ -8,10 +8,10 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { eventually, settled } from '@cloche/testkit/eventually';
+import { EgressRig, SANDBOX_ADDRESS } from '../../testing/egress-rig.ts';
+import { httpServer, httpsServer, portOf } from '../../testing/test-servers.ts';
 import { egressShares } from '../shares/egress-shares.ts';
 import { FairShare } from '../shares/fair-share.ts';
-import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
-import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
 const MAX_REQUESTS = 256;
 const MAX_PENDING_REQUESTS = 512;

@@ -6,9 +6,9 @@ import type { Server } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { createSecureContext } from 'node:tls';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { getRequest } from '../testing/get-request.ts';
-import { httpsServer, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { getRequest } from '../../testing/get-request.ts';
+import { httpsServer, portOf } from '../../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example', 'second.example', 'untrusted.example'] };
 const DENYLIST = { mode: 'denylist' as const, hosts: ['denied.example'] };

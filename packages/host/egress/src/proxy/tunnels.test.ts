@@ -8,9 +8,9 @@ import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
 import { eventually } from '@cloche/testkit/eventually';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { getRequest } from '../testing/get-request.ts';
-import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { getRequest } from '../../testing/get-request.ts';
+import { httpServer, httpsServer, listening, portOf } from '../../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
 const DENYLIST = { mode: 'denylist' as const, hosts: ['denied.example', '127.0.0.3'] };

@@ -11,8 +11,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { fuzz, type Random, UnheardFaults } from '@cloche/testkit/fuzz';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { httpServer, httpsServer, listening, portOf } from '../../testing/test-servers.ts';
 
 const CLIENTS = 40;
 /** Connections to servers that are kept for a sandbox's next request. */

@@ -5,8 +5,8 @@ import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { type Duplex, pipeline, Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EgressRig } from '../testing/egress-rig.ts';
-import { httpsServer, portOf } from '../testing/test-servers.ts';
+import { EgressRig } from '../../testing/egress-rig.ts';
+import { httpsServer, portOf } from '../../testing/test-servers.ts';
 
 const BYTES = 192 * 1024 * 1024;
 /** Most collections of the whole heap that are accepted. V8 alone would do at least one for each 64 MB. */

@@ -7,12 +7,12 @@ import { type ConnectionOptions, createSecureContext, type TLSSocket, connect as
 import type { GatedSandbox } from '@cloche/protocol';
 import { SETTINGS } from '@cloche/settings';
 import { pino } from 'pino';
-import { CertificateAuthority } from '../authority/certificate-authority.ts';
-import type { DecisionRecord } from '../decisions/decision-log.ts';
-import { GatedEgress, type GatedEgressOptions } from '../gated-egress.ts';
-import type { SecretSource } from '../secrets/secret-source.ts';
-import { egressShares, lookupShares } from '../shares/egress-shares.ts';
-import type { Endpoint } from '../socket-options.ts';
+import { CertificateAuthority } from '../src/authority/certificate-authority.ts';
+import type { DecisionRecord } from '../src/decisions/decision-log.ts';
+import { GatedEgress, type GatedEgressOptions } from '../src/gated-egress.ts';
+import type { SecretSource } from '../src/secrets/secret-source.ts';
+import { egressShares, lookupShares } from '../src/shares/egress-shares.ts';
+import type { Endpoint } from '../src/socket-options.ts';
 import { SERVER_ADDRESS } from './test-servers.ts';
 import { TinyDnsServer } from './tiny-dns-server.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { Server as TcpServer } from 'node:net';
-import type { CertificateAuthority, Leaf } from '../authority/certificate-authority.ts';
+import type { CertificateAuthority, Leaf } from '../src/authority/certificate-authority.ts';
 
 /** Address of the tests' servers: the part of the loopback in which no test's sandbox has its address. */
 export const SERVER_ADDRESS = '127.0.0.1';
