@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { HostdErrorBody, type LaunchSpec, LaunchSpec as LaunchSpecSchema } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
-import { appOf } from '../testing/app-of.ts';
+import { appOf } from '../../testing/app-of.ts';
 import type { AppDeps } from './app.ts';
 
 const SPEC: LaunchSpec = {

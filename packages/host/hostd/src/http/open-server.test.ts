@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { appOf } from '../testing/app-of.ts';
+import { appOf } from '../../testing/app-of.ts';
 import { SERVER_BOUNDS, type ServerBounds } from './open-server.ts';
 
 const GET = 'GET /health HTTP/1.1\r\nhost: hostd\r\n\r\n';

@@ -15,7 +15,7 @@ import { runPaths } from '@cloche/layout';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { openControlServer } from '../../../../host/egress/src/control/control-server.ts';
-import { appOf } from '../../../../host/hostd/src/testing/app-of.ts';
+import { appOf } from '../../../../host/hostd/testing/app-of.ts';
 import { BOX, type E2bBox, E2bBoxes } from '../../testing/e2b-boxes.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
 import { BEFORE_KEY, type Front } from '../platform/http/front.ts';

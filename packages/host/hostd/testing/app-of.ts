@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { type AppDeps, createApp } from '../http/app.ts';
+import { type AppDeps, createApp } from '../src/http/app.ts';
 
 /** Creates the app of hostd without a host: what a test does not give does nothing. */
 export function appOf(deps: Partial<AppDeps>) {
