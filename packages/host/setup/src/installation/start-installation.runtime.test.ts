@@ -14,9 +14,9 @@ import { SetupError } from '../progress.ts';
 import { type Installation, type InstallationOptions, startInstallation } from './start-installation.ts';
 
 const PROGRAMS = {
-  hostd: 'packages/host/setup/src/testing/stand-in-hostd.ts',
-  egress: 'packages/host/setup/src/testing/stand-in-egress.ts',
-  server: 'packages/host/setup/src/testing/stand-in-server.ts',
+  hostd: 'packages/host/setup/testing/stand-in-hostd.ts',
+  egress: 'packages/host/setup/testing/stand-in-egress.ts',
+  server: 'packages/host/setup/testing/stand-in-server.ts',
 };
 
 type Self = {
@@ -180,7 +180,7 @@ describe('startInstallation', () => {
   });
 
   it('ends what it started when a part does not get ready, and shows that part’s last words', async () => {
-    const programs = { ...PROGRAMS, hostd: 'packages/host/setup/src/testing/stand-in-failing.ts' };
+    const programs = { ...PROGRAMS, hostd: 'packages/host/setup/testing/stand-in-failing.ts' };
     await assert.rejects(start({ programs }), (error: unknown) => {
       assert.ok(error instanceof SetupError);
       assert.match(error.message, /hostd exited with 3 before it was ready[\s\S]*the reason why/);

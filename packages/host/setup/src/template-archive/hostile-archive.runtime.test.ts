@@ -8,8 +8,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 import { writeTarHeader } from '@cloche/archive';
 import { needsRoot } from '@cloche/testkit/needs-root';
+import { TwoCaches } from '../../testing/two-caches.ts';
 import { versionFolder } from '../templates/cached-versions.ts';
-import { TwoCaches } from '../testing/two-caches.ts';
 import { type ArchivePart, LIST_NAME, writeList } from './archive-list.ts';
 import type { ImportOptions } from './import-templates.ts';
 

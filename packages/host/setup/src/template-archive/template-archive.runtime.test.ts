@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
+import { SMALL_RECIPE } from '../../testing/small-template.ts';
+import { TwoCaches } from '../../testing/two-caches.ts';
 import { findTemplate, versionFolder } from '../templates/cached-versions.ts';
-import { SMALL_RECIPE } from '../testing/small-template.ts';
-import { TwoCaches } from '../testing/two-caches.ts';
 import type { ImportOptions } from './import-templates.ts';
 
 /** Prints a line for each entry of a folder. Times of directories and of links have no meaning in a sandbox. */

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { makeSmallRoot, SMALL_RECIPE as RECIPE } from '../testing/small-template.ts';
+import { makeSmallRoot, SMALL_RECIPE as RECIPE } from '../../testing/small-template.ts';
 import { type BuildOptions, ensureTemplate, refreshTemplate, republishTemplate } from './build-template.ts';
 import { findTemplate, listVersions } from './cached-versions.ts';
 import type { Recipe } from './recipe.ts';

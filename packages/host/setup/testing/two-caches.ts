@@ -4,10 +4,10 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { chmod, chown, link, symlink, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { exportTemplates } from '../template-archive/export-templates.ts';
-import { type ImportedPart, type ImportOptions, importTemplates } from '../template-archive/import-templates.ts';
-import { ensureTemplate } from '../templates/build-template.ts';
-import type { TemplateVersion } from '../templates/cached-versions.ts';
+import { exportTemplates } from '../src/template-archive/export-templates.ts';
+import { type ImportedPart, type ImportOptions, importTemplates } from '../src/template-archive/import-templates.ts';
+import { ensureTemplate } from '../src/templates/build-template.ts';
+import type { TemplateVersion } from '../src/templates/cached-versions.ts';
 import { makeSmallRoot, SMALL_RECIPE } from './small-template.ts';
 
 const LONG = `${'n'.repeat(200)}/${'m'.repeat(200)}`;

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Recipe } from '../templates/recipe.ts';
+import type { Recipe } from '../src/templates/recipe.ts';
 
 export const SMALL_RECIPE: Recipe = {
   slug: 'small',
