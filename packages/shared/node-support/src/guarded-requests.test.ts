@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
+import { CONNECT, closeServers, openServer, PLAIN, UPGRADE } from '../testing/guarded-servers.ts';
 import type { LeavingConnection } from './leaving-connection.ts';
-import { CONNECT, closeServers, openServer, PLAIN, UPGRADE } from './testing/guarded-servers.ts';
 
 afterEach(closeServers);
 

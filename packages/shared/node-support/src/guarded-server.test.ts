@@ -4,9 +4,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, it } from 'node:test';
 import { eventually, settled } from '@cloche/testkit/eventually';
+import { CONNECT, closeServers, openServer, PLAIN, UPGRADE } from '../testing/guarded-servers.ts';
 import type { ServerRules } from './guarded-server.ts';
 import type { LeavingConnection } from './leaving-connection.ts';
-import { CONNECT, closeServers, openServer, PLAIN, UPGRADE } from './testing/guarded-servers.ts';
 
 const CONTINUE = 'POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n';
 

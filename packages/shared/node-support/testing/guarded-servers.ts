@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { ServerOptions } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { GuardedServer, type ServerRules } from '../guarded-server.ts';
+import { GuardedServer, type ServerRules } from '../src/guarded-server.ts';
 
 export const PLAIN = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 export const UPGRADE = 'GET /up HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n';
