@@ -9,8 +9,8 @@ import type { ImagePull } from '@cloche/protocol';
 import { ownPlatform } from '../../packages/shared/image-archive/src/read/image-config.ts';
 import { pullImage, resolveImage } from '../../packages/shared/image-archive/src/registry/pull-image.ts';
 import { RegistryClient } from '../../packages/shared/image-archive/src/registry/registry-client.ts';
-import { type TestImage, tarOf } from '../../packages/shared/image-archive/src/testing/make-image.ts';
 import { unpackImage } from '../../packages/shared/image-archive/src/unpack/unpack-image.ts';
+import { type TestImage, tarOf } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
 import { type TestAuthority, testAuthority } from '../support/test-authority.ts';
 

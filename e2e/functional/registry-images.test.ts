@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import type { NetworkPolicy, SecretId, TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Template } from 'e2b';
 import { execa } from 'execa';
-import { type TestEntry, tarOf } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { type TestEntry, tarOf } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
 import { e2bOptions } from '../support/e2b-options.ts';

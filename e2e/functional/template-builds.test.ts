@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
-import { writeLayout } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { writeLayout } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { sameOnTheHostKernel, sameWithEachRuntime, sameWithEachServer } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { inTurns } from '../../bench/src/timing.ts';
-import { tarOf } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { tarOf } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { groupTimeMs } from '../support/group-time.ts';
 import { type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';

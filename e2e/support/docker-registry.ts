@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { installPackages, withoutOwnService } from '@cloche/setup';
-import { digestOf, type TestImage, writeLayout } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { digestOf, type TestImage, writeLayout } from '../../packages/shared/image-archive/testing/make-image.ts';
 
 const PROGRAM = '/usr/bin/docker-registry';
 const OCI = 'application/vnd.oci.image';

@@ -6,7 +6,7 @@ import { compileCache } from '@cloche/testkit/compile-cache';
 import { execa } from 'execa';
 import { buildWholeProgram } from '../../packages/clients/cli/src/program.ts';
 import { processTerminal } from '../../packages/clients/cli/src/terminal/terminal.ts';
-import { writeSaved } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { writeSaved } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { busyboxRoot } from './image-root.ts';
 
 type Command = Awaited<ReturnType<typeof buildWholeProgram>>;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
-import { writeLayout } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { writeLayout } from '../../packages/shared/image-archive/testing/make-image.ts';
 import type { TestService } from './service.ts';
 
 export interface TestImage {

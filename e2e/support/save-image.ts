@@ -2,7 +2,7 @@
  * `node save-image.ts save NAME -o FILE`: stands for `docker` in guides, because tests have no registry. Writes an
  * image of busybox, with a variable, a directory and a user.
  */
-import { writeSaved } from '../../packages/shared/image-archive/src/testing/make-image.ts';
+import { writeSaved } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { busyboxRoot } from './image-root.ts';
 
 const [verb, , option, file] = process.argv.slice(2);

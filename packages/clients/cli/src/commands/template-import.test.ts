@@ -14,7 +14,7 @@ import {
   startScriptedServer,
 } from '@cloche/sdk/testing';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { tarOf, writeLayout, writeSaved } from '../../../../shared/image-archive/src/testing/make-image.ts';
+import { tarOf, writeLayout, writeSaved } from '../../../../shared/image-archive/testing/make-image.ts';
 import { runInProcess } from '../../testing/run-in-process.ts';
 
 const build = {

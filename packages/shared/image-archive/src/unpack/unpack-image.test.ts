@@ -17,8 +17,6 @@ import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { ArchiveFile } from '../read/archive-file.ts';
-import { ImageError } from '../read/image-error.ts';
 import {
   digestOf,
   json,
@@ -27,7 +25,9 @@ import {
   tarOf,
   writeLayout,
   writeSaved,
-} from '../testing/make-image.ts';
+} from '../../testing/make-image.ts';
+import { ArchiveFile } from '../read/archive-file.ts';
+import { ImageError } from '../read/image-error.ts';
 import { prepareRoot } from './prepare-root.ts';
 import { unpackImage } from './unpack-image.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
-import { ownPlatform } from '../read/image-config.ts';
+import { ownPlatform } from '../src/read/image-config.ts';
 
 /** An entry of a tar, with values that no honest program would write. */
 export interface TestEntry {
