@@ -1,7 +1,7 @@
 /** Checks the direction of imports, and the sizes of files and functions. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { FolderDeps } from './folder-deps.ts';
 import { functionLengths } from './function-lengths.ts';
@@ -108,6 +108,25 @@ describe('a package', () => {
     assert.deepEqual(
       Object.fromEntries(rows.filter(([name]) => !name.includes('-python'))),
       Object.fromEntries(Object.entries(MAY_IMPORT).map(([name, names]) => [name, [...names].sort()])),
+    );
+  });
+
+  it('has its test support in `testing/` beside its sources; tests in Python are in `tests/`', () => {
+    const folders = globSync('packages/*/*/**/{test,tests,testing}', { exclude: ['**/node_modules/**'] });
+    assert.deepEqual(
+      folders.filter((folder) => !/^packages\/[^/]+\/([^/]+\/testing|[^/]*-python\/tests)$/.test(folder)),
+      [],
+    );
+  });
+
+  it('is in the table of CONTRIBUTING.md that says where a change goes', () => {
+    const table = /^## Where a change goes$(.*?)^## /ms.exec(readFileSync('CONTRIBUTING.md', 'utf8'))?.[1] ?? '';
+    const named = new Set([...table.matchAll(/`(?:packages\/[a-z]+\/)?([a-z0-9-]+)[`/]/g)].map(([, name]) => name));
+    const all = globSync('packages/*/*').map((folder) => basename(folder));
+    assert.ok(all.length > 20);
+    assert.deepEqual(
+      all.filter((name) => !named.has(name)),
+      [],
     );
   });
 
