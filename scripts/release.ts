@@ -17,6 +17,7 @@ import { packDebian } from './distribution/debian-package.ts';
 import { runNpm } from './distribution/npm.ts';
 import { ARCHITECTURES, type Architecture, buildTree, type Tree } from './distribution/tree.ts';
 import { checkRelease } from './release/check-release.ts';
+import { requireTools } from './release/needed-tools.ts';
 import { packNpm, packPython } from './release/packages.ts';
 import { releaseVersion } from './release/version.ts';
 
@@ -62,6 +63,7 @@ if (positionals.length > 1 || (part !== undefined && !PARTS.includes(part))) {
   throw new Error(`The parts of a release are ${PARTS.join(', ')}.`);
 }
 const wanted = part === undefined ? PARTS : [part];
+requireTools(key === undefined ? wanted : [...wanted, 'signature']);
 const makers = wanted.flatMap((name) => OF_TREES[name] ?? []);
 for (const architecture of makers.length > 0 ? architectures : []) {
   using tree = buildTree(architecture, version);

@@ -27,7 +27,8 @@ export async function startReleasedService(archive: string, folder: string): Pro
     ...(process.env.CLOCHE_CACHE_DIR && { CLOCHE_CACHE_DIR: process.env.CLOCHE_CACHE_DIR }),
   };
   const program = join(archive, 'bin/cloche');
-  const cloche = (...args: string[]) => execFileSync(program, args, { env, encoding: 'utf8', timeout: 120_000 }).trim();
+  const cloche = (...args: string[]) =>
+    execFileSync(program, args, { env, encoding: 'utf8', stdio: 'pipe', timeout: 120_000 }).trim();
   const child = spawn(program, ['start'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const stop = async () => {
     const ended = once(child, 'exit');
