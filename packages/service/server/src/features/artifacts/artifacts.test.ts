@@ -298,7 +298,7 @@ describe('outputs of a run that promotes them', () => {
     return answer.body.run;
   };
 
-  it('become artifacts when they are binary or too large, and stay as they are otherwise', async () => {
+  it('outputs of a run that promotes them become artifacts when they are binary or too large, and stay as they are otherwise', async () => {
     const png = Buffer.from('not really a picture').toString('base64');
     const promoted = await run(`value small\npicture ${png}\nlarge ${9 * 2 ** 20}`, 'promote');
     const [small, picture, large] = promoted.outputs;

@@ -221,7 +221,7 @@ describe("the operator's socket", () => {
     assert.deepEqual([problems[0].seq, problems[0].kind], [1, 'removed']);
   });
 
-  it('verifies the audit events of every organization if none is named, also of one whose row was removed', async () => {
+  it('the operator verifies the audit events of every organization if none is named, also of one whose row was removed', async () => {
     const { org } = (await call('POST', '/orgs', { name: 'verified with all' })).body;
     const lost = 'org_without_row' as OrgId;
     const log = new AuditLog({ db, transactions, clock: { now: () => 0 }, ids: randomIds, signer });

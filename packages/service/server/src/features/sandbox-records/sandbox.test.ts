@@ -14,14 +14,14 @@ describe('the facts of the statuses', () => {
       [],
     );
 
-  it('cover each status of the contract but the two that activity decides', () => {
+  it('the facts of the statuses cover each status of the contract but the two that activity decides', () => {
     assert.deepEqual(
       RECORD_STATUSES,
       SANDBOX_STATUSES.filter((status) => status !== 'running' && status !== 'idle'),
     );
   });
 
-  it('do not contradict each other', () => {
+  it('the facts of the statuses do not contradict each other', () => {
     none(({ acceptsWork, refusal }) => acceptsWork !== (refusal === undefined));
     none(({ acceptsWork, holdsInstance }) => acceptsWork && !holdsInstance);
     none(({ isPending, isReady, isOver }) => Number(isPending) + Number(isReady) + Number(isOver) !== 1);
@@ -29,7 +29,7 @@ describe('the facts of the statuses', () => {
     none(({ onIdle, isReady }) => onIdle === 'destroy' && !isReady);
   });
 
-  it('agree with the transitions', () => {
+  it('the facts of the statuses agree with the transitions', () => {
     // What holds an instance can be ended; what is over never becomes ready again.
     none(({ status, holdsInstance }) => holdsInstance && !allows('end', status) && !allows('destroy', status));
     none(({ status, isPending }) => isPending !== allows('open', status));

@@ -41,7 +41,7 @@ if (hasS3) {
       return { settings: { CLOCHE_ARTIFACTS_URL: url }, stored: () => listed('archives') };
     },
     (transfers) => {
-      it('goes to the bucket itself, and what is there is not an artifact', async () => {
+      it('an archive transfer goes to the bucket itself, where the archive is not an artifact', async () => {
         const { uploads } = transfers();
         const id = await uploads.createRun();
         const { transfer } = (await uploads.createTransfer(id, GOOD)).body;
@@ -53,7 +53,7 @@ if (hasS3) {
         assert.deepEqual(uploads.stored(), { archives: [], arriving: [] });
       });
 
-      it('is verified again, because a bucket may take anything', async () => {
+      it('an archive transfer is verified again, because a bucket accepts any bytes', async () => {
         const { uploads } = transfers();
         const id = await uploads.createRun();
         const before = await listed('archives');

@@ -8,7 +8,7 @@ describeTransfers(
   'to the service',
   async () => ({ settings: {} }),
   (transfers) => {
-    it('has a URL for one run and one time, which cannot be changed', async () => {
+    it('an archive transfer has a URL for one run and one time, which cannot be changed', async () => {
       const { uploads } = transfers();
       const [id, otherId] = [await uploads.createRun(), await uploads.createRun()];
       const { transfer } = (await uploads.createTransfer(id, GOOD)).body;
@@ -31,7 +31,7 @@ describeTransfers(
       assert.equal(again.status, 409, await again.text());
     });
 
-    it('is received once at a time: a later upload ends the earlier one', async () => {
+    it('an archive transfer is received once at a time: a later upload ends the earlier one', async () => {
       const { uploads } = transfers();
       const id = await uploads.createRun();
       const { transfer } = (await uploads.createTransfer(id, GOOD)).body;
@@ -50,7 +50,7 @@ describeTransfers(
       assert.equal((await uploads.finalize(id)).status, 200);
     });
 
-    it('that breaks off leaves nothing, and can be sent again', async () => {
+    it('an archive transfer that breaks off leaves nothing, and can be sent again', async () => {
       const { uploads } = transfers();
       const id = await uploads.createRun();
       const { transfer } = (await uploads.createTransfer(id, GOOD)).body;
