@@ -104,7 +104,7 @@ async function downloadArtifact(session: Session, _options: unknown, id: string,
   if (file === undefined) ownName(artifact);
   const { body } = await cloche.artifacts.download(id, { signal });
   if (!body) throw new CliError('The service sent no content.');
-  const bar = new TransferBar(session.terminal.err, artifact.name);
+  const bar = TransferBar.beside(session.terminal, artifact.name, { isStandard: file === '-' });
   const content = bar.count(body, artifact.sizeBytes);
   if (file === '-') return writeOut(content, session.terminal.out, signal);
   const place = file ?? ownName(artifact);

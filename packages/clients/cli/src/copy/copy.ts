@@ -35,7 +35,8 @@ export async function copy(
   calls: Calls,
 ): Promise<Copied> {
   const { signal } = calls;
-  const bar = new TransferBar(session.terminal.err, String(nameOf(from.kind === 'standard' ? to : from)));
+  const name = String(nameOf(from.kind === 'standard' ? to : from));
+  const bar = TransferBar.beside(session.terminal, name, { isStandard: to.kind === 'standard' });
   const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId, { signal })).files;
   if (to.kind === 'sandbox') {
     const target = await filesOf(to);

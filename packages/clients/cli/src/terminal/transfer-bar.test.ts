@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import picocolors from 'picocolors';
 import type { Output } from './terminal.ts';
 import { formatBytes, TransferBar } from './transfer-bar.ts';
@@ -64,6 +65,15 @@ describe('the bar of a transfer', () => {
       if (columns >= 80)
         assert.match(lines[1] ?? '', /^n+… {2,}50% {2}1\.9 MiB of 3\.8 MiB {2}976\.6 KiB\/s {2}2 s left$/);
     }
+  });
+
+  it('is not drawn into bytes that go to the terminal', async () => {
+    const out = paper(true);
+    const err = paper(true);
+    const bar = TransferBar.beside({ out: out.output, err: err.output }, 'data', { isStandard: true });
+    await setTimeout(150);
+    for await (const _ of bar.count(chunks(2, 10, () => undefined)));
+    assert.deepEqual(err.written, []);
   });
 
   it('is drawn no more than ten times a second', async () => {

@@ -1,6 +1,6 @@
 import { formatDuration } from './duration.ts';
 import { printable } from './printable.ts';
-import { CLEAR_LINE, type Output } from './terminal.ts';
+import { CLEAR_LINE, type Output, type Terminal } from './terminal.ts';
 
 const REDRAW_MS = 100;
 const WIDTH = 24;
@@ -24,6 +24,11 @@ export class TransferBar {
     this.#name = printable(name);
     this.#now = now;
     this.#startedAt = now();
+  }
+
+  /** Returns a bar that shows nothing if the transferred bytes go to the terminal themselves. */
+  static beside({ out, err }: Terminal, name: string, target: { readonly isStandard: boolean }): TransferBar {
+    return new TransferBar(target.isStandard && out.isTerminal ? { ...err, isTerminal: false } : err, name);
   }
 
   get bytes(): number {
