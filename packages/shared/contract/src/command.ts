@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { CommandIdSchema, SandboxIdSchema } from './ids.ts';
 import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
+import { logPage } from './paged-log.ts';
 import { environment } from './sandbox.ts';
 import { documented, NO_NUL, Text } from './text.ts';
 import { timestamp } from './timestamps.ts';
@@ -197,14 +198,7 @@ export const CommandLogEntry = Type.Object(
 );
 export type CommandLogEntry = Static<typeof CommandLogEntry>;
 
-export const CommandLogPage = Type.Object(
-  {
-    data: Type.Array(CommandLogEntry),
-    nextSeq: Type.Integer({ minimum: 0, description: 'Value of `afterSeq` that requests the next page.' }),
-    hasMore: Type.Boolean({ description: 'Whether there are more entries already.' }),
-  },
-  { $id: 'CommandLogPage' },
-);
+export const CommandLogPage = logPage('CommandLogPage', CommandLogEntry, 'entries');
 export type CommandLogPage = Static<typeof CommandLogPage>;
 
 /** Events of a command's stream. `exit` is the last, unless the service fails and the stream ends with `error`. */

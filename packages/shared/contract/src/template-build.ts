@@ -9,6 +9,7 @@ import {
 } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
+import { logPage } from './paged-log.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
 export const TEMPLATE_BUILD_STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'] as const;
@@ -90,14 +91,7 @@ export const TemplateBuildLogEntry = Type.Object(
 );
 export type TemplateBuildLogEntry = Static<typeof TemplateBuildLogEntry>;
 
-export const TemplateBuildLogPage = Type.Object(
-  {
-    data: Type.Array(TemplateBuildLogEntry),
-    nextSeq: Type.Integer({ minimum: 0, description: 'Value of `afterSeq` that requests the next page.' }),
-    hasMore: Type.Boolean({ description: 'Whether there are more entries already.' }),
-  },
-  { $id: 'TemplateBuildLogPage' },
-);
+export const TemplateBuildLogPage = logPage('TemplateBuildLogPage', TemplateBuildLogEntry, 'entries');
 export type TemplateBuildLogPage = Static<typeof TemplateBuildLogPage>;
 
 /** Events of a build's stream. `complete` is the last, unless the service fails and the stream ends with `error`. */

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import { ERROR_CODES, type ErrorCode } from './errors.ts';
 import { ArtifactIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
+import { logPage } from './paged-log.ts';
 import { timestamp } from './timestamps.ts';
 import { WORKSPACE_RUN_STATUSES, WorkspaceRun, WorkspaceRunError } from './workspace-run.ts';
 
@@ -61,14 +62,7 @@ const events = [
 export const WorkspaceRunEvent = Type.Union([...events], { $id: 'WorkspaceRunEvent' });
 export type WorkspaceRunEvent = Static<typeof WorkspaceRunEvent>;
 
-export const WorkspaceRunEventPage = Type.Object(
-  {
-    data: Type.Array(WorkspaceRunEvent),
-    nextSeq: Type.Integer({ minimum: 0, description: 'Value of `afterSeq` that requests the next page.' }),
-    hasMore: Type.Boolean({ description: 'Whether there are more events already.' }),
-  },
-  { $id: 'WorkspaceRunEventPage' },
-);
+export const WorkspaceRunEventPage = logPage('WorkspaceRunEventPage', WorkspaceRunEvent, 'events');
 export type WorkspaceRunEventPage = Static<typeof WorkspaceRunEventPage>;
 
 /** Events of the stream of a run. `exit` is the last, unless the service fails and the stream ends with `error`. */

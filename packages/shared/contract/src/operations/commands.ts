@@ -13,8 +13,9 @@ import {
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
-import { afterSeq, listOf, oneOf, PAGE } from '../list.ts';
+import { listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
+import { logQuery, logStream } from '../paged-log.ts';
 import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
 
@@ -123,20 +124,7 @@ export const listCommandLogs = {
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
-  query: Type.Object(
-    {
-      afterSeq: Type.Optional(afterSeq('entries')),
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: LIMITS.commandLogEntries,
-          default: 100,
-          description: 'Maximum number of entries in the page.',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  query: logQuery('entries', LIMITS.commandLogEntries),
   response: { status: 200, schema: CommandLogPage, description: 'A page of entries.' },
   errors: ended,
 } as const satisfies Operation;
@@ -154,11 +142,8 @@ export const streamCommand = {
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
-  query: Type.Object({ afterSeq: Type.Optional(afterSeq('entries')) }, { additionalProperties: false }),
-  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
+  ...logStream('entries', 'exit'),
   events: CommandEvent,
-  eventIds: 'Sequence number of the entry. The events `exit` and `error` have no id.',
-  headers: { 'last-event-id': 'Resumes the stream after the event with this id. It takes precedence over `afterSeq`.' },
   errors: ended,
 } as const satisfies Operation;
 

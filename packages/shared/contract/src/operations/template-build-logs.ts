@@ -1,7 +1,6 @@
-import { Type } from 'typebox';
 import { LIMITS } from '../limits.ts';
-import { afterSeq } from '../list.ts';
 import type { Operation } from '../operation.ts';
+import { logQuery, logStream } from '../paged-log.ts';
 import { TemplateBuildEvent, TemplateBuildLogPage } from '../template-build.ts';
 import { BuildParams } from './template-builds.ts';
 
@@ -21,20 +20,7 @@ export const listTemplateBuildLogs = {
   scope: 'template:read',
   idempotency: 'none',
   params: BuildParams,
-  query: Type.Object(
-    {
-      afterSeq: Type.Optional(afterSeq('entries')),
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: LIMITS.commandLogEntries,
-          default: 100,
-          description: 'Maximum number of entries in the page.',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  query: logQuery('entries', LIMITS.commandLogEntries),
   response: { status: 200, schema: TemplateBuildLogPage, description: 'A page of entries.' },
   errors: [],
 } as const satisfies Operation;
@@ -52,10 +38,7 @@ export const streamTemplateBuildLogs = {
   scope: 'template:read',
   idempotency: 'none',
   params: BuildParams,
-  query: Type.Object({ afterSeq: Type.Optional(afterSeq('entries')) }, { additionalProperties: false }),
-  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
+  ...logStream('entries', 'complete'),
   events: TemplateBuildEvent,
-  eventIds: 'Sequence number of the entry. The events `complete` and `error` have no id.',
-  headers: { 'last-event-id': 'Resumes the stream after the event with this id. It takes precedence over `afterSeq`.' },
   errors: [],
 } as const satisfies Operation;

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { WorkspaceRunIdSchema } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
-import { afterSeq, createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
+import { createdBetween, idPrefix, listOf, oneOf, PAGE } from '../list.ts';
 import type { Operation } from '../operation.ts';
+import { logQuery, logStream } from '../paged-log.ts';
 import { LABEL_PATTERN } from '../sandbox.ts';
 import { Text } from '../text.ts';
 import { CreateWorkspaceRunBody, WORKSPACE_RUN_STATUSES, WorkspaceRun } from '../workspace-run.ts';
@@ -131,20 +132,7 @@ export const listWorkspaceRunEvents = {
   scope: 'workspace_run:read',
   idempotency: 'none',
   params: WorkspaceRunParams,
-  query: Type.Object(
-    {
-      afterSeq: Type.Optional(afterSeq('events')),
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: LIMITS.workspaceRunEventsPerPage,
-          default: 100,
-          description: 'Maximum number of events in the page.',
-        }),
-      ),
-    },
-    { additionalProperties: false },
-  ),
+  query: logQuery('events', LIMITS.workspaceRunEventsPerPage),
   response: { status: 200, schema: WorkspaceRunEventPage, description: 'A page of events.' },
   errors: [],
 } as const satisfies Operation;
@@ -162,10 +150,7 @@ export const streamWorkspaceRunEvents = {
   scope: 'workspace_run:read',
   idempotency: 'none',
   params: WorkspaceRunParams,
-  query: Type.Object({ afterSeq: Type.Optional(afterSeq('events')) }, { additionalProperties: false }),
-  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
+  ...logStream('events', 'exit'),
   events: WorkspaceRunStreamEvent,
-  eventIds: 'Sequence number of the event. The events `exit` and `error` have no id.',
-  headers: { 'last-event-id': 'Resumes the stream after the event with this id. It takes precedence over `afterSeq`.' },
   errors: [],
 } as const satisfies Operation;
