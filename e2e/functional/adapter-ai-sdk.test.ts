@@ -14,8 +14,8 @@ import {
 import { HarnessAgent, prepareHarnessSandboxTemplate } from '@ai-sdk/harness/agent';
 import { resolveSandboxHomeDir, shellQuote } from '@ai-sdk/harness/utils';
 import { Cloche, isClocheError } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { type ClocheSandboxSettings, createClocheSandbox } from 'ai-sdk-cloche';
-import { eventually } from '../support/eventually.ts';
 import { getPreview, openPreviewSocket } from '../support/preview-request.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 

@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { isClocheError } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { createCompute, type ProviderSandbox } from '@computesdk/provider';
 import { type ClocheConfig, cloche } from 'computesdk-cloche';
-import { eventually } from '../support/eventually.ts';
 import { getPreview } from '../support/preview-request.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
-import { eventually } from '../support/eventually.ts';
 import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
 
 let service: OwnService;
@@ -287,7 +287,7 @@ describe('a command in the background', () => {
     await commands.printed(command.id, 'line 2');
     await service.kill('server');
     await service.restart('server');
-    await eventually(isRunning, TAKEN_OVER_MS);
+    await eventually(isRunning, { within: TAKEN_OVER_MS });
     await commands.run('touch end');
     const ended = await commands.get(command.id, '?waitMs=20000');
     assert.deepEqual([ended.status, ended.exitCode], ['exited', 4]);

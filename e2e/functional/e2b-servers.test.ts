@@ -5,9 +5,9 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
+import { eventually } from '@cloche/testkit/eventually';
 import { Sandbox } from 'e2b';
 import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
-import { eventually } from '../support/eventually.ts';
 import { type TestPostgres, testPostgres } from '../support/postgres.ts';
 import { type OwnService, testService } from '../support/service.ts';
 

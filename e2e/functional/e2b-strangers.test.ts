@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { constants, gzipSync } from 'node:zlib';
+import { eventually } from '@cloche/testkit/eventually';
 import { Sandbox } from '@e2b/code-interpreter';
 import { RateLimitError } from 'e2b';
 import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
-import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const BOX = '49983';

@@ -6,11 +6,11 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import * as newest from 'e2b';
 import * as older from 'e2b-older';
 import { Api } from '../support/api.ts';
 import { type E2bOptions, e2bOptions, LASTING } from '../support/e2b-options.ts';
-import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 /** The folder that templates copy files of. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type ResourceEvent } from '@cloche/sdk';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { type OwnService, testService } from '../support/service.ts';
 
 let service: OwnService;

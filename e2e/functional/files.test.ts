@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { codeOf, jsonOf, type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
 import { sharedService } from '../support/service.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { describeDifference, type HostFootprint, hostFootprint } from '../support/host-footprint.ts';
 import { type OwnService, testService } from '../support/service.ts';
 

@@ -6,7 +6,7 @@ import { existsSync, globSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { testService } from '../support/service.ts';
 
 const SERVICE = new URL('../support/service.ts', import.meta.url).href;
@@ -37,14 +37,14 @@ describe('a test that is interrupted', () => {
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
         printed += text;
       });
-      await eventually(() => DESCRIPTION.test(printed), LEFT_MS);
+      await eventually(() => DESCRIPTION.test(printed), { within: LEFT_MS });
       const { installationId, dataDir, runDir } = JSON.parse(DESCRIPTION.exec(printed)?.[0] ?? '');
       const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${installationId}/*/`);
       assert.ok(groups().length > 0);
       const ended = once(child, 'close');
       process.kill(-pid, signal);
       await ended;
-      await eventually(() => groups().length === 0 && !existsSync(dataDir) && !existsSync(runDir), LEFT_MS);
+      await eventually(() => groups().length === 0 && !existsSync(dataDir) && !existsSync(runDir), { within: LEFT_MS });
     });
   }
 });
@@ -65,10 +65,10 @@ describe('a benchmark that is killed with the process that owns its service', ()
     const { installationId, runDir } = JSON.parse(line);
     const folders = readdirSync(tmpdir()).filter((name) => name.startsWith('cloche-bench-') && !before.has(name));
     const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${installationId}/*/`);
-    await eventually(() => groups().length > 0, LEFT_MS);
+    await eventually(() => groups().length > 0, { within: LEFT_MS });
     process.kill(-pid, 'SIGKILL');
     const dirs = [runDir, ...folders.map((name) => join(tmpdir(), name))];
-    await eventually(() => groups().length === 0 && !dirs.some((dir) => existsSync(dir)), LEFT_MS);
+    await eventually(() => groups().length === 0 && !dirs.some((dir) => existsSync(dir)), { within: LEFT_MS });
   });
 });
 

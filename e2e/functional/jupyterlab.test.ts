@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import type { Browser } from 'playwright-core';
 import { findPythonPackages } from '../../packages/guest/agent/testing/test-cache.ts';
 import { JupyterClient } from '../../packages/service/server/testing/jupyter-client.ts';
 import { launchChromium } from '../support/chromium.ts';
-import { eventually } from '../support/eventually.ts';
 import { type JupyterLab, STEP_MS, startJupyterLab } from '../support/jupyterlab.ts';
 import { LabNotebook, shows } from '../support/lab-notebook.ts';
 import { sharedService, type TestService } from '../support/service.ts';
@@ -50,7 +50,7 @@ describe('in a browser, JupyterLab', { skip }, () => {
     const image = plot.locator('.jp-OutputArea-output img');
     await image.waitFor();
     const pixels = () => image.evaluate((element) => Reflect.get(element, 'naturalWidth') as number);
-    await eventually(async () => (await pixels()) > 300, STEP_MS);
+    await eventually(async () => (await pixels()) > 300, { within: STEP_MS });
     await shows(await notebook.execute('1 / 0'), 'ZeroDivisionError: division by zero');
 
     const saved = notebook.page.waitForResponse(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { CodeRun } from '@cloche/contract';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;

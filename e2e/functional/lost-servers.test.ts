@@ -5,9 +5,9 @@ import { globSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { dataPaths, runPaths } from '@cloche/layout';
+import { eventually } from '@cloche/testkit/eventually';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { AgentRelay } from '../support/agent-relay.ts';
-import { eventually } from '../support/eventually.ts';
 import { HeldLease } from '../support/held-lease.ts';
 import { type TestPostgres, testPostgres } from '../support/postgres.ts';
 import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
@@ -76,7 +76,7 @@ async function repeat(sandboxId: string, key: string) {
     answer = await execute(OTHER, sandboxId, MARKED, key);
     return !isInProgress(answer);
   };
-  await eventually(isDecided, TAKEN_OVER_MS);
+  await eventually(isDecided, { within: TAKEN_OVER_MS });
   return answer ?? assert.fail();
 }
 
@@ -92,7 +92,7 @@ async function beginRun(server: number, sandboxId: string, key: string) {
 async function executeAgain(sandboxId: string, key: string) {
   const answer = repeat(sandboxId, key);
   answer.catch(() => undefined);
-  await eventually(async () => (await marksOf(sandboxId)) === 'beb', TAKEN_OVER_MS);
+  await eventually(async () => (await marksOf(sandboxId)) === 'beb', { within: TAKEN_OVER_MS });
   return async () => {
     await touch(sandboxId, 'go');
     const { status, body } = await answer;
@@ -142,18 +142,22 @@ class Work {
     // Without a pool, the names of instances begin with those of their sandboxes.
     const instancesOf = (id: string) => globSync(`instances/${id}-*`, { cwd: dataPaths(service.dataDir).hostdDir });
     for (const id of this.created) {
-      await eventually(async () => ['ready', 'idle'].includes((await sandboxOf(id)).status), TAKEN_OVER_MS);
+      await eventually(async () => ['ready', 'idle'].includes((await sandboxOf(id)).status), { within: TAKEN_OVER_MS });
       assert.equal((await execute(3, id, 'print(6 * 7)')).body.run.stdout, '42\n');
       // An instance that the dead server had launched is removed as one that no record names.
-      await eventually(() => instancesOf(id).length === 1, TAKEN_OVER_MS);
+      await eventually(() => instancesOf(id).length === 1, { within: TAKEN_OVER_MS });
     }
   }
 
   async commandIsRecorded(): Promise<void> {
-    await eventually(async () => (await sandboxOf(this.watched.sandboxId)).status === 'running', TAKEN_OVER_MS);
+    await eventually(async () => (await sandboxOf(this.watched.sandboxId)).status === 'running', {
+      within: TAKEN_OVER_MS,
+    });
     await touch(this.watched.sandboxId, 'go');
     // Nobody asks for the command until its sandbox has ended, so its record is that of the server that waited.
-    await eventually(async () => (await sandboxOf(this.watched.sandboxId)).status === 'destroyed', TAKEN_OVER_MS);
+    await eventually(async () => (await sandboxOf(this.watched.sandboxId)).status === 'destroyed', {
+      within: TAKEN_OVER_MS,
+    });
     assert.equal((await sandboxOf(this.watched.sandboxId)).destroyedReason, 'idle_expired');
     const path = `/v1/sandboxes/${this.watched.sandboxId}/commands/${this.watched.commandId}`;
     const { command } = (await ask(3, 'GET', path)).body;
@@ -258,7 +262,7 @@ describe('a server that stands still for longer than its lease', () => {
     service.signal('server-3', 'SIGCONT');
     for (const { answer } of [first, heard]) assert.equal((await answer).body.error?.code, 'unavailable');
     const heardBody = await finishHeard();
-    await eventually(async () => (await ask(3, 'GET', '/readyz')).status === 200, TAKEN_OVER_MS);
+    await eventually(async () => (await ask(3, 'GET', '/readyz')).status === 200, { within: TAKEN_OVER_MS });
     for (const server of [3, OTHER]) {
       assert.deepEqual((await execute(server, id, MARKED, key)).body, body);
       assert.deepEqual((await execute(server, heardId, MARKED, heardKey)).body, heardBody);

@@ -3,9 +3,9 @@ import { after, before, describe, it } from 'node:test';
 import type { CurrentSandboxMetrics, SandboxMetrics } from '@cloche/contract';
 import { runPaths } from '@cloche/layout';
 import type { InstanceUse } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { isolation, sameWithEachRuntime, skipUnless } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { groupTimeMs } from '../support/group-time.ts';
 import { type OwnService, testService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
@@ -138,7 +138,7 @@ for n in range(100): open(f"/workspace/{n}", "w").close()`,
   const kept = sameWithEachRuntime('hostd keeps the samples; the other tests read what it measures');
   it('have a sample every ten seconds, and end with the sandbox', kept, async () => {
     const { id } = await service.api.readySandbox();
-    await eventually(async () => (await metricsOf(id)).samples.length >= 2, 30_000);
+    await eventually(async () => (await metricsOf(id)).samples.length >= 2, { within: 30_000 });
     const { samples, intervalMs } = await metricsOf(id);
     const [first, second] = samples.map(({ at }) => Date.parse(at));
     assert.ok(first && second && Math.abs(second - first - intervalMs) < 2000, `${second} after ${first}`);

@@ -1,8 +1,8 @@
 /** Where the host cannot fork kernels into a sandbox, the sandbox's own zygote forks them. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { skipUnless } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 

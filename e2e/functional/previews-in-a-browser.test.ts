@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import type { Browser, Page } from 'playwright-core';
 import { launchChromium } from '../support/chromium.ts';
-import { eventually } from '../support/eventually.ts';
 import { installedPackages } from '../support/installed-packages.ts';
 import { type TestService, testService } from '../support/service.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { skipUnless } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 const PIDS = 64;

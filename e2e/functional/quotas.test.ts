@@ -4,9 +4,9 @@ import { globSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dataPaths } from '@cloche/layout';
+import { eventually } from '@cloche/testkit/eventually';
 import type { Answer } from '../support/api.ts';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
 
 const LIMIT = 10;
@@ -49,7 +49,7 @@ async function repeatAll(keys: readonly string[]): Promise<(Answer | undefined)[
     for (const [index, key] of open.entries()) answers.set(key, sent[index]);
     return service.servers === 1 || ![...answers.values()].some(isInProgress);
   };
-  await eventually(send, TAKEN_OVER_MS);
+  await eventually(send, { within: TAKEN_OVER_MS });
   return [...answers.values()];
 }
 
@@ -90,7 +90,7 @@ describe('a limit of 10 live sandboxes', () => {
           [],
         );
         await requireConsistent([...acknowledged, ...createdIn(repeated)], LIMIT);
-        await eventually(() => instances() === LIMIT, TAKEN_OVER_MS);
+        await eventually(() => instances() === LIMIT, { within: TAKEN_OVER_MS });
 
         await Promise.all((await live()).map((id) => service.api.delete(`/v1/sandboxes/${id}`)));
         await eventually(async () => (await used()) === 0 && instances() === 0);

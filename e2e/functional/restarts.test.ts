@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { isolation, sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { describeGrowth, hostFootprint } from '../support/host-footprint.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
@@ -147,7 +147,9 @@ describe('an instance that is lost', () => {
     const { api } = running();
     const { id } = await api.readySandbox();
     await running().killInstance(id);
-    await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed', 30_000);
+    await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed', {
+      within: 30_000,
+    });
     assert.equal((await api.get(`/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'platform_cleanup');
   });
 });

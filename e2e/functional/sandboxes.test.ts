@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;

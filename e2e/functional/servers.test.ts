@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import { Cloche } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { execa } from 'execa';
-import { eventually } from '../support/eventually.ts';
 import { type TestPostgres, testPostgres } from '../support/postgres.ts';
 import { type OwnService, testService } from '../support/service.ts';
 

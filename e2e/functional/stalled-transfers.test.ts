@@ -8,7 +8,7 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { sandboxFiles } from '../support/sandbox-files.ts';
 import { type OwnService, testService } from '../support/service.ts';
 

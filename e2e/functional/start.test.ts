@@ -6,9 +6,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
-import { eventually } from '../support/eventually.ts';
 
 /** Folder of an installation that `npm start` starts as a user would. */
 let folder: string;
@@ -47,7 +47,7 @@ async function start(): Promise<Start> {
   child.stdout?.on('data', (chunk) => (text += chunk));
   child.stderr?.on('data', (chunk) => (text += chunk));
   const ended = once(child, 'exit');
-  await eventually(() => /cloche run/.test(text) || child.exitCode !== null, 300_000);
+  await eventually(() => /cloche run/.test(text) || child.exitCode !== null, { within: 300_000 });
   assert.equal(child.exitCode, null, text);
   return {
     text,

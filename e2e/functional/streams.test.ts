@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { CodeRunEvent } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { readEvents } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
 

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { TemplateBuild, TemplateRecipe } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { writeLayout } from '../../packages/shared/image-archive/testing/make-image.ts';
 import { sameOnTheHostKernel, sameWithEachRuntime, sameWithEachServer } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
-import { eventually } from '../support/eventually.ts';
 import { busyboxRoot } from '../support/image-root.ts';
 import { packageIndex } from '../support/package-index.ts';
 import { type OwnService, testService } from '../support/service.ts';
@@ -152,7 +152,7 @@ describe('a template of an organization', () => {
       const { body } = await service.api.get(`/v1/templates/${build.templateId}/builds/${build.id}`);
       return body.build.steps.map(({ status }: { status: string }) => status);
     };
-    await eventually(async () => (await steps())[1] === 'running', 60_000);
+    await eventually(async () => (await steps())[1] === 'running');
     await service.kill('server');
     await service.restart('server');
     const ended = await endOf(build);
@@ -165,7 +165,7 @@ describe('a template of an organization', () => {
   it('is canceled while a step runs, and leaves no sandbox', ended, async () => {
     const build = await started('canceled', { from: 'node', setup: [{ run: 'sleep 1000' }] });
     const path = `/v1/templates/${build.templateId}/builds/${build.id}`;
-    await eventually(async () => (await service.api.get(path)).body.build.steps[0].status === 'running', 60_000);
+    await eventually(async () => (await service.api.get(path)).body.build.steps[0].status === 'running');
     assert.equal((await service.api.request('POST', `${path}/cancel`)).body.build.status, 'canceled');
     await requireNoSandboxes();
   });

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type Pty } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
 let service: OwnService;
@@ -162,7 +162,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
       const command = 'pgrep -fx "sleep 308"';
       const look = () => service.api.post(`/v1/sandboxes/${own.sandboxId}/commands`, { command });
       assert.equal((await look()).body.command.exitCode, 0);
-      await eventually(async () => (await look()).body.command.exitCode === 1, 30_000);
+      await eventually(async () => (await look()).body.command.exitCode === 1, { within: 30_000 });
       await assert.rejects(Screen.open({ id }, own), { code: 'not_found' });
     } finally {
       await service.close();
@@ -172,7 +172,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
   it('reaches every client completely, also with a flood of output', async () => {
     const screen = await Screen.open();
     screen.type('head -c 20000000 /dev/zero | tr "\\0" x; echo; echo "done $((6 * 7))"');
-    await eventually(() => screen.text.endsWith('$ ') && screen.text.includes('done 42'), 60_000);
+    await eventually(() => screen.text.endsWith('$ ') && screen.text.includes('done 42'));
     assert.equal(
       screen.text.match(/x{80}/g)?.length !== undefined && screen.text.split('x').length - 1 >= 20_000_000,
       true,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox, SandboxUsage, UsageRow } from '@cloche/contract';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { groupTimeMs } from '../support/group-time.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
@@ -53,7 +53,7 @@ describe('the usage of a sandbox', () => {
     const { id } = sandbox;
     const firstMs = groupTimeMs(service, id);
     await service.api.run(id, BUSY);
-    await eventually(async () => (await usageOf(id)).cpuMs >= 900, COUNT_MS);
+    await eventually(async () => (await usageOf(id)).cpuMs >= 900, { within: COUNT_MS });
     await service.api.run(id, BUSY);
     const groupMs = groupTimeMs(service, id) - firstMs;
     await service.api.delete(`/v1/sandboxes/${id}`);
@@ -68,7 +68,7 @@ describe('the usage of a sandbox', () => {
     const firstMs = groupTimeMs(service, id);
     await service.api.run(id, BUSY);
     await service.api.run(id, '1');
-    await eventually(async () => (await usageOf(id)).runs === 2, COUNT_MS);
+    await eventually(async () => (await usageOf(id)).runs === 2, { within: COUNT_MS });
     for (const part of ['server', 'hostd', 'egress'] as const) {
       await service.api.run(id, BUSY);
       await service.kill(part);

@@ -7,8 +7,8 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ResourceEvent } from '@cloche/sdk';
 import { verifyWebhook } from '@cloche/sdk/webhooks';
+import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
 
 /** Time in which the receiver answers, so that a kill usually interrupts a delivery. */
@@ -71,7 +71,7 @@ describe('a webhook', () => {
     let kills = 0;
     for (const enough of rounds) {
       for (let count = 0; count < 40; count += 1) await makeEvents();
-      await eventually(() => messages.length >= enough, 2 * TAKEN_OVER_MS);
+      await eventually(() => messages.length >= enough, { within: 2 * TAKEN_OVER_MS });
       await service.kill('server');
       kills += 1;
       await service.restart('server');
@@ -79,7 +79,7 @@ describe('a webhook', () => {
     const all = await listEvents(before);
     assert.ok(all.length >= 80 * rounds.length);
     const last = all.at(-1)?.id;
-    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, 2 * TAKEN_OVER_MS);
+    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, { within: 2 * TAKEN_OVER_MS });
 
     for (const { body, headers } of messages) verifyWebhook(body, headers, secret);
     const received: ResourceEvent[] = messages.map(({ body }) => JSON.parse(body));

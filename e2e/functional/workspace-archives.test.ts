@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { WORKSPACE_ARCHIVE_TYPES, type WorkspaceArchiveFormat } from '@cloche/contract';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { type OwnService, TAKEN_OVER_MS, testService } from '../support/service.ts';
 
 const PACKERS: Readonly<Record<WorkspaceArchiveFormat, string>> = {
@@ -128,7 +128,7 @@ it('an upload whose server is killed with -9 leaves nothing, and the archive bef
   await eventually(() => stored().arriving.length === 1);
   await service.kill('server');
   await service.restart('server');
-  await eventually(() => stored().arriving.length === 0, TAKEN_OVER_MS);
+  await eventually(() => stored().arriving.length === 0, { within: TAKEN_OVER_MS });
   assert.deepEqual(stored().archives, before);
   assert.equal((await service.api.get(`/v1/workspace-runs/${id}`)).body.workspaceRun.status, 'archived');
   assert.equal((await service.api.post(`/v1/workspace-runs/${id}/start`)).status, 200);

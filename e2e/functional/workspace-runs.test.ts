@@ -8,8 +8,8 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkspaceRun, WorkspaceRunEvent } from '@cloche/contract';
 import { Cloche, type WorkspaceRun as HandedOver } from '@cloche/sdk';
+import { eventually } from '@cloche/testkit/eventually';
 import { sameWithEachRuntime } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
 /** Rounds of processes that are killed at random moments, five runs each. */
@@ -60,7 +60,7 @@ async function finished(id: string): Promise<WorkspaceRun> {
     run = answer?.body.workspaceRun;
     return run?.finishedAt !== undefined;
   };
-  await eventually(look, 90_000);
+  await eventually(look, { within: 90_000 });
   return run as WorkspaceRun;
 }
 
@@ -109,7 +109,8 @@ describe('a workspace run', () => {
   it('is canceled with SIGTERM, and with SIGKILL if its command ignores that', async () => {
     const polite = await startRun({ command: "trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.05; done" });
     const deaf = await startRun({ command: "trap '' TERM; echo up; while :; do sleep 0.05; done" });
-    for (const id of [polite, deaf]) await eventually(async () => (await outputOf(id)).includes('up'), 30_000);
+    for (const id of [polite, deaf])
+      await eventually(async () => (await outputOf(id)).includes('up'), { within: 30_000 });
     const began = performance.now();
     for (const id of [polite, deaf])
       assert.equal((await service.api.post(`/v1/workspace-runs/${id}/cancel`)).status, 200);
@@ -125,7 +126,8 @@ describe('a workspace run', () => {
   it('is failed with sandbox_lost when its sandbox is destroyed or crashes', async () => {
     const killed = await startRun({ command: 'echo up; sleep 60' });
     const crashed = await startRun({ command: 'echo up; sleep 60' });
-    for (const id of [killed, crashed]) await eventually(async () => (await outputOf(id)).includes('up'), 30_000);
+    for (const id of [killed, crashed])
+      await eventually(async () => (await outputOf(id)).includes('up'), { within: 30_000 });
     await service.api.delete(`/v1/sandboxes/${(await get(killed)).sandboxId}`);
     await service.killInstance((await get(crashed)).sandboxId ?? '');
     for (const id of [killed, crashed]) {
@@ -168,7 +170,7 @@ describe('the command of a workspace run', sameWithEachRuntime('the server keeps
         const sandboxes = `/v1/sandboxes?include=historical&metadata.workspaceRun=${id}`;
         assert.equal((await service.api.get(sandboxes)).body.data.length, 1);
       }
-      await eventually(async () => (await liveSandboxes()) === 0, 30_000);
+      await eventually(async () => (await liveSandboxes()) === 0, { within: 30_000 });
       assert.equal((await client.workspaceRuns.list({ metadata })).length, 5);
     }
     t.diagnostic(JSON.stringify(outcomes));

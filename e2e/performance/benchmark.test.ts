@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync } from 'node:fs';
 import { it } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 
 const PROGRAM = `
 import { Subject } from ${JSON.stringify(new URL('../../bench/src/subject.ts', import.meta.url).href)};

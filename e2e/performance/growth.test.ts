@@ -9,10 +9,10 @@ import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { repeat, timed } from '../../bench/src/timing.ts';
-import { eventually } from '../support/eventually.ts';
 import { ALL_PROTOCOLS, type TestService, testService } from '../support/service.ts';
 
 const PARTS = ['server', 'hostd', 'egress'] as const;

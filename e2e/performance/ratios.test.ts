@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { FastifyPeer } from '../../bench/src/peers/fastify.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { inTurns, repeat, timed } from '../../bench/src/timing.ts';
-import { eventually } from '../support/eventually.ts';
 import { ALL_PROTOCOLS, type TestService, testService } from '../support/service.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;

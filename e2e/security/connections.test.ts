@@ -1,8 +1,8 @@
 /** The host tracks all connections in one table. Each sandbox has a share of the table, and leaves no entries in it. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { skipUnless } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import { trackedFlows } from '../support/tracked-flows.ts';

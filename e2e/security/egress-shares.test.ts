@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { settled } from '@cloche/testkit/eventually';
-import { eventually } from '../support/eventually.ts';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { asUser } from './support/attackers.ts';
 import { type PolicyWorld, policyWorld, type SandboxName } from './support/policy-world.ts';
 
@@ -39,7 +38,7 @@ async function endAttack(name: SandboxName): Promise<void> {
 /** Resolves with the number of requests that servers hold, once there is one and their number no longer changes. */
 async function mostHeld(): Promise<number> {
   const held = async () => (await world.internet.seen()).held;
-  await eventually(async () => (await held()) > 0, 60_000);
+  await eventually(async () => (await held()) > 0);
   return settled(held, { forMs: 700 });
 }
 

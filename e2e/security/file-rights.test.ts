@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type FileOptions, isClocheError } from '@cloche/sdk';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { sharedService, type TestService } from '../support/service.ts';
 
 /** Options of the control. */

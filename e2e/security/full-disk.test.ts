@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { type OwnService, testService } from '../support/service.ts';
 
 const MEBIBYTE = 1024 * 1024;

@@ -1,7 +1,7 @@
 /** Tests which part of a policy still holds when the process that enforces it is tampered with, or has ended. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { asUser, execInside } from './support/attackers.ts';
 import { GATED, type PolicyWorld, policyWorld } from './support/policy-world.ts';
 

@@ -6,8 +6,8 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { fuzz, type Random } from '@cloche/testkit/fuzz';
-import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const CLIENTS = 30;

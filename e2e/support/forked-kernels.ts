@@ -1,7 +1,7 @@
 /** Finds kernels that were forked from hostd's zygote, and the zygotes themselves. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { eventually } from './eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import type { TestService } from './service.ts';
 
 /**
@@ -27,17 +27,20 @@ const FORKED_MS = 60_000;
 export async function forkedContext(service: TestService, sandboxId: string): Promise<string> {
   let forked = '';
   let pauseMs = FIRST_PAUSE_MS;
-  await eventually(async () => {
-    const contextId = await openContext(service, sandboxId);
-    const { stdout } = await service.api.run(sandboxId, IS_FORKED, { contextId });
-    if (stdout === 'True\n') forked = contextId;
-    else {
-      await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`);
-      await delay(pauseMs);
-      pauseMs *= 2;
-    }
-    return forked !== '';
-  }, FORKED_MS);
+  await eventually(
+    async () => {
+      const contextId = await openContext(service, sandboxId);
+      const { stdout } = await service.api.run(sandboxId, IS_FORKED, { contextId });
+      if (stdout === 'True\n') forked = contextId;
+      else {
+        await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`);
+        await delay(pauseMs);
+        pauseMs *= 2;
+      }
+      return forked !== '';
+    },
+    { within: FORKED_MS },
+  );
   return forked;
 }
 

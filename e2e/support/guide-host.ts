@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type Installation, installPackages, type ProcessName, startInstallation } from '@cloche/setup';
 import { compileCache } from '@cloche/testkit/compile-cache';
+import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
 import { effectiveSettings } from '../../packages/shared/settings/src/effective-settings.ts';
-import { eventually } from './eventually.ts';
 import type { GuideService } from './guide.ts';
 import { type TestPostgres, testPostgres } from './postgres.ts';
 
@@ -136,7 +136,7 @@ export class GuideHost implements GuideService {
       const [installation, part] = [this.#installation, processOf(unit)];
       if (installation.pid(part) === undefined) return;
       installation.kill(part, 'SIGTERM');
-      await eventually(() => installation.pid(part) === undefined, 60_000);
+      await eventually(() => installation.pid(part) === undefined);
     }
   }
 

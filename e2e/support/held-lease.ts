@@ -1,4 +1,4 @@
-import { eventually } from './eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import type { TestPostgres } from './postgres.ts';
 
 const LONGER_MS = 3_600_000;

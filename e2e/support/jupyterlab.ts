@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '@cloche/testkit/eventually';
 import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
-import { eventually } from './eventually.ts';
 import { pinnedEnvironment } from './pinned-environment.ts';
 import { LAB_REQUIREMENTS } from './widget-packages.ts';
 
@@ -76,13 +76,17 @@ export async function startJupyterLab(gateway: { url: string; apiKey: string }):
 /** Resolves with the URL that the server of JupyterLab writes into a file once it listens. */
 async function addressOf(program: ChildProcess, home: string): Promise<string> {
   let url: string | undefined;
-  await eventually(() => {
-    if (program.exitCode !== null) throw new Error(`JupyterLab has ended: ${readFileSync(join(home, 'log'), 'utf8')}`);
-    const [file] = globSync('runtime/jpserver-*.json', { cwd: home });
-    // The file is empty until all of it is written.
-    const text = file === undefined ? '' : readFileSync(join(home, file), 'utf8');
-    url = text.endsWith('}') ? (JSON.parse(text) as { url: string }).url : undefined;
-    return url !== undefined;
-  }, STEP_MS);
+  await eventually(
+    () => {
+      if (program.exitCode !== null)
+        throw new Error(`JupyterLab has ended: ${readFileSync(join(home, 'log'), 'utf8')}`);
+      const [file] = globSync('runtime/jpserver-*.json', { cwd: home });
+      // The file is empty until all of it is written.
+      const text = file === undefined ? '' : readFileSync(join(home, file), 'utf8');
+      url = text.endsWith('}') ? (JSON.parse(text) as { url: string }).url : undefined;
+      return url !== undefined;
+    },
+    { within: STEP_MS },
+  );
   return String(url);
 }

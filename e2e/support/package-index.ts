@@ -7,8 +7,8 @@ import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TemplateFile } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { execa } from 'execa';
-import { eventually } from './eventually.ts';
 import type { TestInternet } from './test-internet.ts';
 
 const PORT = 8090;

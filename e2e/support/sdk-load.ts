@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { CreateSandboxBody } from '@cloche/contract';
 import type { Cloche, Sandbox } from '@cloche/sdk';
-import { eventually } from './eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 
 /** Longer than hostd takes to be replaced on a busy machine. */
 const LAUNCH_MS = 240_000;
@@ -43,7 +43,7 @@ export function startSdkLoad(cloche: Cloche, clients: number): SdkLoad {
         throwFailure();
         return rounds.every((round, client) => round >= (aims[client] ?? 0));
       };
-      await eventually(isThere, PATIENCE_MS);
+      await eventually(isThere, { within: PATIENCE_MS });
     },
     async end() {
       over.abort();

@@ -10,10 +10,10 @@ import { runPaths } from '@cloche/layout';
 import type { CreateKey } from '@cloche/protocol';
 import type { ProcessName, Programs } from '@cloche/setup';
 import { compileCache } from '@cloche/testkit/compile-cache';
+import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import type { Api } from './api.ts';
-import { eventually } from './eventually.ts';
 import { accessTo, type Operator, type Whereabouts } from './service-access.ts';
 import { appointHeir } from './service-heir.ts';
 

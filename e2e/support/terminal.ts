@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { eventually } from './eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 
 /**
  * Program that holds the other end of a terminal: reads input and sizes as lines of JSON, and copies the output to its
@@ -61,9 +61,9 @@ export class Terminal {
     this.#holder.stdin?.write(`${JSON.stringify({ size: [rows, cols] })}\n`);
   }
 
-  async shows(text: string | RegExp, withinMs?: number): Promise<void> {
+  async shows(text: string | RegExp, withinMs = 60_000): Promise<void> {
     const isShown = () => (typeof text === 'string' ? this.text.includes(text) : text.test(this.text));
-    await eventually(isShown, withinMs).catch(() => {
+    await eventually(isShown, { within: withinMs }).catch(() => {
       throw new Error(`does not show ${text} but ${JSON.stringify(this.text)}`);
     });
   }

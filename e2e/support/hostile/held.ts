@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { eventually } from '../eventually.ts';
+import { eventually } from '@cloche/testkit/eventually';
 import { residentBytes } from '../process.ts';
 
 /** Longest time until the service has closed its idle connections, which it keeps for 85 s, on a busy machine. */
@@ -44,7 +44,7 @@ function describeDescriptors(pid: number): string {
 /** Fails unless a process soon holds no more than before an attack, apart from `more`. */
 export async function assertGivenBack(pid: number, before: Held, more: Held): Promise<void> {
   const isGivenBack = () => heldBy(pid).descriptors <= before.descriptors + more.descriptors;
-  await eventually(isGivenBack, GIVEN_BACK_MS).catch(() => undefined);
+  await eventually(isGivenBack, { within: GIVEN_BACK_MS }).catch(() => undefined);
   assert.ok(isGivenBack(), `${before.descriptors} descriptors before, now\n${describeDescriptors(pid)}`);
   const grown = heldBy(pid).bytes - before.bytes;
   assert.ok(grown < more.bytes, `${grown} bytes more`);

@@ -6,14 +6,14 @@ export const SLOWNESS = Number(process.env.CLOCHE_TEST_SLOWNESS ?? 1);
 export interface EventuallyOptions {
   /** Milliseconds on an ordinary machine; 60 s by default. */
   readonly within?: number;
-  /** The awaited condition in words, for the error message. */
-  readonly because: string;
+  /** The awaited condition in words, for the error message; its source by default. */
+  readonly because?: string;
 }
 
 /** Polls until `condition` holds. For conditions without an event. Throws if it does not hold in time. */
 export async function eventually(
   condition: () => Promise<boolean> | boolean,
-  { within = 60_000, because }: EventuallyOptions,
+  { within = 60_000, because = String(condition) }: EventuallyOptions = {},
 ): Promise<void> {
   const deadline = performance.now() + within * SLOWNESS;
   while (!(await condition())) {
