@@ -160,19 +160,6 @@ describe('the value of a secret', () => {
     },
   );
 
-  it('opens no host that the policy closes', async () => {
-    await arrived();
-    const { text } = await shell(
-      sandboxes.denylist,
-      'curl -sS --resolve denied.test:443:192.0.2.9 -H "Authorization: Bearer $KEY" https://denied.test/',
-    );
-    assert.match(text, /egress_denied/);
-    const blocked = await sandboxWith({ mode: 'deny-all' });
-    const { exitCode } = await shell(blocked, `curl -sS -m 5 -H "Authorization: Bearer $KEY" https://${HOST}/`);
-    assert.notEqual(exitCode, 0);
-    assert.deepEqual(await arrived(), []);
-  });
-
   it('of a permitted host that echoes it comes back in the body only, as documented', replaced, async () => {
     // Another secret, because the service keeps the output of commands.
     const sandbox = await sandboxWith(MODES.unrestricted, (await createSecret('echoed-value', [HOST])).id);

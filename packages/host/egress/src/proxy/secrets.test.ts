@@ -225,8 +225,16 @@ describe('the placeholder travels as it is', () => {
 
 describe('a secret', () => {
   test('opens no host that the policy closes', async () => {
-    rig.setPolicy({ mode: 'denylist', hosts: ['api.example'] });
-    assert.match(await send({ fields: bearer(PLACEHOLDER) }), /^HTTP\/1\.1 403 .*"reason":"policy"/s);
+    const closing = [
+      { mode: 'denylist', hosts: ['api.example'] },
+      { mode: 'denylist', hosts: ['*.example'] },
+      { mode: 'allowlist', hosts: ['other.example'] },
+      { mode: 'allowlist', hosts: ['*.api.example'] },
+    ] as const;
+    for (const policy of closing) {
+      rig.setPolicy(policy);
+      assert.match(await send({ fields: bearer(PLACEHOLDER) }), /^HTTP\/1\.1 403 .*"reason":"policy"/s);
+    }
     rig.setPolicy(EVERYTHING);
     assert.deepEqual([served, server.asked], [[], []]);
   });
