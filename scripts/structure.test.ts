@@ -22,6 +22,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'contract',
     'e2b',
     'jupyter',
+    'kit',
     'layout',
     'mcp',
     'node-support',

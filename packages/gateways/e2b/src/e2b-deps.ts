@@ -58,13 +58,13 @@ export interface E2bDeps {
   /**
    * Sets the lifetime of a sandbox from now on, also to less than it has, with the rights of the key. `/v1` only extends.
    *
-   * @throws FrontRefusal
+   * @throws GatewayError
    */
   readonly overwriteTtl: (request: IncomingMessage, apiKey: string, sandboxId: string, ttlMs: number) => Promise<void>;
   /**
    * Gives a sandbox that was just created what E2B's sandboxes have beside those of `/v1`. Idempotent.
    *
-   * @throws FrontRefusal
+   * @throws GatewayError
    */
   readonly equip: (request: IncomingMessage, apiKey: string, sandboxId: string, wanted: Equipment) => Promise<void>;
   /** Texts about sandboxes. Those of a sandbox are deleted with its record. */

@@ -10,7 +10,7 @@ import { isSigned, SignedUrls } from './box/signed-urls.ts';
 import { keyOf } from './control/client-of.ts';
 import { controlRoutes } from './control/control-routes.ts';
 import type { E2bDeps } from './e2b-deps.ts';
-import { E2bError } from './e2b-error.ts';
+import { e2bError } from './e2b-error.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { NewerClients } from './newer-clients.ts';
 import { PortRouter } from './ports/port-router.ts';
@@ -112,7 +112,7 @@ export class E2bRouter {
     return pathname === BOX_FILES_PATH ? '/e2b-box/files' : '/e2b-box';
   }
 
-  /** Returns the API key that a request uses; undefined if it needs none. @throws E2bError 401, 403, 429 */
+  /** Returns the API key that a request uses; undefined if it needs none. @throws GatewayError 401, 403, 429 */
   async keyOf(request: IncomingMessage): Promise<string | undefined> {
     switch (this.frontOf(request)) {
       case 'ports of E2B':
@@ -135,7 +135,7 @@ export class E2bRouter {
 
   /** Returns the answer to a request that is refused, as E2B's clients read it. */
   refusalOf({ url = '' }: IncomingMessage, error: unknown): Refusal {
-    const { status, message, headers } = E2bError.of(error, this.#deps.log);
+    const { status, message, headers } = e2bError(error, this.#deps.log);
     const code = RPC_PATH.test(url) ? rpcCodeOf(status) : status;
     return {
       status,
@@ -202,7 +202,7 @@ async function serve({ log }: E2bDeps, addRoutes: (app: FastifyInstance) => Prom
     ajv: { customOptions: { validateSchema: false, coerceTypes: false } },
   });
   app.setErrorHandler((error, _request, reply) => {
-    const { status, message, headers } = E2bError.of(error, log);
+    const { status, message, headers } = e2bError(error, log);
     return reply.code(status).headers(headers).send({ code: status, message });
   });
   app.setNotFoundHandler((request, reply) => {

@@ -1,6 +1,6 @@
+import { GatewayError } from '@cloche/kit';
 import { MAX_JSON_DEPTH, parsePlainJson } from '@cloche/node-support';
 import type { FastifyInstance } from 'fastify';
-import { E2bError } from './e2b-error.ts';
 
 /** Largest body that is read whole. */
 export const BODY_BYTES = 8 * 1024 * 1024;
@@ -14,7 +14,7 @@ export function readJsonBodies(app: FastifyInstance): void {
     try {
       done(null, text === '' ? null : parsePlainJson(String(text), JSON_BOUNDS.values));
     } catch {
-      done(new E2bError(400, 'The body is not valid JSON, or has too many values.'));
+      done(new GatewayError(400, 'The body is not valid JSON, or has too many values.'));
     }
   });
 }

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '@cloche/kit';
 import { type LeavingConnection, parsePlainJson, type Refusal } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { apiKeyOf } from './api-key.ts';
 import { ChannelSockets } from './channels/channel-sockets.ts';
 import { KernelMessages } from './channels/kernel-messages.ts';
 import { MAX_CONNECTIONS } from './channels/room.ts';
-import { JupyterError } from './jupyter-error.ts';
+import { jupyterError } from './jupyter-error.ts';
 import { type JupyterDeps, JupyterState } from './rest/jupyter-state.ts';
 import { kernelRoutes } from './rest/kernel-routes.ts';
 import { sessionRoutes } from './rest/session-routes.ts';
@@ -53,14 +54,14 @@ export class JupyterRouter {
     return isPublic ? '/jupyter, version and logos' : '/jupyter';
   }
 
-  /** Returns the API key of a request; undefined if it needs none. @throws JupyterError 401 */
+  /** Returns the API key of a request; undefined if it needs none. @throws GatewayError 401 */
   keyOf(request: IncomingMessage): string | undefined {
     return this.frontOf(request) === '/jupyter' ? apiKeyOf(request) : undefined;
   }
 
   /** Returns the answer to a request that is refused, as Jupyter's clients read it. */
   refusalOf(_request: IncomingMessage, error: unknown): Refusal {
-    const { status, message, headers } = JupyterError.of(error, this.#state.log);
+    const { status, message, headers } = jupyterError(error, this.#state.log);
     const fields = { ...headers, 'content-type': 'application/json' };
     return { status, fields, body: JSON.stringify({ message, reason: null }) };
   }
@@ -76,7 +77,7 @@ export class JupyterRouter {
     try {
       await this.#openChannels(connection);
     } catch (error) {
-      const { status, message } = JupyterError.of(error, this.#state.log);
+      const { status, message } = jupyterError(error, this.#state.log);
       const fields = { 'content-type': 'application/json' };
       connection.refuse({ status, fields, body: JSON.stringify({ message, reason: null }) });
     }
@@ -92,7 +93,7 @@ export class JupyterRouter {
     const { request } = connection;
     const url = this.#pathOf(request);
     const kernelId = CHANNELS.exec(url)?.[1];
-    if (kernelId === undefined) throw new JupyterError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
+    if (kernelId === undefined) throw new GatewayError(404, 'Only /api/kernels/{id}/channels opens a WebSocket.');
     const api = this.#state.apiOf(request);
     const kernels = this.#state.kernelsOf(request);
     // SECURITY: the id alone opens nothing; held by "a kernel is open to its own organization alone" in
@@ -104,7 +105,7 @@ export class JupyterRouter {
     using unserved = new DisposableStack();
     unserved.use(held);
     if (!room.hasPlaceFor(session))
-      throw new JupyterError(429, `The kernel has ${MAX_CONNECTIONS} clients; close one of them.`);
+      throw new GatewayError(429, `The kernel has ${MAX_CONNECTIONS} clients; close one of them.`);
     const socket = connection.take();
     if (!socket) return;
     unserved.move();
@@ -132,7 +133,7 @@ function buildApp(state: JupyterState): FastifyInstance {
     routerOptions: { ignoreTrailingSlash: true },
   });
   app.setErrorHandler((error, _request, reply) => {
-    const { status, message, headers } = JupyterError.of(error, state.log);
+    const { status, message, headers } = jupyterError(error, state.log);
     return reply.code(status).headers(headers).send({ message, reason: null });
   });
   app.setNotFoundHandler(({ method, url }, reply) => {
@@ -160,16 +161,16 @@ function readBodies(app: FastifyInstance): void {
     try {
       done(null, routeOptions.schema?.body && body.length > 0 ? readBody(Buffer.from(body)) : null);
     } catch (error) {
-      done(error as JupyterError);
+      done(error as GatewayError);
     }
   });
 }
 
-/** @throws JupyterError 400 */
+/** @throws GatewayError 400 */
 function readBody(bytes: Buffer): unknown {
   try {
     return parsePlainJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), MAX_VALUES);
   } catch (error) {
-    throw new JupyterError(400, `The body is not JSON that can be read: ${(error as Error).message}`);
+    throw new GatewayError(400, `The body is not JSON that can be read: ${(error as Error).message}`);
   }
 }

@@ -1,1 +1,4 @@
+export * from './gateway-error.ts';
+export type * from './held-connection.ts';
 export * from './loopback-client.ts';
+export * from './translate-error.ts';

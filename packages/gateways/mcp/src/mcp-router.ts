@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SandboxId } from '@cloche/contract';
-import { loopbackClient } from '@cloche/kit';
-import { FrontRefusal, type HeldConnection, type HoldConnection, type Refusal } from '@cloche/node-support';
+import { GatewayError, type HeldConnection, type HoldConnection, loopbackClient } from '@cloche/kit';
+import type { Refusal } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
@@ -88,25 +88,24 @@ export class McpRouter {
     return PATH;
   }
 
-  /** Returns the API key of a request. @throws FrontRefusal 401; 403 to pages of another site. */
+  /** Returns the API key of a request. @throws GatewayError 401; 403 to pages of another site. */
   keyOf(request: IncomingMessage): string {
     if (isForeign(request, this.#publicUrl)) {
-      throw new FrontRefusal(403, 'Pages of another site must not send requests; use a client that is no page.');
+      throw new GatewayError(403, 'Pages of another site must not send requests; use a client that is no page.');
     }
     const token = /^Bearer +([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
     if (token !== undefined) return token;
     const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
-    throw new FrontRefusal(401, message, { 'www-authenticate': 'Bearer' });
+    throw new GatewayError(401, message, { 'www-authenticate': 'Bearer' });
   }
 
   /** Returns the answer to a request that is refused, as clients of the protocol read it. */
   refusalOf(_request: IncomingMessage, error: unknown): Refusal {
-    if (!(error instanceof FrontRefusal || error instanceof UnreadableMessage)) throw error;
+    if (!(error instanceof GatewayError)) throw error;
     const isKeys = error.status === 401 || error.status === 403;
-    const [code, headers] =
-      error instanceof FrontRefusal ? [isKeys ? UNAUTHORIZED : INVALID, error.headers] : [error.code, {}];
+    const code = error instanceof UnreadableMessage ? error.code : isKeys ? UNAUTHORIZED : INVALID;
     const body = { jsonrpc: '2.0', id: null, error: { code, message: error.message } };
-    const fields = { ...headers, 'content-type': 'application/json' };
+    const fields = { ...error.headers, 'content-type': 'application/json' };
     return { status: error.status, fields, body: JSON.stringify(body) };
   }
 
@@ -148,7 +147,7 @@ export class McpRouter {
     return this.#handler.close();
   }
 
-  /** Returns undefined for a client without a session. @throws FrontRefusal 404 for a session that has ended. */
+  /** Returns undefined for a client without a session. @throws GatewayError 404 for a session that has ended. */
   async #sessionOf({ headers }: IncomingMessage, apiKey: string): Promise<McpSession | undefined> {
     const id = headers[SESSION_HEADER];
     if (id === undefined) return undefined;
@@ -164,7 +163,7 @@ export class McpRouter {
     { token, session, gone }: { token: string; session: McpSession | undefined; gone: AbortController },
   ): Promise<void> {
     if (!session)
-      throw new FrontRefusal(405, 'Only a session has a stream: send `initialize` first.', { allow: 'POST' });
+      throw new GatewayError(405, 'Only a session has a stream: send `initialize` first.', { allow: 'POST' });
     using held = await this.#hold(token);
     this.#streams.get(session.name)?.abort();
     this.#streams.set(session.name, gone);
@@ -179,7 +178,7 @@ export class McpRouter {
 
   #hold(apiKey: string): Promise<HeldConnection> {
     return this.#holdConnection(apiKey).catch((error: { status?: number; message: string }) => {
-      throw error.status === undefined ? error : new FrontRefusal(error.status, error.message);
+      throw error.status === undefined ? error : new GatewayError(error.status, error.message);
     });
   }
 
@@ -187,7 +186,7 @@ export class McpRouter {
   async #endSession({ headers }: IncomingMessage, response: ServerResponse, apiKey: string): Promise<void> {
     const id = headers[SESSION_HEADER];
     if (id === undefined)
-      throw new FrontRefusal(400, `headers.${SESSION_HEADER} is missing: it names the session to end.`);
+      throw new GatewayError(400, `headers.${SESSION_HEADER} is missing: it names the session to end.`);
     const ended = isSessionId(id) ? await this.#sessions.end(apiKey, id) : undefined;
     if (!ended) throw sessionNotFound();
     if (ended.sandboxId !== undefined) {
@@ -227,14 +226,14 @@ function isId(id: unknown): boolean {
   return typeof id === 'number' || (typeof id === 'string' && id.length <= ID_LENGTH);
 }
 
-/** @throws FrontRefusal for a request that the library cannot express as one of the web, and would fail of. */
+/** @throws GatewayError for a request that the library cannot express as one of the web, and would fail of. */
 function requireAnswerable({ method, headers }: IncomingMessage): void {
   if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') {
     const message = 'This endpoint supports POST, and of a session GET for its stream and DELETE to end it.';
-    throw new FrontRefusal(405, message, { allow: 'POST, GET, DELETE' });
+    throw new GatewayError(405, message, { allow: 'POST, GET, DELETE' });
   }
   if (!URL.canParse(`http://${headers.host ?? 'localhost'}`)) {
-    throw new FrontRefusal(400, 'headers.host is not a host: send the one of the URL.');
+    throw new GatewayError(400, 'headers.host is not a host: send the one of the URL.');
   }
 }
 
@@ -242,6 +241,6 @@ function isSessionId(id: string | string[]): id is string {
   return typeof id === 'string' && SESSION_ID.test(id);
 }
 
-function sessionNotFound(): FrontRefusal {
-  return new FrontRefusal(404, 'The session is unknown or has ended: send `initialize` for another one.');
+function sessionNotFound(): GatewayError {
+  return new GatewayError(404, 'The session is unknown or has ended: send `initialize` for another one.');
 }

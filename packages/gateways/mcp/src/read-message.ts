@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '@cloche/kit';
 import { bytesUpTo, parsePlainJson } from '@cloche/node-support';
 
 /** Largest request: a file that a tool writes is in it. */
@@ -9,13 +10,11 @@ const PARSE_ERROR = -32_700;
 const SERVER_ERROR = -32_000;
 
 /** A body that is not read, with the status and the code of JSON-RPC that say why. */
-export class UnreadableMessage extends Error {
-  readonly status: number;
+export class UnreadableMessage extends GatewayError {
   readonly code: number;
 
   constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
+    super(status, message);
     this.code = code;
   }
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { RunApiError } from './run-api-error.ts';
+import { GatewayError } from '@cloche/kit';
 
 /**
  * Returns the API key of a request: `X-Api-Key`, a bearer token, or the password of Basic authentication, which HTTP
@@ -10,7 +10,7 @@ export function keyOf({ headers }: { readonly headers: IncomingHttpHeaders }): s
   if (typeof own === 'string' && own !== '') return own;
   const [, scheme, value] = /^(Bearer|Basic) +(\S.*)$/i.exec(headers.authorization ?? '') ?? [];
   const key = scheme?.toLowerCase() === 'basic' && value !== undefined ? passwordOf(value) : value;
-  if (!key) throw new RunApiError(401, 'The API key is missing: put it into the URL, as in http://key:KEY@host/.');
+  if (!key) throw new GatewayError(401, 'The API key is missing: put it into the URL, as in http://key:KEY@host/.');
   return key;
 }
 

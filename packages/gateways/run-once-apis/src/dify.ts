@@ -1,8 +1,8 @@
 import type { Command } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { findLanguage } from './languages.ts';
-import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
 import { content, name, optional } from './text-bounds.ts';
 
@@ -22,7 +22,7 @@ export function difyRoutes(app: FastifyInstance, run: RunRequest): void {
   app.post('/v1/sandbox/run', async (request, reply) => {
     const { language: wanted, code, enable_network } = DifyBody.parse(request.body);
     const language = wanted === 'python3' || wanted === 'nodejs' ? findLanguage(wanted) : undefined;
-    if (!language) throw new RunApiError(400, 'unsupported language: use python3 or nodejs');
+    if (!language) throw new GatewayError(400, 'unsupported language: use python3 or nodejs');
     const main = `main.${language.extension}`;
     const { command } = await run(request, reply, {
       command: [language.interpreter, main],
@@ -36,7 +36,7 @@ export function difyRoutes(app: FastifyInstance, run: RunRequest): void {
 }
 
 /** Dify tries again after 503 only. */
-export function refuseDify({ status, message }: RunApiError): { status: number; body?: object } {
+export function refuseDify({ status, message }: GatewayError): { status: number; body?: object } {
   if (status === 401) return { status };
   if (status === 429 || status === 503) return { status: 503, body: { code: -503, message, data: null } };
   return { status: status < 500 ? 200 : 500, body: { code: -status, message, data: null } };

@@ -1,9 +1,9 @@
 import { type Command, LIMITS } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { satisfies, validRange } from 'semver';
 import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES, LANGUAGES, type ProgramLanguage } from './languages.ts';
-import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
 import { content, name, optional, path } from './text-bounds.ts';
 
@@ -46,10 +46,10 @@ export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
   app.post('/api/v2/execute', async (request, reply) => {
     const { language: wanted, version, files, stdin, args, run_timeout } = PistonBody.parse(request.body);
     const language = findLanguage(wanted);
-    if (!language) throw new RunApiError(400, `${wanted} runtime is unknown; use ${LANGUAGE_NAMES}`);
+    if (!language) throw new GatewayError(400, `${wanted} runtime is unknown; use ${LANGUAGE_NAMES}`);
     const runtime = runtimeOf(language, await versions.read(request, reply));
     if (validRange(version) === null || !satisfies(runtime.version, version))
-      throw new RunApiError(400, `${wanted}-${version} runtime is unknown; the version here is ${runtime.version}`);
+      throw new GatewayError(400, `${wanted}-${version} runtime is unknown; the version here is ${runtime.version}`);
     const named = files.map(({ name: given, content, encoding }, index) => ({
       path: given || (index === 0 ? `main.${language.extension}` : `file${index}.code`),
       bytes: Buffer.from(content, encoding),
@@ -67,7 +67,7 @@ export function pistonRoutes(app: FastifyInstance, run: RunRequest): void {
   });
 }
 
-export function refusePiston({ status, message }: RunApiError): { status: number; body: object } {
+export function refusePiston({ status, message }: GatewayError): { status: number; body: object } {
   return { status, body: { message } };
 }
 
@@ -95,7 +95,7 @@ class InterpreterVersions {
     if (this.#read && performance.now() - this.#read.at < VERSIONS_MS) return this.#read.versions;
     const program = { files: new Map(), timeoutMs: 30_000, hasNetwork: false, user: 'user' } as const;
     const { command } = await this.#run(request, reply, { ...program, command: ['bash', '-c', PRINT_VERSIONS] });
-    if (command.exitCode !== 0) throw new RunApiError(503, 'The versions of the runtimes cannot be read; try again.');
+    if (command.exitCode !== 0) throw new GatewayError(503, 'The versions of the runtimes cannot be read; try again.');
     const lines = (command.stdout ?? '').trim().split('\n');
     const versions = new Map(lines.map((line) => line.split(' ', 2) as [string, string]));
     this.#read = { at: performance.now(), versions };

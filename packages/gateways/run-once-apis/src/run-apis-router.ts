@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '@cloche/kit';
 import { parsePlainJson, type Refusal } from '@cloche/node-support';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import type { Logger } from 'pino';
@@ -6,7 +7,7 @@ import type { z } from 'zod';
 import { keyOf } from './client-key.ts';
 import { DifyBody, difyRoutes, refuseDify } from './dify.ts';
 import { PistonBody, pistonRoutes, refusePiston } from './piston.ts';
-import { RunApiError } from './run-api-error.ts';
+import { runApiError } from './run-api-error.ts';
 import type { RunApisDeps } from './run-apis-deps.ts';
 import { ProgramRunner } from './run-program.ts';
 import { type RunRequest, runRequests } from './run-request.ts';
@@ -25,7 +26,7 @@ interface RunApiParts {
   readonly body: z.ZodObject;
   readonly routes: (app: FastifyInstance, run: RunRequest) => void;
   /** Returns the answer of a refusal, in the form of the API. */
-  readonly refuse: (error: RunApiError) => RunApiRefusal;
+  readonly refuse: (error: GatewayError) => RunApiRefusal;
 }
 
 /** APIs of one route that runs a program, by the prefixes of their paths. */
@@ -94,19 +95,18 @@ export class RunApisRouter {
     return method === 'GET' && HEALTH.test(url) ? '/dify/health' : 'run APIs';
   }
 
-  /** Returns the API key of a request; undefined if it needs none. @throws RunApiError 401 */
+  /** Returns the API key of a request; undefined if it needs none. @throws GatewayError 401 */
   keyOf(request: IncomingMessage): string | undefined {
     return this.frontOf(request) === 'run APIs' ? keyOf(request) : undefined;
   }
 
   /** Returns the answer to a request that is refused, in the form of its API. */
   refusalOf({ url = '' }: IncomingMessage, error: unknown): Refusal {
-    const refusal = RunApiError.of(error, this.#log);
+    const refusal = runApiError(error, this.#log);
     const [, name = ''] = this.#path.exec(url) ?? [];
     // Sound: `matches` has found the name.
     const { status, body } = RUN_APIS[name as RunApi].refuse(refusal);
-    const retry = refusal.retryAfter === undefined ? {} : { 'retry-after': String(refusal.retryAfter) };
-    const fields = { ...retry, 'content-type': 'application/json' };
+    const fields = { ...refusal.headers, 'content-type': 'application/json' };
     return { status, fields, body: body === undefined ? '' : JSON.stringify(body) };
   }
 
@@ -122,14 +122,13 @@ export class RunApisRouter {
 
 function serve(app: FastifyInstance, { routes, refuse }: RunApiParts, run: RunRequest, { log }: RunApisDeps): void {
   app.setErrorHandler((error, { raw }, reply) => {
-    const refusal = RunApiError.of(error, log);
+    const refusal = runApiError(error, log);
     // Reads the rest of a body that is too large: closing the connection while the client writes could lose the
     // response.
     reply.removeHeader('connection');
     raw.resume();
-    if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     const { status, body } = refuse(refusal);
-    return reply.code(status).send(body);
+    return reply.code(status).headers(refusal.headers).send(body);
   });
   readJsonBodies(app);
   // Before a body is read: a request without a key gets no further.
@@ -145,7 +144,7 @@ function readJsonBodies(app: FastifyInstance): void {
     try {
       done(null, parsePlainJson(String(text), MAX_VALUES));
     } catch (error) {
-      done(new RunApiError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
+      done(new GatewayError(400, `The body is not JSON that can be read: ${(error as Error).message}`));
     }
   });
 }

@@ -1,8 +1,8 @@
 import type { Command } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { findLanguage, LANGUAGE_NAMES } from './languages.ts';
-import { RunApiError } from './run-api-error.ts';
 import type { RunRequest } from './run-request.ts';
 import { BODY_BYTES, content, name, optional, path } from './text-bounds.ts';
 
@@ -31,7 +31,7 @@ export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void
   app.post('/run_code', async (request, reply) => {
     const { code, language: wanted, stdin, run_timeout, files, fetch_files } = SandboxFusionBody.parse(request.body);
     const language = findLanguage(wanted);
-    if (!language) throw new RunApiError(422, `The language ${wanted} is not available; use ${LANGUAGE_NAMES}.`);
+    if (!language) throw new GatewayError(422, `The language ${wanted} is not available; use ${LANGUAGE_NAMES}.`);
     const main = `main.${language.extension}`;
     const given = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== null);
     const ended = await run(request, reply, {
@@ -58,7 +58,7 @@ export function sandboxFusionRoutes(app: FastifyInstance, run: RunRequest): void
   });
 }
 
-export function refuseSandboxFusion({ status, message }: RunApiError): { status: number; body: object } {
+export function refuseSandboxFusion({ status, message }: GatewayError): { status: number; body: object } {
   return { status, body: { detail: message } };
 }
 

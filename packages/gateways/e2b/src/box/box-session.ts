@@ -1,11 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CommandUser, FileUser, SandboxId } from '@cloche/contract';
-import { loopbackClient } from '@cloche/kit';
+import { GatewayError, loopbackClient } from '@cloche/kit';
 import { type Cloche, Commands, Contexts, Files, isClocheError } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 
 /** A sandbox as one request reaches it. */
 export interface BoxSession {
@@ -21,16 +20,16 @@ export interface BoxSession {
  *
  * SECURITY: the id alone opens nothing; held by "a token opens its own sandbox alone" in e2b-refusals.test.ts.
  *
- * @throws E2bError 401
+ * @throws GatewayError 401
  */
 export function accessOf(fields: IncomingHttpHeaders, { seal }: Pick<E2bDeps, 'seal'>): Access {
   const { 'e2b-sandbox-id': sandboxId, 'x-access-token': own, 'e2b-traffic-access-token': traffic } = fields;
   const access = readAccessToken(String(own ?? traffic), String(sandboxId), seal);
-  if (!access) throw new E2bError(401, 'The access token is missing or belongs to another sandbox.');
+  if (!access) throw new GatewayError(401, 'The access token is missing or belongs to another sandbox.');
   return access;
 }
 
-/** Opens the sandbox that the fields of a request name. @throws E2bError 401 */
+/** Opens the sandbox that the fields of a request name. @throws GatewayError 401 */
 export function openSession(fields: IncomingHttpHeaders, deps: E2bDeps): BoxSession {
   return sessionWith(accessOf(fields, deps), deps.apiUrl(), fields);
 }
@@ -48,16 +47,16 @@ export function sessionWith({ apiKey, sandboxId }: Access, url: string, fields: 
   };
 }
 
-/** Opens the sandbox of an HTTP request. @throws E2bError 401 */
+/** Opens the sandbox of an HTTP request. @throws GatewayError 401 */
 export function sessionOf({ headers }: FastifyRequest, deps: E2bDeps): BoxSession {
   return openSession(headers, deps);
 }
 
-/** Returns the user of `Authorization: Basic user:`, or of a query. @throws E2bError 401 for any other user. */
+/** Returns the user of `Authorization: Basic user:`, or of a query. @throws GatewayError 401 for any other user. */
 export function userOf(name: string | undefined): CommandUser {
   if (name === undefined || name === '' || name === 'user') return 'user';
   if (name === 'root') return 'root';
-  throw new E2bError(401, `There is no user "${name}" in the sandbox; use user or root.`);
+  throw new GatewayError(401, `There is no user "${name}" in the sandbox; use user or root.`);
 }
 
 /** Returns how E2B's service works on files: as root, and what it creates belongs to the user of the request. */

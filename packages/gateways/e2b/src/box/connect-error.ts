@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
+import { GatewayError, retryAfter } from '@cloche/kit';
 import { type ClocheError, isClocheError } from '@cloche/sdk';
 import { Code, ConnectError, createContextKey, type HandlerContext } from '@connectrpc/connect';
-import { E2bError, retryAfter } from '../e2b-error.ts';
 import { isGone } from './box-session.ts';
 
 const CODES: Readonly<Record<string, Code>> = {
@@ -28,7 +28,7 @@ const RPC_CODES: Readonly<Record<number, string>> = {
 /** Translates a failure of `/v1` to a code of Connect. A sandbox that is gone is `unavailable`. */
 export function connectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
-  if (error instanceof E2bError) return new ConnectError(error.message, Code.Unauthenticated);
+  if (error instanceof GatewayError) return new ConnectError(error.message, Code.Unauthenticated);
   if (isGone(error)) return new ConnectError('The sandbox was not found: it has ended.', Code.Unavailable);
   if (isClocheError(error)) return new ConnectError(error.message, codeOf(error), retryAfter(error));
   return ConnectError.from(error, Code.Internal);

@@ -4,7 +4,7 @@ import { contentTypeRegExp } from '@connectrpc/connect/protocol-connect';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
 import { BODY_BYTES, JSON_BOUNDS } from '../read-json.ts';
@@ -31,7 +31,7 @@ export async function connectRoutes(app: FastifyInstance, deps: E2bDeps): Promis
     try {
       done(null, boundedMessage(Buffer.from(bytes), JSON_BOUNDS));
     } catch (error) {
-      done(new E2bError(400, (error as Error).message));
+      done(new GatewayError(400, (error as Error).message));
     }
   });
   app.addContentTypeParser(STREAM_TYPE, (_request, body, done) => done(null, boundedFrames(body, JSON_BOUNDS)));

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { type CommandUser, type FileEntry, LIMITS } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NAME, textUpTo } from '../bounded-schemas.ts';
-import { E2bError } from '../e2b-error.ts';
 import { type BoxSession, pathOf, rightsOf, userOf } from './box-session.ts';
 import { attributesField } from './entry-info.ts';
 
@@ -45,7 +45,7 @@ export type OpenFile = (request: FastifyRequest<FileQuery>, fileName?: string) =
 /** Returns the file that a request names. The path of the query comes before the name of a file in a form. */
 export function fileOf(session: BoxSession, path: string | undefined, name = '', user?: string): OpenedFile {
   const given = path ?? name;
-  if (given === '') throw new E2bError(400, 'The path of the file is missing.');
+  if (given === '') throw new GatewayError(400, 'The path of the file is missing.');
   const owner = userOf(user);
   return { session, user: owner, path: pathOf(given, owner) };
 }
@@ -88,12 +88,12 @@ export async function fileRoutes(app: FastifyInstance, open: OpenFile): Promise<
       const { session, path, user } = open(request, part.filename);
       written.push(writtenOf(await write(session, path, part.file, user, metadata), metadata));
     }
-    if (written.length === 0) throw new E2bError(400, 'The form has no file; send at least one.');
+    if (written.length === 0) throw new GatewayError(400, 'The form has no file; send at least one.');
     return written;
   });
 }
 
-/** Yields the files of a form. @throws E2bError 400 if it is no form, FastifyError if it has too many files. */
+/** Yields the files of a form. @throws GatewayError 400 if it is no form, FastifyError if it has too many files. */
 async function* filesOf(request: FastifyRequest) {
   try {
     yield* request.files();
@@ -105,13 +105,13 @@ async function* filesOf(request: FastifyRequest) {
 /**
  * Reads the metadata of the files of an upload: a header by its name in lower case, the first one if it is repeated.
  *
- * @throws E2bError 400
+ * @throws GatewayError 400
  */
 function metadataOf(headers: NodeJS.Dict<string[]>): Metadata {
   const named = Object.entries(headers).filter(([name]) => name.startsWith(METADATA_FIELD));
   const metadata = named.map(([name, [value = ''] = []]) => [name.slice(METADATA_FIELD.length), value]);
   const isValid = metadata.every(([name = '', value = '']) => METADATA_NAME.test(name) && PRINTABLE.test(value));
-  if (!isValid) throw new E2bError(400, 'Metadata must have names, and printable ASCII characters as values.');
+  if (!isValid) throw new GatewayError(400, 'Metadata must have names, and printable ASCII characters as values.');
   return Object.fromEntries(metadata);
 }
 
@@ -122,7 +122,7 @@ async function write(
   user: CommandUser,
   metadata: Metadata,
 ) {
-  let refusal: E2bError | undefined;
+  let refusal: GatewayError | undefined;
   const received = async function* (): AsyncGenerator<Uint8Array> {
     try {
       yield* bytes;
@@ -140,13 +140,13 @@ async function write(
   return file;
 }
 
-function broken(error: unknown): E2bError {
-  return new E2bError(400, `The upload is cut off or broken: ${(error as Error).message}.`);
+function broken(error: unknown): GatewayError {
+  return new GatewayError(400, `The upload is cut off or broken: ${(error as Error).message}.`);
 }
 
 function decoded(body: Readable, encoding: string | undefined): Readable {
   if (encoding === undefined || encoding === 'identity') return body;
-  if (encoding !== 'gzip') throw new E2bError(415, `The content encoding "${encoding}" is unknown; use gzip.`);
+  if (encoding !== 'gzip') throw new GatewayError(415, `The content encoding "${encoding}" is unknown; use gzip.`);
   const unzipped = createGunzip();
   // Not by `pipeline`, which would end the connection of a client that is to get an answer.
   body.once('error', (error) => unzipped.destroy(error));

@@ -1,5 +1,5 @@
 import type { Language } from '@cloche/contract';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 import { type BoxSession, pathOf } from './box-session.ts';
 import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
 
@@ -36,7 +36,7 @@ export class HomeDirectory {
  * Moves a kernel to its first directory, or to the user's home if the user may not enter that. Has no effect on a kernel
  * that was moved before: its code may have entered another directory since.
  *
- * @throws E2bError 400 if the directory cannot be entered.
+ * @throws GatewayError 400 if the directory cannot be entered.
  */
 export async function moveOnce(
   session: BoxSession,
@@ -52,7 +52,7 @@ export async function moveOnce(
   const isClosed = run.error && CLOSED.test(run.error.message);
   // E2B's code runs as root, and enters what Cloche's may not.
   if (isClosed && directory !== pathOf('', 'user')) return moveOnce(session, target, pathOf('', 'user'));
-  if (run.error) throw new E2bError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
+  if (run.error) throw new GatewayError(400, `The directory ${directory} cannot be entered: ${run.error.message}`);
 }
 
 /**

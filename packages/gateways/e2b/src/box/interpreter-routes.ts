@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import { type CodeRunEvent, type Language, LIMITS } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
 import { ENVIRONMENT, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 import { joined } from '../joined.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { bashEvents, isBash } from './bash-run.ts';
@@ -95,7 +95,7 @@ export async function interpreterRoutes(app: FastifyInstance, deps: E2bDeps): Pr
 function languageOf(name: string | null | undefined): Language {
   const language = LANGUAGES[(name ?? 'python').toLowerCase()];
   if (language) return language;
-  throw new E2bError(400, `Cloche does not run "${name}"; use python, javascript, typescript or bash.`);
+  throw new GatewayError(400, `Cloche does not run "${name}"; use python, javascript, typescript or bash.`);
 }
 
 async function* execute(
@@ -118,7 +118,7 @@ async function* execute(
   try {
     for await (const event of cloche.stream('streamCode', { params: { sandboxId }, body, signal })) {
       const isCanceled = event.type === 'error' && event.data.name === 'CanceledError';
-      if (isCanceled && !(await isLive(sandboxId))) throw new E2bError(502, 'The sandbox has ended.');
+      if (isCanceled && !(await isLive(sandboxId))) throw new GatewayError(502, 'The sandbox has ended.');
       yield event;
     }
   } finally {

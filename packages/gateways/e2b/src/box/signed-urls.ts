@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '@cloche/kit';
 import { KeyedQueue } from '@cloche/node-support';
 import type { Access } from '../access-token.ts';
-import { E2bError } from '../e2b-error.ts';
 import { FailureLimit } from '../failure-limit.ts';
 import type { KnownTokens, SignedFile } from '../known-tokens.ts';
 import { userOf } from './box-session.ts';
@@ -50,7 +50,7 @@ export class SignedUrls {
    * Finds the sandbox of a URL. Wrong signatures cost a search, so an address may send a few of them; signatures that
    * were found before are never limited.
    *
-   * @throws E2bError 401, 429
+   * @throws GatewayError 401, 429
    */
   async open(request: IncomingMessage, address: string): Promise<Access> {
     const file = signedFile(request);
@@ -70,7 +70,7 @@ export class SignedUrls {
     const waitMs = this.#limit.waitMs(address);
     if (waitMs > 0) {
       const seconds = String(Math.ceil(waitMs / SECOND_MS));
-      throw new E2bError(429, 'Too many URLs had a wrong signature; try again later.', { 'retry-after': seconds });
+      throw new GatewayError(429, 'Too many URLs had a wrong signature; try again later.', { 'retry-after': seconds });
     }
     const access = this.#tokens.findKnown(file) ?? (await this.#tokens.search(file));
     if (access) return access;
@@ -84,7 +84,7 @@ export function isSigned({ url = '', headers }: IncomingMessage): boolean {
   return headers['x-access-token'] === undefined && new URLSearchParams(url.split('?', 2)[1]).has('signature');
 }
 
-/** @throws E2bError 401 */
+/** @throws GatewayError 401 */
 function signedFile({ url = '', method }: IncomingMessage): SignedFile {
   const query = new URLSearchParams(url.split('?', 2)[1]);
   const [path, user, signature] = ['path', 'username', 'signature'].map((name) => query.get(name) ?? '') as [
@@ -104,6 +104,6 @@ function signedFile({ url = '', method }: IncomingMessage): SignedFile {
   return { path, user, signature, expiration, operation: method === 'POST' ? 'write' : 'read' };
 }
 
-function refused(message: string): E2bError {
-  return new E2bError(401, message);
+function refused(message: string): GatewayError {
+  return new GatewayError(401, message);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 import type { BoxSession } from './box-session.ts';
 import { setVariables } from './variables-of-run.ts';
 
@@ -15,7 +15,7 @@ describe('variables of a run', () => {
     it(`are refused if the sandbox prints ${printed.slice(0, 20) || 'nothing'} for those that it had`, async () => {
       await assert.rejects(
         setVariables(sandboxThatPrints(printed), { language: 'python' }, { NAME: 'value' }),
-        (error) => error instanceof E2bError && error.status === 400,
+        (error) => error instanceof GatewayError && error.status === 400,
       );
     });
   }

@@ -1,6 +1,6 @@
 import type { Language } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { parsePlainJson } from '@cloche/node-support';
-import { E2bError } from '../e2b-error.ts';
 import type { BoxSession } from './box-session.ts';
 import { UNCOUNTED_IN_PYTHON } from './uncounted.ts';
 
@@ -20,7 +20,7 @@ interface Target {
  * Sets environment variables of a context. Returns a function that restores their earlier values. A context runs one
  * piece of code after another, but runs of other clients may come in between.
  *
- * @throws E2bError 400 for a name or a value that the language refuses.
+ * @throws GatewayError 400 for a name or a value that the language refuses.
  */
 export async function setVariables(
   session: BoxSession,
@@ -34,7 +34,7 @@ export async function setVariables(
   };
 }
 
-/** Reads what the sandbox has printed, which may be anything. @throws E2bError 400 */
+/** Reads what the sandbox has printed, which may be anything. @throws GatewayError 400 */
 function readEarlier(printed: string): Earlier {
   try {
     const values = Object.entries(parsePlainJson(printed, MOST_VALUES) as Earlier);
@@ -42,12 +42,12 @@ function readEarlier(printed: string): Earlier {
   } catch {
     // It is no JSON.
   }
-  throw new E2bError(400, 'The variables of the run cannot be set: the context does not say which ones it had.');
+  throw new GatewayError(400, 'The variables of the run cannot be set: the context does not say which ones it had.');
 }
 
 async function run({ cloche, sandboxId }: BoxSession, target: Target, code: string): Promise<string> {
   const { run } = await cloche.call('runCode', { params: { sandboxId }, body: { code, ...target } });
-  if (run.error) throw new E2bError(400, `The variables of the run cannot be set: ${run.error.message}`);
+  if (run.error) throw new GatewayError(400, `The variables of the run cannot be set: ${run.error.message}`);
   return run.stdout;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 import { keyOf } from './client-of.ts';
 
 const spelled = (key: string) => `e2b_${Buffer.from(key).toString('hex')}`;
@@ -26,6 +26,6 @@ describe('the key of a request', () => {
   });
 
   it('is needed', () => {
-    assert.throws(() => keyOf({ headers: {} }), E2bError);
+    assert.throws(() => keyOf({ headers: {} }), GatewayError);
   });
 });

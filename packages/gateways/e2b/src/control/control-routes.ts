@@ -1,8 +1,8 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { isClocheError, type Sandbox } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 import { readJsonBodies } from '../read-json.ts';
 import { clientOf, keyOf } from './client-of.ts';
 import { CREATE_SCHEMA, type CreateRequest, createBody, equipmentOf, ignoredFields } from './create-request.ts';
@@ -116,10 +116,10 @@ async function createSandbox(request: FastifyRequest<{ Body: CreateRequest }>, d
   }
 }
 
-/** @throws E2bError 404 for a sandbox that has ended, which E2B does not remember. */
+/** @throws GatewayError 404 for a sandbox that has ended, which E2B does not remember. */
 async function liveSandbox(request: FastifyRequest<ById>, deps: E2bDeps): Promise<Sandbox> {
   const sandbox = await clientOf(request, deps).sandboxes.get(request.params.sandboxID);
-  if (!isLive(sandbox.info)) throw new E2bError(404, `The sandbox ${sandbox.id} has ended.`);
+  if (!isLive(sandbox.info)) throw new GatewayError(404, `The sandbox ${sandbox.id} has ended.`);
   return sandbox;
 }
 

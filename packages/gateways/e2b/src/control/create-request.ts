@@ -1,7 +1,7 @@
 import { type CreateSandboxBody, LIMITS } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { ENVIRONMENT, METADATA, NAME } from '../bounded-schemas.ts';
 import type { Equipment } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 import { slugOf } from './template-name.ts';
 
 const EVERYWHERE = new Set(['0.0.0.0/0', '0.0.0.0/0,::/0']);
@@ -63,7 +63,7 @@ export const CREATE_SCHEMA = {
   },
 };
 
-/** @throws E2bError for a feature that Cloche does not have. */
+/** @throws GatewayError for a feature that Cloche does not have. */
 export function createBody(request: CreateRequest): Omit<CreateSandboxBody, 'ttlMs'> {
   refuseUnknownFeatures(request);
   const policy = networkPolicy(request);
@@ -84,7 +84,7 @@ function refuseUnknownFeatures(request: CreateRequest): void {
   const { network } = request;
   const given: string[] = NOT_YET.filter((field) => isSet(request[field]));
   given.push(...NETWORK_NOT_YET.filter((field) => isSet(network?.[field])).map((field) => `network.${field}`));
-  if (given.length > 0) throw new E2bError(400, `Cloche does not have ${given.join(', ')} yet; leave it out.`);
+  if (given.length > 0) throw new GatewayError(400, `Cloche does not have ${given.join(', ')} yet; leave it out.`);
 }
 
 /** Returns fields of a creation that are ignored, with why: they are unknown, or Cloche does not pause sandboxes. */
@@ -109,7 +109,7 @@ function networkPolicy({ allow_internet_access, network }: CreateRequest): Creat
   const allowed = network?.allowOut ?? [];
   const deniesAll = denied.some((entry) => EVERYWHERE.has(entry));
   if (!deniesAll && allowed.length > 0 && denied.length > 0) {
-    throw new E2bError(400, 'network.denyOut must be 0.0.0.0/0 if network.allowOut is given.');
+    throw new GatewayError(400, 'network.denyOut must be 0.0.0.0/0 if network.allowOut is given.');
   }
   if (allowed.length > 0 && deniesAll) return { mode: 'allowlist', hosts: [...allowed] };
   if (deniesAll) return { mode: 'deny-all' };

@@ -1,7 +1,7 @@
 import { LIMITS } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { Cloche, SandboxInfo } from '@cloche/sdk';
 import { NAME, textUpTo } from '../bounded-schemas.ts';
-import { E2bError } from '../e2b-error.ts';
 import { isLive } from './e2b-sandbox.ts';
 import { slugOf } from './template-name.ts';
 
@@ -50,11 +50,11 @@ interface Selection {
   readonly nextToken: string | undefined;
 }
 
-/** Lists live sandboxes as a query of E2B asks. @throws E2bError 400 */
+/** Lists live sandboxes as a query of E2B asks. @throws GatewayError 400 */
 export async function listSandboxes(cloche: Cloche, given: ListQuery): Promise<Page> {
   const states = [given.state ?? 'running'].flat().flatMap((each) => each.split(','));
   const unknown = states.find((state) => !STATES.includes(state));
-  if (unknown !== undefined) throw new E2bError(400, `There is no state ${unknown}; use ${STATES.join(' or ')}.`);
+  if (unknown !== undefined) throw new GatewayError(400, `There is no state ${unknown}; use ${STATES.join(' or ')}.`);
   if (!states.includes('running')) return { sandboxes: [] };
   const selection: Selection = {
     query: { ...labelsOf(given.metadata), ...startedAfter(given.startedAfter) },
@@ -108,11 +108,11 @@ function startedAfter(text: string | undefined): { createdAfter?: string } {
   return { createdAfter: new Date(Date.parse(timeOf('startedAfter', text)) - 1).toISOString() };
 }
 
-/** @throws E2bError 400 */
+/** @throws GatewayError 400 */
 function timeOf(name: string, text: string): string {
   const at = new Date(text);
   if (!Number.isNaN(at.getTime())) return at.toISOString();
-  throw new E2bError(400, `${name} must be a time such as 2026-01-31T09:00:00Z.`);
+  throw new GatewayError(400, `${name} must be a time such as 2026-01-31T09:00:00Z.`);
 }
 
 /** Clients encode each label and then the list of them. */
@@ -121,11 +121,11 @@ function labelsOf(metadata = ''): Record<string, string> {
   return Object.fromEntries(labels.map(([key, value]) => [`metadata.${decodeLabel(key)}`, decodeLabel(value)]));
 }
 
-/** @throws E2bError 400 */
+/** @throws GatewayError 400 */
 function decodeLabel(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new E2bError(400, `The label ${text} in metadata has an invalid percent escape.`);
+    throw new GatewayError(400, `The label ${text} in metadata has an invalid percent escape.`);
   }
 }

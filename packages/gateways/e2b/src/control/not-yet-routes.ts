@@ -1,5 +1,5 @@
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
-import { E2bError } from '../e2b-error.ts';
 import { TAGS } from './template-name.ts';
 
 const PAUSE = 'Cloche does not pause sandboxes yet; give the sandbox a longer timeout.';
@@ -34,7 +34,7 @@ export async function notYetRoutes(app: FastifyInstance): Promise<void> {
       method,
       url,
       handler() {
-        throw new E2bError(501, message);
+        throw new GatewayError(501, message);
       },
     });
   }

@@ -1,9 +1,9 @@
 import { LIMITS, type Secret } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
 import type { FastifyInstance } from 'fastify';
 import { SECRET_METADATA, textUpTo } from '../bounded-schemas.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 import { clientOf } from './client-of.ts';
 
 interface ById {
@@ -34,7 +34,10 @@ export async function secretRoutes(app: FastifyInstance, deps: E2bDeps): Promise
     const { name, value, metadata } = request.body;
     const hosts = hostsOf(metadata);
     if (!hosts)
-      throw new E2bError(400, 'Cloche sends a secret to named hosts only: give metadata.hosts, separated by commas.');
+      throw new GatewayError(
+        400,
+        'Cloche sends a secret to named hosts only: give metadata.hosts, separated by commas.',
+      );
     return reply.code(201).send(secretOf(await clientOf(request, deps).secrets.create(name, { value, hosts })));
   });
   app.get<ById>('/secrets/:secretID', async (request) =>
@@ -52,11 +55,11 @@ export async function secretRoutes(app: FastifyInstance, deps: E2bDeps): Promise
   });
 }
 
-/** Finds a secret by its id or its name. Of several with one name, it is the newest. @throws E2bError 404 */
+/** Finds a secret by its id or its name. Of several with one name, it is the newest. @throws GatewayError 404 */
 async function find({ secrets }: Cloche, given: string): Promise<Secret> {
   const found = (await secrets.list()).find(({ id, name }) => id === given || name === given);
   if (found) return found;
-  throw new E2bError(404, `There is no secret ${given}.`);
+  throw new GatewayError(404, `There is no secret ${given}.`);
 }
 
 function hostsOf(metadata: SecretBody['metadata']): string[] | undefined {

@@ -1,4 +1,4 @@
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 
 /** Names of E2B's templates, by slugs of Cloche's. Other names are slugs or ids of templates themselves. */
 const TEMPLATES: Readonly<Record<string, string>> = {
@@ -11,10 +11,10 @@ const TEMPLATES: Readonly<Record<string, string>> = {
 export const DEFAULT_TAG = 'default';
 export const TAGS = 'Cloche has no tags of templates yet; leave the tag out.';
 
-/** Returns the slug or the id that a name of E2B means. @throws E2bError 501 for a name with a tag */
+/** Returns the slug or the id that a name of E2B means. @throws GatewayError 501 for a name with a tag */
 export function slugOf(name: string): string {
   const [slug = '', tag = DEFAULT_TAG] = name.split(':');
-  if (tag !== DEFAULT_TAG) throw new E2bError(501, TAGS);
+  if (tag !== DEFAULT_TAG) throw new GatewayError(501, TAGS);
   return TEMPLATES[slug] ?? slug;
 }
 

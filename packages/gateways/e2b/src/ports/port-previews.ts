@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Preview, SandboxId } from '@cloche/contract';
-import { loopbackClient } from '@cloche/kit';
+import { GatewayError, loopbackClient } from '@cloche/kit';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import { type Access, readAccessToken } from '../access-token.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 
 /** Most previews that are remembered. A forgotten preview stays open, and the next request opens another one. */
 const REMEMBERED = 10_000;
@@ -31,12 +30,12 @@ export class PortPreviews {
    * SECURITY: only the token of the sandbox opens its ports: held by "a port is reached with the token of its sandbox
    * alone" in e2b-urls.test.ts.
    *
-   * @throws E2bError 401
+   * @throws GatewayError 401
    */
   accessOf(sandboxId: string, token: string): Access {
     const access = readAccessToken(token, sandboxId, this.#deps.seal);
     if (access) return access;
-    throw new E2bError(401, 'The traffic access token belongs to another sandbox.');
+    throw new GatewayError(401, 'The traffic access token belongs to another sandbox.');
   }
 
   /** Returns the preview of a port, and opens it if there is none. */

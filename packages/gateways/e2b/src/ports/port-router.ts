@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { LeavingConnection, Refusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { type Access, readAnyToken } from '../access-token.ts';
 import type { E2bDeps, PortServer, PreviewServer, TokenSeal } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
+import { e2bError } from '../e2b-error.ts';
 import { type OpenPreview, PortPreviews } from './port-previews.ts';
 
 const TOKEN_HEADER = 'e2b-traffic-access-token';
@@ -68,7 +69,7 @@ export class PortRouter {
     else await this.#server.upgrade(connection);
   }
 
-  /** Returns the key that a request uses; undefined if its port is public. @throws E2bError 401 */
+  /** Returns the key that a request uses; undefined if its port is public. @throws GatewayError 401 */
   async keyOf(request: IncomingMessage): Promise<string | undefined> {
     const found = this.#find(request);
     const open = found && (await this.#server.findPublic(found.sandboxId, found.port));
@@ -77,13 +78,13 @@ export class PortRouter {
     return undefined;
   }
 
-  /** Returns what the token of a request opens. @throws E2bError 401 */
+  /** Returns what the token of a request opens. @throws GatewayError 401 */
   #accessOf(request: IncomingMessage): Access {
     const found = this.#find(request);
     const token = request.headers[TOKEN_HEADER];
     if (!found || typeof token !== 'string') {
       const message = `Send the header ${TOKEN_HEADER} with trafficAccessToken of the sandbox, or open a preview.`;
-      throw new E2bError(401, message);
+      throw new GatewayError(401, message);
     }
     return this.#previews.accessOf(found.sandboxId, token);
   }
@@ -123,7 +124,7 @@ export class PortRouter {
   }
 
   #answerTo(error: unknown): Refusal {
-    const { status, message, headers } = E2bError.of(error, this.#log);
+    const { status, message, headers } = e2bError(error, this.#log);
     const fields = { ...headers, 'content-type': 'application/json' };
     return { status, fields, body: JSON.stringify({ code: status, message }) };
   }

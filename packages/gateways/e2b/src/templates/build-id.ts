@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Resources } from '@cloche/contract';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 
 /** Parameters of a build that a client sends before the steps. */
 export interface BuildRequest {
@@ -17,10 +17,10 @@ export function newBuildId({ cpu, memoryMb }: Resources): string {
   return cpu === undefined && memoryMb === undefined ? name : `${name}.${cpu ?? 0}.${memoryMb ?? 0}`;
 }
 
-/** @throws E2bError 404 */
+/** @throws GatewayError 404 */
 export function readBuildId(id: string): BuildRequest {
   const [, name, cpu, memoryMb] = ID.exec(id) ?? [];
-  if (name === undefined) throw new E2bError(404, `There is no build ${id}.`);
+  if (name === undefined) throw new GatewayError(404, `There is no build ${id}.`);
   return {
     name,
     resources: {

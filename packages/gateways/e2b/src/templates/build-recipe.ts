@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { LIMITS, type TemplateRecipe, type TemplateSetupStep } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { slugOf } from '../control/template-name.ts';
-import { E2bError } from '../e2b-error.ts';
 import { type BuildRequest, markOf } from './build-id.ts';
 import { copySteps } from './copy-step.ts';
 import type { RegistryAccount } from './registry-account.ts';
@@ -38,7 +38,7 @@ export interface RecipeDeps {
   storeAccount(image: string, account: RegistryAccount): Promise<NonNullable<PrivateImage['credentials']>>;
 }
 
-/** Translates a build to a recipe of `/v1`. @throws E2bError for what recipes cannot do. */
+/** Translates a build to a recipe of `/v1`. @throws GatewayError for what recipes cannot do. */
 export async function recipeOf(body: StartBuild, request: BuildRequest, deps: RecipeDeps): Promise<TemplateRecipe> {
   refuseCommands(body);
   const from = await originOf(body, deps);
@@ -48,7 +48,7 @@ export async function recipeOf(body: StartBuild, request: BuildRequest, deps: Re
   const setup = [...steps.setup, { run: markOf(request.name) }];
   if (setup.length > LIMITS.templateSetupSteps) {
     const most = `at most ${LIMITS.templateSetupSteps - 1} steps, and a copy counts twice`;
-    throw new E2bError(400, `The template has ${setup.length - 1} steps for Cloche; a template has ${most}.`);
+    throw new GatewayError(400, `The template has ${setup.length - 1} steps for Cloche; a template has ${most}.`);
   }
   const { resources } = request;
   return { from, setup, ...(Object.keys(resources).length > 0 && { resources }) };
@@ -57,7 +57,10 @@ export async function recipeOf(body: StartBuild, request: BuildRequest, deps: Re
 function refuseCommands({ startCmd, readyCmd }: StartBuild): void {
   if (!startCmd && !readyCmd) return;
   const instead = 'start the process with `commands.run` in each sandbox';
-  throw new E2bError(501, `Cloche does not start commands of a template (setStartCmd, setReadyCmd) yet; ${instead}.`);
+  throw new GatewayError(
+    501,
+    `Cloche does not start commands of a template (setStartCmd, setReadyCmd) yet; ${instead}.`,
+  );
 }
 
 async function originOf(
@@ -67,7 +70,7 @@ async function originOf(
   if (fromTemplate) return slugOf(fromTemplate);
   const image = fromImage?.replace(/:latest$/, '');
   if (image === 'e2bdev/base' || image === 'e2bdev/code-interpreter') return slugOf('base');
-  if (!fromImage) throw new E2bError(400, 'The template names neither fromImage nor fromTemplate.');
+  if (!fromImage) throw new GatewayError(400, 'The template names neither fromImage nor fromTemplate.');
   if (!fromImageRegistry) return { image: fromImage };
   return { image: fromImage, credentials: await storeAccount(fromImage, fromImageRegistry) };
 }
@@ -121,26 +124,27 @@ class Steps {
         return;
       }
       default:
-        throw new E2bError(501, `Cloche does not have the step ${type} of templates yet; leave it out.`);
+        throw new GatewayError(501, `Cloche does not have the step ${type} of templates yet; leave it out.`);
     }
   }
 
   #run(line: string, as: User, env = this.#env, cwd = this.#cwd): void {
-    if (line === '') throw new E2bError(400, 'RUN needs a command.');
+    if (line === '') throw new GatewayError(400, 'RUN needs a command.');
     this.setup.push({ run: this.#exports + line, as, cwd, env });
   }
 
   #set(pairs: readonly string[]): void {
     for (let at = 0; at < pairs.length; at += 2) {
       const [name = '', value = ''] = pairs.slice(at, at + 2);
-      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw new E2bError(400, `"${name}" is not the name of a variable.`);
+      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+        throw new GatewayError(400, `"${name}" is not the name of a variable.`);
       if (value.includes('$')) this.#exports += `export ${name}="${value.replaceAll(/["\\`]/g, '\\$&')}"\n`;
       else this.#env = { ...this.#env, [name]: value };
     }
   }
 
   #pathOf(path: string): string {
-    if (path === '') throw new E2bError(400, 'WORKDIR needs a path.');
+    if (path === '') throw new GatewayError(400, 'WORKDIR needs a path.');
     const home = HOMES[this.#user];
     return posix.resolve(this.#cwd, path.replace(/^~(?=\/|$)/, home));
   }
@@ -148,5 +152,5 @@ class Steps {
 
 function userOf(name: string): User {
   if (name === 'root' || name === 'user') return name;
-  throw new E2bError(501, `Cloche does not run steps of a template as "${name}" yet; use root or user.`);
+  throw new GatewayError(501, `Cloche does not run steps of a template as "${name}" yet; use root or user.`);
 }

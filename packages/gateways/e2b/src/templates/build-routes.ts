@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
 import { LIMITS, type TemplateBuild, type TemplateRecipe } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { type Cloche, isClocheError } from '@cloche/sdk';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NAME, OPTIONAL_NAME, optionalTextUpTo, textUpTo } from '../bounded-schemas.ts';
 import { clientOf, keyOf } from '../control/client-of.ts';
 import { DEFAULT_TAG, slugOf, TAGS } from '../control/template-name.ts';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 import { newBuildId, readBuildId } from './build-id.ts';
 import { recipeOf, type StartBuild } from './build-recipe.ts';
 import { findBuild, statusOf } from './build-status.ts';
@@ -95,8 +95,8 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
   app.post<{ Body: RequestBody }>('/v3/templates', { schema: REQUEST_SCHEMA }, async (request, reply) => {
     const { name, alias = '', cpuCount, memoryMB, minFreeDiskMb } = request.body;
     const slug = slugOf(name ?? alias);
-    if (request.body.tags?.some((tag) => tag !== DEFAULT_TAG)) throw new E2bError(501, TAGS);
-    if (minFreeDiskMb) throw new E2bError(501, 'Cloche does not have minFreeDiskMb yet; leave it out.');
+    if (request.body.tags?.some((tag) => tag !== DEFAULT_TAG)) throw new GatewayError(501, TAGS);
+    if (minFreeDiskMb) throw new GatewayError(501, 'Cloche does not have minFreeDiskMb yet; leave it out.');
     await requireOwn(clientOf(request, deps), slug);
     const resources = { ...(cpuCount && { cpu: cpuCount }), ...(memoryMB && { memoryMb: memoryMB }) };
     const ids = { templateID: slug, buildID: newBuildId(resources) };
@@ -127,7 +127,7 @@ export async function buildRoutes(app: FastifyInstance, deps: E2bDeps): Promise<
         findFiles: async (hash) => {
           const found = await files.find(cloche, hash);
           if (found !== undefined) return found;
-          throw new E2bError(400, `The files ${hash} of a COPY have not been uploaded.`);
+          throw new GatewayError(400, `The files ${hash} of a COPY have not been uploaded.`);
         },
         storeAccount: (image, account) => credentialsOf(cloche, image, account),
       });
@@ -161,16 +161,16 @@ async function uploadRoute(app: FastifyInstance, files: TemplateFiles, deps: E2b
 
 function sizeOf({ headers }: FastifyRequest): number {
   const size = headers['content-length'];
-  if (size === undefined) throw new E2bError(411, 'The upload needs a Content-Length.');
+  if (size === undefined) throw new GatewayError(411, 'The upload needs a Content-Length.');
   if (Number(size) <= UPLOAD_BYTES) return Number(size);
-  throw new E2bError(413, `The files of one COPY have at most ${UPLOAD_BYTES} bytes, packed.`);
+  throw new GatewayError(413, `The files of one COPY have at most ${UPLOAD_BYTES} bytes, packed.`);
 }
 
-/** @throws E2bError 403 for a curated template, which only the operator can build */
+/** @throws GatewayError 403 for a curated template, which only the operator can build */
 async function requireOwn({ templates }: Cloche, slug: string): Promise<void> {
   const found = (await templates.list()).find((each) => each.slug === slug || each.id === slug);
   if (!found || found.orgId !== undefined) return;
-  throw new E2bError(403, `The template ${slug} is one of Cloche's own; choose another name.`);
+  throw new GatewayError(403, `The template ${slug} is one of Cloche's own; choose another name.`);
 }
 
 /** Starts a build of the template, which is created first if it does not exist. */

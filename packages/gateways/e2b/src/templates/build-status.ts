@@ -1,6 +1,6 @@
 import type { TemplateBuild, TemplateBuildLogEntry, TemplateBuildStatus } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
-import { E2bError } from '../e2b-error.ts';
 import { markOf, readBuildId } from './build-id.ts';
 
 /** Most entries in one response. Clients request further entries until a response has none. */
@@ -13,12 +13,12 @@ const STATUSES: Readonly<Record<TemplateBuildStatus, string>> = {
   canceled: 'error',
 };
 
-/** Finds a build among those of its template. @throws E2bError 404, ClocheError `not_found` for the template */
+/** Finds a build among those of its template. @throws GatewayError 404, ClocheError `not_found` for the template */
 export async function findBuild({ templates }: Cloche, slug: string, buildId: string): Promise<TemplateBuild> {
   const mark = markOf(readBuildId(buildId).name);
   const found = (await templates.builds(slug)).find(({ steps }) => steps.at(-1)?.description === mark);
   if (found) return found;
-  throw new E2bError(404, `There is no build ${buildId} of the template ${slug}.`);
+  throw new GatewayError(404, `There is no build ${buildId} of the template ${slug}.`);
 }
 
 /** Returns the state of a build as the clients read it, with its log from an entry on. */

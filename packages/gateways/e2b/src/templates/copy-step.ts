@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { TemplateSetupStep } from '@cloche/contract';
-import { E2bError } from '../e2b-error.ts';
+import { GatewayError } from '@cloche/kit';
 
 export interface Copy {
   readonly args: readonly string[];
@@ -31,10 +31,10 @@ else
 fi
 rm -r "$unpacked" "$ARCHIVE"`;
 
-/** Returns the steps of a `COPY` of E2B: one that writes the tar, and one that unpacks it. @throws E2bError 400 */
+/** Returns the steps of a `COPY` of E2B: one that writes the tar, and one that unpacks it. @throws GatewayError 400 */
 export function copySteps({ args, artifactId, user, cwd }: Copy, number: number): TemplateSetupStep[] {
   const [source = '', target = '', owner = '', mode = ''] = args;
-  if (source === '' || target === '') throw new E2bError(400, 'COPY needs a source and a target.');
+  if (source === '' || target === '') throw new GatewayError(400, 'COPY needs a source and a target.');
   const archive = `/tmp/.e2b-copy-${number}.tar`;
   const env = {
     ARCHIVE: archive,
@@ -54,7 +54,7 @@ function fixedPart(source: string): string {
   const wild = parts.findIndex((part) => /[*?[{\\]/.test(part));
   const fixed = (wild === -1 ? parts : parts.slice(0, wild)).filter((part) => part !== '');
   if (source.startsWith('/') || fixed.includes('..')) {
-    throw new E2bError(400, `The source ${source} of COPY is outside of the folder of the template.`);
+    throw new GatewayError(400, `The source ${source} of COPY is outside of the folder of the template.`);
   }
   return fixed.join('/') || '.';
 }

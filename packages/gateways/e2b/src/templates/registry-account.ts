@@ -1,7 +1,7 @@
 import { LIMITS, parseImageName } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
 import { textUpTo } from '../bounded-schemas.ts';
-import { E2bError } from '../e2b-error.ts';
 
 /** The account with which E2B's clients let a private image be downloaded. */
 export type RegistryAccount =
@@ -36,11 +36,11 @@ const SIGN_IN: Readonly<Record<string, readonly string[]>> = {
  * Stores the password as a secret of the default project and returns how a recipe names the account. A later build with
  * the same registry and user gives the secret its password.
  *
- * @throws E2bError 400, 501
+ * @throws GatewayError 400, 501
  */
 export async function credentialsOf({ secrets }: Cloche, imageName: string, account: RegistryAccount) {
   const image = parseImageName(imageName);
-  if (!image) throw new E2bError(400, `fromImage is not the name of an image: ${imageName}`);
+  if (!image) throw new GatewayError(400, `fromImage is not the name of an image: ${imageName}`);
   const { username, value } = userOf(account);
   const [host = ''] = image.registry.split(':');
   const hosts = [...(SIGN_IN[image.registry] ?? [host, `*.${host}`])];
@@ -55,15 +55,15 @@ function userOf(account: RegistryAccount): { readonly username: string; readonly
   if (account.type === 'registry') return { username: account.username, value: account.password };
   if (account.type === 'gcp') return { username: GOOGLE_USER, value: onOneLine(account.serviceAccountJson) };
   const instead = 'give fromImage the username AWS and the password of `aws ecr get-login-password`';
-  throw new E2bError(501, `Cloche asks AWS for no passwords of registries; ${instead}.`);
+  throw new GatewayError(501, `Cloche asks AWS for no passwords of registries; ${instead}.`);
 }
 
-/** Returns JSON without line ends, which a secret cannot have. @throws E2bError 400 */
+/** Returns JSON without line ends, which a secret cannot have. @throws GatewayError 400 */
 function onOneLine(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json));
   } catch {
-    throw new E2bError(400, 'fromImageRegistry.serviceAccountJson is not JSON.');
+    throw new GatewayError(400, 'fromImageRegistry.serviceAccountJson is not JSON.');
   }
 }
 

@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { loopbackClient } from '@cloche/kit';
+import { GatewayError, loopbackClient } from '@cloche/kit';
 import { KeyedQueue } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
-import { E2bError } from '../e2b-error.ts';
 import type { Upload } from './upload-token.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -41,7 +40,7 @@ export class TemplateFiles {
   ): Promise<void> {
     const cloche = loopbackClient(this.#apiUrl(), apiKey, fields);
     return this.#uploads.run(apiKey, async () => {
-      if (body.destroyed) throw new E2bError(400, 'The upload was cut off.');
+      if (body.destroyed) throw new GatewayError(400, 'The upload was cut off.');
       const diskMb = Math.ceil((sizeBytes * RESERVE) / MEBIBYTE) + 64;
       await using sandbox = await cloche.sandboxes.create({
         ttlMs: UPLOAD_MS,

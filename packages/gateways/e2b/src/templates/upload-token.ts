@@ -1,5 +1,5 @@
+import { GatewayError } from '@cloche/kit';
 import type { TokenSeal } from '../e2b-deps.ts';
-import { E2bError } from '../e2b-error.ts';
 
 const KIND = 'template-files';
 /** As long as E2B's clients wait for the end of an upload. */
@@ -23,12 +23,12 @@ export function issueUploadToken({ apiKey, hash }: Upload, seal: TokenSeal): str
  * SECURITY: the token of a sandbox permits no upload: held by "an upload without its token, too large or cut off" in
  * e2b-templates.test.ts.
  *
- * @throws E2bError 403
+ * @throws GatewayError 403
  */
 export function readUploadToken(token: string, seal: TokenSeal): Upload {
   const [kind, apiKey, hash, expiresAt] = opened(token, seal);
   if (kind === KIND && Number(expiresAt) > Date.now()) return { apiKey: String(apiKey), hash: String(hash) };
-  throw new E2bError(403, 'The URL of this upload is invalid or has expired; start the build again.');
+  throw new GatewayError(403, 'The URL of this upload is invalid or has expired; start the build again.');
 }
 
 function opened(token: string, seal: TokenSeal): unknown[] {

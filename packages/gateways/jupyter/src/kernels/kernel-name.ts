@@ -1,5 +1,5 @@
 import { DEFAULT_TEMPLATE, type Language } from '@cloche/contract';
-import { JupyterError } from '../jupyter-error.ts';
+import { GatewayError } from '@cloche/kit';
 import { JUPYTER_LANGUAGES, languageOfKernel } from './languages.ts';
 
 /** The kernel that a name stands for: its language, and where it runs. */
@@ -18,13 +18,13 @@ export function kernelNameOf(language: Language, template: string): string {
   return template === DEFAULT_TEMPLATE ? kernel : `${kernel}-${template}`;
 }
 
-/** @throws JupyterError 404 */
+/** @throws GatewayError 404 */
 export function readKernelName(name: string): KernelKind {
   const [, word = '', template = DEFAULT_TEMPLATE, sandboxId] = KERNEL_NAME.exec(name) ?? [];
   const language = languageOfKernel(word);
   if (!language) {
     const kernels = Object.values(JUPYTER_LANGUAGES).map(({ kernel }) => kernel);
-    throw new JupyterError(404, `There is no kernel "${name}"; /api/kernelspecs lists them: ${kernels.join(', ')}, …`);
+    throw new GatewayError(404, `There is no kernel "${name}"; /api/kernelspecs lists them: ${kernels.join(', ')}, …`);
   }
   return { language, place: sandboxId ? { sandboxId } : { template } };
 }

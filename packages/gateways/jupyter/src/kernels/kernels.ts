@@ -1,6 +1,6 @@
 import { type CodeContext, LIMITS, type Sandbox as SandboxInfo } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit';
 import { type Cloche, type Context, Contexts, isClocheError, type Sandbox } from '@cloche/sdk';
-import { JupyterError } from '../jupyter-error.ts';
 import { kernelIdOf, readKernelId } from './kernel-id.ts';
 import { readKernelName } from './kernel-name.ts';
 import { JUPYTER_LANGUAGES } from './languages.ts';
@@ -46,7 +46,7 @@ export class Kernels {
 
   /**
    * @param sessionId session whose kernel it replaces
-   * @throws JupyterError, ClocheError
+   * @throws GatewayError, ClocheError
    */
   async start(name = DEFAULT_KERNEL, env: Record<string, string> = {}, sessionId?: string): Promise<KernelModel> {
     const { language, place } = readKernelName(name);
@@ -96,7 +96,7 @@ export class Kernels {
     return this.#modelOf(sandbox.info, context.info);
   }
 
-  /** @throws JupyterError 404, ClocheError */
+  /** @throws GatewayError 404, ClocheError */
   context(kernelId: string): Promise<Context> {
     const { sandboxId, contextId } = requireKernelId(kernelId);
     return new Contexts(this.#cloche, sandboxId).get(contextId);
@@ -149,7 +149,7 @@ async function prolong(sandbox: Sandbox): Promise<void> {
 
 function requireKernelId(id: string) {
   const kernel = readKernelId(id);
-  if (!kernel) throw new JupyterError(404, `Kernel does not exist: ${id}`);
+  if (!kernel) throw new GatewayError(404, `Kernel does not exist: ${id}`);
   return kernel;
 }
 

@@ -1,11 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { loopbackClient, loopbackFetchFor } from '@cloche/kit';
-import type { HeldConnection, HoldConnection } from '@cloche/node-support';
+import { GatewayError, type HeldConnection, type HoldConnection, loopbackClient, loopbackFetchFor } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
 import type { Logger } from 'pino';
 import { type ApiAccess, apiKeyOf } from '../api-key.ts';
 import { Rooms } from '../channels/rooms.ts';
-import { JupyterError } from '../jupyter-error.ts';
 import { Kernels } from '../kernels/kernels.ts';
 import { Sessions } from './sessions.ts';
 
@@ -31,10 +29,10 @@ export class JupyterState {
     this.rooms = new Rooms(deps.log);
   }
 
-  /** @throws JupyterError */
+  /** @throws GatewayError */
   async hold(apiKey: string): Promise<HeldConnection> {
     return this.#deps.holdConnection(apiKey).catch((error: { status?: number; message: string }) => {
-      throw error.status === undefined ? error : new JupyterError(error.status, error.message);
+      throw error.status === undefined ? error : new GatewayError(error.status, error.message);
     });
   }
 
@@ -46,17 +44,17 @@ export class JupyterState {
     return this.#deps.log;
   }
 
-  /** @throws JupyterError 401 */
+  /** @throws GatewayError 401 */
   apiOf(request: IncomingMessage): ApiAccess {
     return { url: this.#deps.apiUrl(), apiKey: apiKeyOf(request), fetch: loopbackFetchFor(request.headers) };
   }
 
-  /** @throws JupyterError 401 */
+  /** @throws GatewayError 401 */
   clientOf(request: IncomingMessage): Cloche {
     return loopbackClient(this.#deps.apiUrl(), apiKeyOf(request), request.headers);
   }
 
-  /** @throws JupyterError 401 */
+  /** @throws GatewayError 401 */
   kernelsOf(request: IncomingMessage): Kernels {
     return new Kernels(this.clientOf(request), this.rooms);
   }

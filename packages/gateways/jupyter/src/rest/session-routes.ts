@@ -1,5 +1,6 @@
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { isKernelGone, JupyterError } from '../jupyter-error.ts';
+import { isKernelGone } from '../jupyter-error.ts';
 import type { KernelModel } from '../kernels/kernels.ts';
 import { BODY_SCHEMAS } from './body-schemas.ts';
 import type { JupyterState } from './jupyter-state.ts';
@@ -30,7 +31,7 @@ export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
     const present = session && (await kernels.get(session.kernelId).catch(unlessGone));
     // Another server, or this one before its start, may have changed the kernel.
     const kernel = present ?? (await kernels.findOfSession(id));
-    if (!kernel) throw new JupyterError(404, `Session does not exist: ${id}`);
+    if (!kernel) throw new GatewayError(404, `Session does not exist: ${id}`);
     return { session: { ...(session ?? sessions.ofKernel(kernel.id)[0]), id, kernelId: kernel.id }, kernel };
   };
   const endKernel = async (request: FastifyRequest, kernelId: string) => {
@@ -44,7 +45,7 @@ export function sessionRoutes(app: FastifyInstance, state: JupyterState): void {
     const { kernel } = request.body;
     const name = nameOf(request.body);
     const { path } = name;
-    if (path === undefined) throw new JupyterError(400, 'Missing field in JSON data: path');
+    if (path === undefined) throw new GatewayError(400, 'Missing field in JSON data: path');
     const kernels = kernelsOf(request);
     for (const present of await kernels.list()) {
       const open = sessions.ofKernel(present.id).find((session) => session.path === path);

@@ -1,5 +1,5 @@
+import { GatewayError } from '@cloche/kit';
 import type { FastifyInstance } from 'fastify';
-import { JupyterError } from '../jupyter-error.ts';
 import { readKernelName } from '../kernels/kernel-name.ts';
 import { LOGO, listKernelSpecs } from '../kernels/kernel-specs.ts';
 import { JUPYTER_LANGUAGES } from '../kernels/languages.ts';
@@ -16,12 +16,12 @@ export function specRoutes(app: FastifyInstance, state: JupyterState): void {
   app.get<ByName>('/api/kernelspecs/:name', async ({ raw, params: { name } }) => {
     const { kernelspecs } = await listKernelSpecs(state.clientOf(raw), state.prefix);
     const spec = kernelspecs[name];
-    if (!spec || !Object.hasOwn(kernelspecs, name)) throw new JupyterError(404, `There is no kernel spec "${name}".`);
+    if (!spec || !Object.hasOwn(kernelspecs, name)) throw new GatewayError(404, `There is no kernel spec "${name}".`);
     return spec;
   });
   // Without a key: browsers send none with a request for a picture.
   app.get<ByName>('/kernelspecs/:name/:file', async ({ params: { name, file } }, reply) => {
-    if (file !== LOGO) throw new JupyterError(404, `A kernel spec has no file "${file}".`);
+    if (file !== LOGO) throw new GatewayError(404, `A kernel spec has no file "${file}".`);
     return reply.type('image/svg+xml').send(logoOf(name));
   });
   app.get('/api/contents', (request) => {

@@ -1,6 +1,6 @@
 import { operations, type SandboxId } from '@cloche/contract';
 import type { E2bDeps, PreviewServer, TokenSeal } from '@cloche/e2b';
-import { FrontRefusal } from '@cloche/node-support';
+import { GatewayError } from '@cloche/kit/gateway-error';
 import type { Logger } from 'pino';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
 import { SandboxNotes } from '../features/sandbox-records/sandbox-notes.ts';
@@ -129,9 +129,9 @@ function refusing<Parameters extends unknown[]>(act: (...parameters: Parameters)
     });
 }
 
-function refusalOf(error: AppError): FrontRefusal {
+function refusalOf(error: AppError): GatewayError {
   const { status, headers } = errorResponse(error, '');
   // E2B does not remember a sandbox that has ended.
   const isGone = error.is('sandbox_destroyed') || error.is('sandbox_failed');
-  return new FrontRefusal(isGone ? 404 : status, `${error.code}: ${error.message}`, headers);
+  return new GatewayError(isGone ? 404 : status, `${error.code}: ${error.message}`, headers);
 }

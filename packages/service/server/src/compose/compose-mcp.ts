@@ -1,6 +1,6 @@
 import type { ApiKeyId } from '@cloche/contract';
+import { GatewayError } from '@cloche/kit/gateway-error';
 import type { McpSessions } from '@cloche/mcp';
-import { FrontRefusal } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
@@ -20,7 +20,7 @@ export function sessionsOfKeys(
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       const { status, headers } = errorResponse(error, '');
-      throw new FrontRefusal(status, `${error.code}: ${error.message}`, headers);
+      throw new GatewayError(status, `${error.code}: ${error.message}`, headers);
     }
   };
   return {

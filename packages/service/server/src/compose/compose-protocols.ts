@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { HoldConnection } from '@cloche/node-support';
+import type { HoldConnection } from '@cloche/kit';
 import type { RunApi } from '@cloche/run-once-apis';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import { FrontGate, type FrontGateDeps, type ProtocolRouter as Gated } from '../platform/http/front-gate.ts';

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ErrorCode } from '@cloche/contract';
-import { answerRefusal, FrontRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
+import { GatewayError } from '@cloche/kit/gateway-error';
+import { answerRefusal, type LeavingConnection, type Refusal } from '@cloche/node-support';
 import { AppError } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Credential } from '../keys/credential.ts';
@@ -106,7 +107,7 @@ export class FrontGate {
       requireSize(front, request);
       return undefined;
     } catch (error) {
-      const refusal = router.refusalOf(request, error instanceof AppError ? frontRefusal(error) : error);
+      const refusal = router.refusalOf(request, error instanceof AppError ? gatewayError(error) : error);
       const noted = { operation: name, credential, durationMs: performance.now() - startedAt };
       return this.#noted(request, refusal, { ...noted, errorCode: codeOf(error) });
     }
@@ -136,7 +137,7 @@ function codeOf(error: unknown): ErrorCode {
   return CODES[(error as { status?: number }).status ?? 500] ?? 'internal';
 }
 
-function frontRefusal(error: AppError): FrontRefusal {
+function gatewayError(error: AppError): GatewayError {
   const { status, headers } = errorResponse(error, '');
-  return new FrontRefusal(status, `${error.code}: ${error.message}`, headers);
+  return new GatewayError(status, `${error.code}: ${error.message}`, headers);
 }

@@ -1,6 +1,6 @@
-/** A refusal of a request before its body is read. Each protocol sends it in its own form. */
-export class FrontRefusal extends Error {
-  override readonly name = 'FrontRefusal';
+/** An answer to a client that is not what it asked for: an HTTP status and a text. Each protocol has its own form of it. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
   readonly status: number;
   /** Fields of the answer, such as `retry-after`. */
   readonly headers: Readonly<Record<string, string>>;
