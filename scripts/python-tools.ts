@@ -24,11 +24,10 @@ const VERSIONS = /^[\w.-]+==[^\s\\]+/gm;
 const TO_PIP = '../../../../lib/python3/dist-packages';
 
 /** Returns why nothing can be installed by pip; undefined if it can. */
-export function lacksPip(cacheDir: string): string | undefined {
-  if (findPip(cacheDir) !== undefined) return undefined;
-  return existsSync(PYTHON)
-    ? 'Python has no pip: run `apt-get install python3-venv` as root'
-    : `${PYTHON} is missing: run \`apt-get install python3-venv\` as root`;
+export function lacksPip(cacheDir: string, python = PYTHON): string | undefined {
+  if (findPip(cacheDir, python) !== undefined) return undefined;
+  const what = existsSync(python) ? 'Python has no pip' : `${python} is missing`;
+  return `${what}: run \`apt-get install python3-venv\` as root`;
 }
 
 /**
@@ -109,18 +108,23 @@ function runPip(cacheDir: string, ...args: string[]): void {
   execFileSync(PYTHON, ['-m', 'pip', ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
 }
 
-/** Returns the folder with the pip of the machine, of a built template or of Python's module `venv`, as `PYTHONPATH`. */
-function findPip(cacheDir: string): string | undefined {
+/**
+ * Returns the folder with the pip of the machine, of a built template or of Python's module `venv`, as `PYTHONPATH`;
+ * undefined if there is none.
+ */
+export function findPip(cacheDir: string, python = PYTHON): string | undefined {
   const hasPip = (PYTHONPATH: string) =>
-    spawnSync(PYTHON, ['-m', 'pip', '--version'], { env: { ...process.env, PYTHONPATH } }).status === 0;
+    spawnSync(python, ['-m', 'pip', '--version'], { env: { ...process.env, PYTHONPATH } }).status === 0;
   if (hasPip('')) return '';
   const template = findPythonPackages();
   if (template !== undefined && hasPip(join(template, TO_PIP))) return join(template, TO_PIP);
+  const pipOf = (environment: string) => globSync(join(environment, 'lib/python3*/site-packages')).find(hasPip);
   try {
     const environment = ensureFolder(join(cacheDir, 'python-tools/pip'), (building) => {
-      execFileSync(PYTHON, ['-m', 'venv', building], { stdio: 'ignore' });
+      execFileSync(python, ['-m', 'venv', building], { stdio: 'ignore' });
+      if (pipOf(building) === undefined) throw new Error('The environment has no pip.');
     });
-    return globSync(join(environment, 'lib/python3*/site-packages')).find(hasPip);
+    return pipOf(environment);
   } catch {
     return undefined;
   }
