@@ -18,6 +18,8 @@ VERSION = (7, 4, 0)
 class NotebookModule(ModuleType):
     """A module of `ipykernel`, with names of this kernel."""
 
+    _names: dict
+
     def __init__(self, name, names):
         """Takes functions that return the value of each name."""
         super().__init__(name)

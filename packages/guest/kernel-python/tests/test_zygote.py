@@ -164,8 +164,12 @@ class Modules(unittest.TestCase):
         self.assertRaises(ImportError, importlib.import_module, "cloche_no_such_library")
 
     def test_of_matplotlib_depend_on_its_settings(self):
-        self.assertFalse(preloaded_modules._has_matplotlib_settings())
-        with mock.patch.dict(os.environ, {"MPLBACKEND": "agg"}):
+        # Matplotlib itself sets one of its variables where it cannot write to the home.
+        variables = preloaded_modules._MATPLOTLIB_VARIABLES
+        others = {name: os.environ[name] for name in os.environ if name not in variables}
+        with mock.patch.dict(os.environ, others, clear=True):
+            self.assertFalse(preloaded_modules._has_matplotlib_settings())
+            os.environ["MPLBACKEND"] = "agg"
             self.assertTrue(preloaded_modules._has_matplotlib_settings())
 
 
