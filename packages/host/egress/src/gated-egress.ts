@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { tidyWhenIdle } from '@cloche/node-support';
+import { collectGarbageWhenIdle } from '@cloche/node-support';
 import type { ClosedAddresses, OperatorRanges } from '@cloche/settings';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
@@ -133,7 +133,11 @@ export class GatedEgress implements AsyncDisposable {
     const controlServer = await openControlServer(control);
     this.#parts.push(controlServer);
     // hostd sends a message whenever a gated sandbox starts or ends.
-    const tidying = tidyWhenIdle(controlServer.server, options.idleTidyingMs, () => sandboxes.connectionCount > 0);
+    const tidying = collectGarbageWhenIdle(
+      controlServer.server,
+      options.idleTidyingMs,
+      () => sandboxes.connectionCount > 0,
+    );
     this.#parts.push({ close: () => tidying.stop() });
   }
 }

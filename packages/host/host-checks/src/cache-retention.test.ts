@@ -3,7 +3,7 @@ import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, syml
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, guestUse, recordUse, templateUse } from '@cloche/layout';
 import { cacheRetentionOf, listOldVersions, removeUnused, sizeOf } from './cache-retention.ts';
 
 const DAY = 86_400_000;
@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(cacheDir, { recursive: true }));
 
 const daysAgo = (days: number) => new Date(NOW - days * DAY);
-const used = (use: string, days: number) => noteUse(cachePaths(cacheDir).usedDir, use, daysAgo(days));
+const used = (use: string, days: number) => recordUse(cachePaths(cacheDir).usedDir, use, daysAgo(days));
 const remove = (days = 30) => removeUnused({ cacheDir, retentionMs: days * DAY, now: () => NOW });
 
 function makeGuest(digest: string): string {

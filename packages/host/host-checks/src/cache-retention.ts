@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, guestUse, recordUse, templateUse } from '@cloche/layout';
 import { problemWith, SettingsError } from '@cloche/settings';
 import { mountedGuests } from './mounted-guests.ts';
 
@@ -77,7 +77,7 @@ export async function removeUnused(options: CacheRetention): Promise<string[]> {
   const { cacheDir, now = Date.now } = options;
   const { usedDir } = cachePaths(cacheDir);
   const versions = await listOldVersions(cacheDir);
-  for (const { use, usedAt } of versions) if (usedAt === undefined) noteUse(usedDir, use, new Date(now()));
+  for (const { use, usedAt } of versions) if (usedAt === undefined) recordUse(usedDir, use, new Date(now()));
   const removed: string[] = [];
   for (const { path, use, usedBefore } of await findUnneeded(versions, options)) {
     const isUnused = async () => ((await noteTime(usedDir, use)) ?? 0) < usedBefore;

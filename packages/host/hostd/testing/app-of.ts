@@ -10,7 +10,7 @@ export function appOf(deps: Partial<AppDeps>) {
     captured: { list: () => [] } as unknown as AppDeps['captured'],
     captures: {} as unknown as AppDeps['captures'],
     removal: { remove: async () => {} } as unknown as AppDeps['removal'],
-    noteLanguage: () => {},
+    recordLanguage: () => {},
     noteBusyClaim: () => {},
     pool: { expect: async () => {} },
     health: () => ({

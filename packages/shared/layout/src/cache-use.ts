@@ -11,7 +11,7 @@ export function guestUse(digest: string): string {
 }
 
 /** Records that `name` is used now, so that `npm start` of any checkout keeps it for its retention time from now on. */
-export function noteUse(usedDir: string, name: string, now = new Date()): void {
+export function recordUse(usedDir: string, name: string, now = new Date()): void {
   mkdirSync(usedDir, { recursive: true });
   const file = join(usedDir, name);
   closeSync(openSync(file, 'a'));

@@ -76,7 +76,7 @@ export class ContextRegistry {
     } finally {
       this.#opening -= 1;
     }
-    this.#kernels.noteUse(language);
+    this.#kernels.recordUse(language);
     return context;
   }
 

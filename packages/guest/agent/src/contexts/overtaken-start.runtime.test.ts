@@ -54,7 +54,7 @@ describe('a kernel that is refused a process or thread while it starts', () => {
         spawn.provision(language, { place, listener, room, kernelWaitMs: 0 }),
       hasProcessesFor: (language) => spawn.hasProcessesFor(language),
       countRefusals: () => spawn.countRefusals(),
-      noteUse: () => undefined,
+      recordUse: () => undefined,
       close: async () => undefined,
     };
   });

@@ -8,7 +8,7 @@ import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
 import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import { Run } from './run.ts';
-import { RunClaims } from './run-claims.ts';
+import { RunFencing } from './run-fencing.ts';
 import { SilenceWatch } from './silence-watch.ts';
 
 /** Unsent bytes from which a reader counts as slow and the kernel is paused. */
@@ -16,7 +16,7 @@ const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
 export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Upgrade {
-  const claims = new RunClaims();
+  const claims = new RunFencing();
   return async ({ url, headers }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     const [name = '', value] = RUNS_KEEP_ALIVE.split(': ');
@@ -29,7 +29,7 @@ export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Up
 interface RunConnectionDeps {
   readonly contexts: ContextRegistry;
   readonly activity: ActivitySink;
-  readonly claims: RunClaims;
+  readonly claims: RunFencing;
   /** Whether the server sends empty lines during a run. */
   readonly isKeptAlive: boolean;
 }
@@ -38,7 +38,7 @@ interface RunConnectionDeps {
 class RunConnection {
   readonly #contexts: ContextRegistry;
   readonly #activity: ActivitySink;
-  readonly #claims: RunClaims;
+  readonly #claims: RunFencing;
   readonly #socket: Duplex;
   readonly #silence: SilenceWatch | undefined;
   #chunks: Buffer[] = [];

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { PrecompiledProgram } from '@cloche/node-support';
+import { CodeCachedProgram } from '@cloche/node-support';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 import { buildGuest } from './build-guest.ts';
@@ -60,7 +60,7 @@ test('the agent carries no schemas, which every sandbox would pay for', { skip }
 test('V8 has compiled the agent, and takes that from its folder', { skip }, async () => {
   const { guestDir } = await buildGuest({ cacheDir });
   const precompiled = readFileSync(join(guestDir, PRECOMPILED_AGENT));
-  assert.ok(new PrecompiledProgram(join(guestDir, AGENT_PROGRAM), precompiled).isPrecompiled);
+  assert.ok(new CodeCachedProgram(join(guestDir, AGENT_PROGRAM), precompiled).isPrecompiled);
   // This file only contains the loader. Everything else is in the program.
   assert.ok(statSync(join(guestDir, 'agent.cjs')).size < statSync(join(guestDir, AGENT_PROGRAM)).size / 20);
 });

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PrecompiledProgram } from '@cloche/node-support';
+import { CodeCachedProgram } from '@cloche/node-support';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 
 const folder = import.meta.dirname;
-new PrecompiledProgram(join(folder, AGENT_PROGRAM), readFileSync(join(folder, PRECOMPILED_AGENT))).load();
+new CodeCachedProgram(join(folder, AGENT_PROGRAM), readFileSync(join(folder, PRECOMPILED_AGENT))).load();

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { PrecompiledProgram } from '@cloche/node-support';
+import { CodeCachedProgram } from '@cloche/node-support';
 import { firstRunRequest } from '../warm-up/first-run-request.ts';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 
@@ -25,7 +25,7 @@ Object.assign(process.env, {
   CLOCHE_USER_UID: String(process.getuid?.()),
   CLOCHE_USER_GID: String(process.getgid?.()),
 });
-const program = new PrecompiledProgram(join(folder, AGENT_PROGRAM));
+const program = new CodeCachedProgram(join(folder, AGENT_PROGRAM));
 program.load();
 await firstRun();
 writeFileSync(join(folder, PRECOMPILED_AGENT), program.precompile());

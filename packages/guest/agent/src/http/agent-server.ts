@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { IdleTidying, readRest } from '@cloche/node-support';
+import { IdleGarbageCollection, readRest } from '@cloche/node-support';
 import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE, TIMED_HEADER } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
@@ -33,7 +33,7 @@ export interface AgentServerDeps {
 export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Record<string, Upgrade>> = {}): Server {
   const { contexts, files } = deps;
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
-  const activity = new IdleTidying(IDLE_MS);
+  const activity = new IdleGarbageCollection(IDLE_MS);
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     activity.touch();
     if (request.headers[TIMED_HEADER] !== undefined) timeAnswer(response);

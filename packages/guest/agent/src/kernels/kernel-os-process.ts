@@ -4,7 +4,7 @@ import { setOomScore } from '../memory/memory.ts';
 import { findStart, KERNEL_MARK, killTree } from '../processes/process-tree.ts';
 import type { ForkedKernel } from './forked-kernel.ts';
 import type { KernelLink } from './kernel-link.ts';
-import { type KernelOptions, type KernelPlace, startKernel } from './start-kernel.ts';
+import { type KernelOptions, type KernelSettings, startKernel } from './start-kernel.ts';
 
 /** Bytes of a kernel's mark. In hexadecimal it fills the room that forked kernels reserve for it. */
 export const KERNEL_MARK_BYTES = 18;
@@ -39,11 +39,11 @@ export class KernelOsProcess {
   }
 
   /** Returns the environment of a kernel at that place. */
-  environmentAt({ cwd, env }: KernelPlace): Record<string, string> {
+  environmentAt({ cwd, env }: KernelSettings): Record<string, string> {
     return { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark };
   }
 
-  start(place: KernelPlace, link: KernelLink): ChildProcess {
+  start(place: KernelSettings, link: KernelLink): ChildProcess {
     const child = startKernel(this.#options, place.cwd, this.environmentAt(place), link);
     this.#pid = child.pid;
     if (child.pid !== undefined) this.#options.group.keep(child.pid);

@@ -8,7 +8,7 @@ import type { ForkedKernel } from './forked-kernel.ts';
 import { KernelLink } from './kernel-link.ts';
 import type { KernelListener, RunMessage, WarmUpCell } from './kernel-listener.ts';
 import { KernelOsProcess } from './kernel-os-process.ts';
-import type { KernelOptions, KernelPlace } from './start-kernel.ts';
+import type { KernelOptions, KernelSettings } from './start-kernel.ts';
 
 /** Longest time between the end of a kernel's process and the end of its socket, in either order. */
 const FINAL_OUTPUT_MS = 200;
@@ -24,7 +24,7 @@ export interface KernelRun {
 /** A kernel, from its start to its end. A forked kernel that does not become ready is replaced by a new process. */
 export class KernelProcess {
   readonly #options: KernelOptions;
-  #place: KernelPlace;
+  #place: KernelSettings;
   #listener: KernelListener;
   readonly #osProcess: KernelOsProcess;
   readonly #exit = Promise.withResolvers<void>();
@@ -71,7 +71,7 @@ export class KernelProcess {
    * Moves the kernel to `place`. Works for a forked kernel before its first cell; returns false otherwise. The
    * listener's `ready` is called once more afterwards.
    */
-  move(place: KernelPlace): boolean {
+  move(place: KernelSettings): boolean {
     if (this.#osProcess.forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
     this.#place = place;
     this.#ready = false;

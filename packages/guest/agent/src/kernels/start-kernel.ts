@@ -9,14 +9,14 @@ export interface KernelCommand {
 }
 
 /** Working directory and environment of a kernel. */
-export interface KernelPlace {
+export interface KernelSettings {
   cwd: string;
   env: Readonly<Record<string, string>>;
 }
 
 export interface KernelOptions {
   command: KernelCommand;
-  place: KernelPlace;
+  place: KernelSettings;
   uid: number;
   gid: number;
   group: KernelsGroup;

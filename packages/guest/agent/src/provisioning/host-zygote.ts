@@ -24,9 +24,9 @@ export class HostZygote implements Zygote {
     this.#arrivals.giveUp();
   }
 
-  noteRequest(): void {}
+  recordRequest(): void {}
 
-  noteUse(): void {}
+  recordUse(): void {}
 
   noteBusy(): void {}
 

@@ -29,7 +29,7 @@ export interface KernelProvisioner {
   /** Returns how often the sandbox has been refused a process or thread because of its limit. */
   countRefusals(): number;
   /** Call when a context of that language was opened, because another one is likely. Idempotent. */
-  noteUse(language: Language): void;
+  recordUse(language: Language): void;
   /** Ends all kernels that do not belong to a context. Resolves when they have ended. */
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { ensureWorkspace, isWithin, requireContextFolder, type WorkspaceOptions 
 import type { AgentConfig } from '../config.ts';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
-import type { KernelPlace } from '../kernels/start-kernel.ts';
+import type { KernelSettings } from '../kernels/start-kernel.ts';
 import { freeMemory } from '../memory/free-memory.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { ForkProvisioner } from './fork-provisioner.ts';
@@ -73,7 +73,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     this.#warmed.resolve();
     // A spare that cannot move is kept for a context in the workspace.
     const fits = (kernel: KernelProcess) => cwd === workspace || kernel.move(place);
-    this.#zygote?.noteRequest();
+    this.#zygote?.recordRequest();
     const spare = this.#spares.provision(language, fits);
     if (spare === undefined) return this.#new.provision(language, { ...request, place, listener });
     spare.handTo(listener);
@@ -93,14 +93,14 @@ export class SandboxProvisioner implements KernelProvisioner {
     return this.#spares.has(language);
   }
 
-  noteUse(language: Language): void {
-    this.#zygote?.noteUse(language);
+  recordUse(language: Language): void {
+    this.#zygote?.recordUse(language);
     if (language === 'python' && this.#zygote?.isComing) return;
     this.#spares.restock(language);
   }
 
   /**
-   * Starts a spare of a language that other sandboxes use. Unlike `noteUse`, it does not count as use in this sandbox.
+   * Starts a spare of a language that other sandboxes use. Unlike `recordUse`, it does not count as use in this sandbox.
    */
   prepare(language: Language): void {
     this.#spares.restock(language);
@@ -188,10 +188,10 @@ export class SandboxProvisioner implements KernelProvisioner {
 
   #moveSpares(): void {
     const place = this.#placeIn(this.#options.workspace);
-    for (const language of this.#spares.moveAll((kernel) => kernel.move(place))) this.noteUse(language);
+    for (const language of this.#spares.moveAll((kernel) => kernel.move(place))) this.recordUse(language);
   }
 
-  #placeIn(cwd: string): KernelPlace {
+  #placeIn(cwd: string): KernelSettings {
     return { cwd, env: { ...this.#baseEnv, ...this.#env } };
   }
 }

@@ -80,11 +80,11 @@ export class SandboxZygote implements Zygote {
     return true;
   }
 
-  noteRequest(): void {
+  recordRequest(): void {
     if (!this.#isPythonUsed) this.postpone();
   }
 
-  noteUse(language: Language): void {
+  recordUse(language: Language): void {
     if (language === 'python') {
       clearTimeout(this.#unwanted);
       this.#unwanted = undefined;

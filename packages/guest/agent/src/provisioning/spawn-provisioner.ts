@@ -2,7 +2,7 @@ import type { Language } from '@cloche/protocol';
 import { NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import { KernelProcess } from '../kernels/kernel-process.ts';
-import type { KernelOptions, KernelPlace } from '../kernels/start-kernel.ts';
+import type { KernelOptions, KernelSettings } from '../kernels/start-kernel.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { kernelCommand } from './kernel-command.ts';
 import type { KernelRequest } from './kernel-provisioner.ts';
@@ -12,7 +12,7 @@ const TASKS_OF_KERNEL: Readonly<Record<Language, number>> = { python: 4, javascr
 
 /** A request for a kernel whose environment is known. */
 export interface NewKernelRequest extends Pick<KernelRequest, 'listener' | 'room' | 'kernelWaitMs'> {
-  place: KernelPlace;
+  place: KernelSettings;
 }
 
 /** Starts each kernel as a new process. */

@@ -12,9 +12,9 @@ export interface Zygote {
   /** Ends the wait of the oldest request without a kernel. */
   giveUp(): void;
   /** Call when a kernel is about to be provisioned for a context. */
-  noteRequest(): void;
+  recordRequest(): void;
   /** Call when a context of that language was opened. */
-  noteUse(language: Language): void;
+  recordUse(language: Language): void;
   /** Call when a kernel begins a cell that takes a while, and when it has ended one. */
   noteBusy(busy: boolean): void;
   /** Call when a forked kernel differed from one that would be started now. */

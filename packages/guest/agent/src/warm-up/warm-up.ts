@@ -209,7 +209,7 @@ class LentKernel implements KernelProvisioner {
     };
   }
 
-  noteUse(): void {}
+  recordUse(): void {}
 
   async close(): Promise<void> {}
 }

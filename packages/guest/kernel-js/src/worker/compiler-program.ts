@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PrecompiledProgram } from '@cloche/node-support';
+import { CodeCachedProgram } from '@cloche/node-support';
 import type * as Compiler from '../compile/compile-cell.ts';
 import type { Language } from '../messages.ts';
 
@@ -8,7 +8,7 @@ import type { Language } from '../messages.ts';
  * The compiler of cells, loaded from a kernel's folder. It is most of the kernel's code. Its V8 code cache, written
  * when the kernel was built, saves two thirds of the time for loading it and compiling a first cell.
  */
-export class CompilerProgram extends PrecompiledProgram<typeof Compiler> {
+export class CompilerProgram extends CodeCachedProgram<typeof Compiler> {
   constructor(folder: string, precompiled?: Buffer) {
     super(join(folder, 'compiler.cjs'), precompiled);
   }

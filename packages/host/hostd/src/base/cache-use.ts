@@ -1,4 +1,4 @@
-import { noteUse } from '@cloche/layout';
+import { recordUse } from '@cloche/layout';
 import type { Logger } from 'pino';
 
 /** Milliseconds between notes; well below the shortest allowed `CLOCHE_CACHE_RETENTION_MS`. */
@@ -23,7 +23,7 @@ export class CacheUse {
     if (now - (this.#notedAt.get(name) ?? 0) < INTERVAL_MS) return;
     this.#notedAt.set(name, now);
     try {
-      noteUse(this.#usedDir, name, new Date(now));
+      recordUse(this.#usedDir, name, new Date(now));
     } catch (err) {
       this.#log.warn({ operation: 'note-use', name, err }, 'the cache does not know that this is used');
     }

@@ -5,16 +5,16 @@ import { CacheUse } from '../base/cache-use.ts';
 import { Captures } from '../capture/captures.ts';
 import { VersionRemoval } from '../capture/version-removal.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { ClaimPooled } from '../instances/claim-pooled.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { MeasuredInstances } from '../instances/measured-instances.ts';
+import { TakePooled } from '../instances/take-pooled.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { Measurements } from '../metering/measurements.ts';
 import { NetworkWatch } from '../network/network-watch.ts';
 import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
 import { DemandFile } from '../pool/demand-file.ts';
-import { PoolPlaces } from '../pool/pool-places.ts';
+import { PoolCapacity } from '../pool/pool-capacity.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
 import { seedDemand } from '../pool/seed-demand.ts';
 import { WarmPool } from '../pool/warm-pool.ts';
@@ -33,7 +33,7 @@ export interface HostdOptions {
 }
 
 /** Actions of hostd on the parts of its host. */
-export interface HostdParts {
+export interface HostdServices {
   instances: Instances;
   measured: MeasuredInstances;
   measurements: Measurements;
@@ -52,7 +52,7 @@ export interface HostdParts {
 }
 
 /** Composes hostd on a host. Starts nothing. */
-export function composeHostd(host: Host, options: HostdOptions): HostdParts {
+export function composeHostd(host: Host, options: HostdOptions): HostdServices {
   const { config, log } = options;
   const { records } = host;
   const cacheUse = new CacheUse(config.usedDir, log);
@@ -71,7 +71,7 @@ export function composeHostd(host: Host, options: HostdOptions): HostdParts {
     },
     log,
   });
-  const claims = new ClaimPooled({ ...host, pool, removeInstance: remove, log });
+  const claims = new TakePooled({ ...host, pool, removeInstance: remove, log });
   const instances = new Instances({ ...host, launcher, pool, claims, templates, removeInstance: remove, log });
   const captures = new Captures({ ...host, instances, versions: templates, captured, removeInstance: remove, log });
   const seed = () => seedDemand(demand, templates, config.pool.resources);
@@ -115,10 +115,10 @@ function composePool(host: Host, { options, demand, ...parts }: PoolParts): { po
   const { config, log } = options;
   const { waitingInstanceBytes } = host.runtime;
   // A configured size is a number of instances, so each instance then takes one place, whatever its memory.
-  const places = new PoolPlaces(config.pool.size === undefined ? waitingInstanceBytes : Number.POSITIVE_INFINITY);
+  const places = new PoolCapacity(config.pool.size === undefined ? waitingInstanceBytes : Number.POSITIVE_INFINITY);
   const maker = new PooledInstances({ ...host, ...parts, places });
   const size = config.pool.size ?? defaultPoolSize(waitingInstanceBytes);
-  return { pool: new WarmPool({ size, lanes: launchesAhead(), demand, maker, log }), maker };
+  return { pool: new WarmPool({ size, parallelLaunches: launchesAhead(), demand, maker, log }), maker };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { chmodSync, chownSync, rmSync } from 'node:fs';
-import { tidyWhenIdle } from '@cloche/node-support';
+import { collectGarbageWhenIdle } from '@cloche/node-support';
 import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { createApp } from '../http/app.ts';
@@ -7,7 +7,7 @@ import { LockWatch } from '../locks/lock-watch.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import { FairScheduler } from '../processor/fair-scheduler.ts';
-import { composeHostd, type HostdOptions, type HostdParts, liveKeys } from './compose-hostd.ts';
+import { composeHostd, type HostdOptions, type HostdServices, liveKeys } from './compose-hostd.ts';
 import type { HostdConfig } from './config.ts';
 import { closeHost, type Host, openHost } from './open-host.ts';
 import { repeatWork } from './repeated-work.ts';
@@ -40,7 +40,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   await parts.seedDemand();
   openOnRequest(app, pool);
   await listen(app, config);
-  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
+  const tidying = collectGarbageWhenIdle(app.server, config.idleTidyingMs);
   const lockWatch = new LockWatch({ groups: host.cgroups, keys, log });
   const work = await repeatWork(host, parts, options);
 
@@ -67,14 +67,14 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   };
 }
 
-function openApp(host: Host, parts: HostdParts, config: HostdConfig, log: Logger): ReturnType<typeof createApp> {
+function openApp(host: Host, parts: HostdServices, config: HostdConfig, log: Logger): ReturnType<typeof createApp> {
   const { maker, pool, networkWatch } = parts;
   const { installationId, ociRuntime } = config;
   const protocols = { protocolVersion: HOSTD_PROTOCOL_VERSION, agentProtocolVersion: AGENT_PROTOCOL_VERSION };
   const identity = { ...protocols, installationId, ociRuntime };
   return createApp({
     ...parts,
-    noteLanguage: (language) => maker.noteLanguage(language),
+    recordLanguage: (language) => maker.recordLanguage(language),
     noteBusyClaim: () => pool.noteBusyClaim(),
     health: () => ({ status: 'ready', ...identity, pool: pool.state(), warnings: networkWatch.warnings }),
     measureNetwork: (signal) => networkWatch.measure(signal),

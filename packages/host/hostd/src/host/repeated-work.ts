@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import type { Logger } from 'pino';
 import { versionOfSource } from '../instance/instance-source.ts';
-import type { HostdOptions, HostdParts } from './compose-hostd.ts';
+import type { HostdOptions, HostdServices } from './compose-hostd.ts';
 import type { Host } from './open-host.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
@@ -22,10 +22,14 @@ export interface RepeatedWork {
 }
 
 /** Notes the uses of cache entries, and resolves. Repeats that and the sweep from then on. */
-export async function repeatWork(host: Host, parts: HostdParts, { config, log }: HostdOptions): Promise<RepeatedWork> {
+export async function repeatWork(
+  host: Host,
+  parts: HostdServices,
+  { config, log }: HostdOptions,
+): Promise<RepeatedWork> {
   const { instances, pool, seedDemand, demandFile, networkWatch } = parts;
   const ending = new AbortController();
-  const note = () => noteUses(host, parts, config);
+  const note = () => recordUses(host, parts, config);
   await note();
   const noted = repeatedly(ending.signal, log, note, NOTE_INTERVAL_MS);
   const swept = repeatedly(ending.signal, log, async () => {
@@ -43,7 +47,7 @@ export async function repeatWork(host: Host, parts: HostdParts, { config, log }:
 /** Measures the host's firewalls once egress answers, and again after changes. */
 async function measureNetwork(
   { egress }: Host,
-  { networkWatch }: HostdParts,
+  { networkWatch }: HostdServices,
   signal: AbortSignal,
   log: Logger,
 ): Promise<void> {
@@ -53,9 +57,9 @@ async function measureNetwork(
 }
 
 /** Records what the host still needs of its caches, and removes captured versions and layers that nothing uses. */
-async function noteUses(
+async function recordUses(
   { records }: Host,
-  { cacheUse, captured, templates, removal }: HostdParts,
+  { cacheUse, captured, templates, removal }: HostdServices,
   { guestDir, cacheRetentionMs }: HostdOptions['config'],
 ): Promise<void> {
   cacheUse.note(guestUse(basename(guestDir)));

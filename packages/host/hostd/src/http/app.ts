@@ -35,7 +35,7 @@ const LanguageParams = Type.Object({ language: StartedLanguage });
 
 export interface AppDeps extends InstanceRoutesDeps, VersionRoutesDeps {
   measured: MeasuredInstances;
-  noteLanguage: (language: StartedLanguage) => void;
+  recordLanguage: (language: StartedLanguage) => void;
   health: () => Static<typeof HostdHealth>;
   /** Measures what keeps sandboxes from the network. */
   measureNetwork: (signal: AbortSignal) => Promise<HostWarning[]>;
@@ -80,7 +80,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
 }
 
 /** Adds the routes that concern the host as a whole. */
-function addHostRoutes(app: FastifyInstance, { health, metrics, noteLanguage, measureNetwork }: AppDeps): void {
+function addHostRoutes(app: FastifyInstance, { health, metrics, recordLanguage, measureNetwork }: AppDeps): void {
   app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health());
 
   app.post('/warnings', { schema: { response: { 200: HostWarningList } } }, async (_request, reply) => ({
@@ -93,7 +93,7 @@ function addHostRoutes(app: FastifyInstance, { health, metrics, noteLanguage, me
     '/languages/:language',
     { schema: { params: LanguageParams } },
     async (request, reply) => {
-      noteLanguage(request.params.language);
+      recordLanguage(request.params.language);
       return reply.code(204).send();
     },
   );

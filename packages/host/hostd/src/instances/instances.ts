@@ -18,7 +18,7 @@ import type { Runtime } from '../oci/runtime.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import type { LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
-import type { ClaimPooled } from './claim-pooled.ts';
+import type { TakePooled } from './take-pooled.ts';
 
 /** Launches at a time; more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
@@ -44,8 +44,8 @@ export interface InstancesDeps {
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   launcher: Launcher;
-  pool: Pick<WarmPool, 'owns' | 'holdBack'>;
-  claims: ClaimPooled;
+  pool: Pick<WarmPool, 'owns' | 'pauseRefill'>;
+  claims: TakePooled;
   templates: LaunchableVersions;
   log: Logger;
 }
@@ -252,7 +252,7 @@ export class Instances {
     try {
       // Before the semaphore, so that a launch that waits for egress does not delay others.
       if (plan.network === 'gated') await egress.ready(either);
-      using _ = pool.holdBack();
+      using _ = pool.pauseRefill();
       return await this.#launches.run(either, () => launcher.launch(plan, either, onStep));
     } finally {
       this.#aborts.delete(plan.key);

@@ -12,9 +12,9 @@ import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import { hasOwnZygote, type LaunchableVersions } from '../storage/launchable-versions.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
+import type { PoolCapacity } from './pool-capacity.ts';
 import type { PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
-import type { PoolPlaces } from './pool-places.ts';
 import { waitForAgent } from './wait-for-agent.ts';
 import { WantedLanguages } from './wanted-languages.ts';
 
@@ -34,7 +34,7 @@ export interface PooledInstancesDeps {
   processor: Pick<ProcessorGroups, 'setPriority' | 'usedUs'>;
   /** Reads what a whole instance holds. */
   instanceUsage: Pick<GroupUsage, 'read'>;
-  places: PoolPlaces;
+  places: PoolCapacity;
   removeInstance: (key: InstanceKey) => Promise<void>;
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
@@ -89,7 +89,7 @@ export class PooledInstances implements PoolMaker {
   }
 
   /** Notes that a context was opened in that language. Waiting instances get a kernel of it while the demand lasts. */
-  noteLanguage(language: StartedLanguage): void {
+  recordLanguage(language: StartedLanguage): void {
     if (!this.#languages.note(language) || !hasMemoryToSpare()) return;
     const { records } = this.#deps;
     for (const key of records.keys()) if (records.read(key)?.status === 'pooled') this.#startKernel(key, language);

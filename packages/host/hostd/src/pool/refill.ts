@@ -20,7 +20,7 @@ export interface RefillOptions {
   /** Places for instances to keep ready, of all kinds together. */
   size: number;
   /** Instances made at a time, at most, while requested kinds are missing. */
-  lanes: number;
+  parallelLaunches: number;
   demand: Demand;
   ready: ReadyInstances;
   maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare' | 'placesOf' | 'processorMs'>;
@@ -83,7 +83,7 @@ export class Refill {
   }
 
   /** Notes that a request took a ready instance of that kind, or found none. */
-  noteRequest(id: KindId, { isHit }: { isHit: boolean }): void {
+  recordRequest(id: KindId, { isHit }: { isHit: boolean }): void {
     if (isHit) this.#pacing.noteClaim();
     const isEmptied = !this.#options.ready.has(id);
     // Deferred, so that the claim and its answer do not wait for the choice of the next step.
@@ -102,7 +102,7 @@ export class Refill {
   }
 
   /** Suspends the refill until the result is disposed, but not for longer than 250 ms. */
-  holdBack(): Disposable {
+  pauseRefill(): Disposable {
     this.#pacing.requestStarted();
     return {
       [Symbol.dispose]: () => {
@@ -145,10 +145,10 @@ export class Refill {
    * soon has one, or, if the pool is full, to remove an instance of a kind that has too many.
    */
   #nextStep(): Step | undefined {
-    const { size, lanes, demand, ready, maker } = this.#options;
+    const { size, parallelLaunches, demand, ready, maker } = this.#options;
     const forgotten = ready.entries().find(([, id]) => !demand.remembers(id));
     if (forgotten) return { remove: forgotten[0], isMissing: false };
-    if (this.#coming.size >= lanes) return undefined;
+    if (this.#coming.size >= parallelLaunches) return undefined;
     const readyCounts = countsOf(ready.entries().map(([, id]) => id));
     const comingCounts = countsOf(this.#coming.keys().map(({ id }) => id));
     const placesOf = (versionId: string) => maker.placesOf(versionId);

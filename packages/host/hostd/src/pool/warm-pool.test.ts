@@ -14,7 +14,7 @@ const OPEN: PoolKind = { templateVersionId: 'tplv_a', network: 'open', resources
 const OWN: PoolKind = { ...OPEN, templateVersionId: 'tplv_own' };
 const CLOSED: PoolKind = { ...OPEN, network: 'none' };
 
-const LANES = 2;
+const PARALLEL_LAUNCHES = 2;
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
 
@@ -30,7 +30,14 @@ function openPool(
 ) {
   const demand = new Demand(now);
   demand.seed([OPEN]);
-  const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }), making });
+  const pool = new WarmPool({
+    size,
+    parallelLaunches: PARALLEL_LAUNCHES,
+    demand,
+    maker,
+    log: pino({ level: 'silent' }),
+    making,
+  });
   pool.open();
   const filled = () => until('the pool is full', () => pool.state().ready === size);
   const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal, async (key) => key);
@@ -106,7 +113,7 @@ describe('a warm pool', () => {
     assert.ok(world.maker.underWay <= 1, 'one is ready still');
     await world.take(OPEN);
     await turns();
-    assert.equal(world.maker.underWay, LANES);
+    assert.equal(world.maker.underWay, PARALLEL_LAUNCHES);
   });
 
   test('is never idle while requests take one instance after another', async () => {
@@ -246,7 +253,7 @@ describe('a warm pool', () => {
   test('launches nothing while a requested launch runs', async () => {
     await using world = openPool(2);
     await world.filled();
-    const held = world.pool.holdBack();
+    const held = world.pool.pauseRefill();
     await world.take(OPEN);
     await turns();
     assert.equal(world.maker.launched, 2);
@@ -257,7 +264,7 @@ describe('a warm pool', () => {
   test('launches ahead after a while even if requested launches never end', async () => {
     await using world = openPool(2);
     await world.filled();
-    using _ = world.pool.holdBack();
+    using _ = world.pool.pauseRefill();
     await world.take(OPEN);
     await world.filled();
   });

@@ -10,7 +10,7 @@ export interface WarmPoolOptions {
   /** Places for instances to keep ready, of all kinds together; 0 disables the pool. Most instances take one. */
   size: number;
   /** Instances made at a time, at most, while requested kinds are missing. */
-  lanes: number;
+  parallelLaunches: number;
   demand: Demand;
   maker: PoolMaker;
   log: Logger;
@@ -36,12 +36,20 @@ export class WarmPool {
   #hits = 0;
   #misses = 0;
 
-  constructor({ size, lanes, demand, maker, log, making }: WarmPoolOptions) {
+  constructor({ size, parallelLaunches, demand, maker, log, making }: WarmPoolOptions) {
     this.#size = size;
     this.#demand = demand;
     this.#maker = maker;
     this.#ready = new ReadyInstances({ maker, log });
-    this.#refill = new Refill({ size, lanes, demand, ready: this.#ready, maker, log, ...(making && { making }) });
+    this.#refill = new Refill({
+      size,
+      parallelLaunches,
+      demand,
+      ready: this.#ready,
+      maker,
+      log,
+      ...(making && { making }),
+    });
   }
 
   /** Starts to fill the pool. */
@@ -70,7 +78,7 @@ export class WarmPool {
     const id = kindId(kind);
     this.#demand.note(kind, requester);
     const key = this.#ready.take(id) ?? ((await this.#refill.next(id, signal)) ? this.#ready.take(id) : undefined);
-    this.#refill.noteRequest(id, { isHit: key !== undefined });
+    this.#refill.recordRequest(id, { isHit: key !== undefined });
     if (key === undefined) {
       this.#misses += 1;
       return undefined;
@@ -93,7 +101,7 @@ export class WarmPool {
     this.#demand.expect(kind);
     const hasPlace = this.#demand.shares(this.#size, (versionId) => this.#maker.placesOf(versionId)).has(id);
     if (!hasPlace || !this.#maker.hasMemoryToSpare()) return;
-    this.#refill.noteRequest(id, { isHit: false });
+    this.#refill.recordRequest(id, { isHit: false });
     await this.#ready.added(id, isWarm, signal);
   }
 
@@ -108,8 +116,8 @@ export class WarmPool {
   /**
    * Suspends the refill until the result is disposed, but not for longer than 250 ms: requested launches come first.
    */
-  holdBack(): Disposable {
-    return this.#refill.holdBack();
+  pauseRefill(): Disposable {
+    return this.#refill.pauseRefill();
   }
 
   /**

@@ -75,7 +75,7 @@ export class CapturedVersions {
   /** Returns the record of a version, and notes its use; undefined while it is being removed. */
   find(id: string): VersionRecord | undefined {
     const record = this.#retired.has(id) ? undefined : this.#records.get(id);
-    if (record) this.#noteUse(id);
+    if (record) this.#recordUse(id);
     return record;
   }
 
@@ -159,7 +159,7 @@ export class CapturedVersions {
       .map(({ id }) => id);
   }
 
-  #noteUse(id: string): void {
+  #recordUse(id: string): void {
     const now = this.#now();
     if (now - (this.#usedAt.get(id) ?? 0) < NOTE_INTERVAL_MS) return;
     this.#usedAt.set(id, now);

@@ -13,16 +13,16 @@ export interface TemplateVersion {
 /** The template versions that were built on this host. A version never changes once it exists. */
 export class Templates {
   readonly #dir: string;
-  readonly #noteUse: (name: string) => void;
+  readonly #recordUse: (name: string) => void;
   readonly #known = new Map<string, TemplateVersion>();
 
   /**
    * @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}`
-   * @param noteUse called with each version that `find` returns
+   * @param recordUse called with each version that `find` returns
    */
-  constructor(dir: string, noteUse: (name: string) => void = () => undefined) {
+  constructor(dir: string, recordUse: (name: string) => void = () => undefined) {
     this.#dir = dir;
-    this.#noteUse = noteUse;
+    this.#recordUse = recordUse;
   }
 
   async list(): Promise<TemplateVersion[]> {
@@ -40,7 +40,7 @@ export class Templates {
   async find(id: string): Promise<TemplateVersion | undefined> {
     if (!this.#known.has(id)) for (const version of await this.list()) this.#known.set(version.manifest.id, version);
     const found = this.#known.get(id);
-    if (found) this.#noteUse(templateUse(found.manifest.digest));
+    if (found) this.#recordUse(templateUse(found.manifest.digest));
     return found;
   }
 

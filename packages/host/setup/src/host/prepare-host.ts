@@ -11,7 +11,7 @@ import {
   removeUnused,
   speedUpCgroupMoves,
 } from '@cloche/host-checks';
-import { cachePaths, clocheCommand, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, clocheCommand, GVISOR_VERSION, guestUse, recordUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { type Progress, SetupError, silentProgress } from '../progress.ts';
 import { CommandFailedError } from '../run-logged.ts';
@@ -146,6 +146,6 @@ async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progr
  */
 async function using<T>(cacheDir: string, make: () => Promise<{ result: T; path: string; use: string }>): Promise<T> {
   const { result, path, use } = await make();
-  noteUse(cachePaths(cacheDir).usedDir, use);
+  recordUse(cachePaths(cacheDir).usedDir, use);
   return existsSync(path) ? result : (await make()).result;
 }

@@ -5,18 +5,18 @@ import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { serverNames, writeBalancerConfig } from './balancer-config.ts';
 import type { InstallationPaths } from './installation-paths.ts';
-import { Part, type PartOptions } from './part.ts';
+import { ManagedProcess, type ManagedProcessOptions } from './managed-process.ts';
 import { environmentFor, overridesFor, type PartPlaces, type ServedAt } from './part-environment.ts';
 import type { PartCommand } from './part-process.ts';
 import { balancerCommand, commandFor, type ProcessName, type Programs, partOf } from './parts.ts';
-import { PartsGroup } from './parts-group.ts';
 import { type Address, waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
+import { ServicesCgroup } from './services-cgroup.ts';
 
 /** Time to stop a part, in addition to the time for its requests in progress: that of the systemd units. */
 const STOP_GRACE_MS = 20_000;
 
-export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
+export type PartsOptions = Pick<ManagedProcessOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   paths: InstallationPaths & PartPlaces;
   servedAt: ServedAt;
@@ -30,14 +30,14 @@ export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTime
 /** The parts of one installation, which start and stop together. */
 export class InstallationParts {
   readonly #options: PartsOptions;
-  readonly #group: PartsGroup;
+  readonly #group: ServicesCgroup;
   /** In the order of their start. */
-  readonly #parts: ReadonlyMap<ProcessName, Part>;
+  readonly #parts: ReadonlyMap<ProcessName, ManagedProcess>;
   readonly #serverNames: readonly ProcessName[];
 
   constructor(options: PartsOptions) {
     this.#options = options;
-    this.#group = new PartsGroup(options.paths.installationId);
+    this.#group = new ServicesCgroup(options.paths.installationId);
     const names = serverNames(options.servers).map((name): ProcessName => `server-${name}`);
     this.#serverNames = options.servers === 1 ? ['server'] : names;
     const all: ProcessName[] = ['hostd', 'egress', ...this.#serverNames];
@@ -46,7 +46,7 @@ export class InstallationParts {
   }
 
   /** @param name `server` is the first one of several */
-  get(name: ProcessName): Part {
+  get(name: ProcessName): ManagedProcess {
     const found = this.#parts.get(name) ?? (name === 'server' ? this.#parts.get('server-1') : undefined);
     if (!found) throw new Error(`this installation has no ${name}`);
     return found;
@@ -86,11 +86,11 @@ export class InstallationParts {
     await this.#group.remove();
   }
 
-  #part(name: ProcessName): Part {
+  #part(name: ProcessName): ManagedProcess {
     const { paths, supervise, report, readyTimeoutMs } = this.#options;
     const [address, path] = this.#healthOf(name);
     const command = this.#commandOf(name);
-    return new Part({
+    return new ManagedProcess({
       name,
       command,
       // Only servers have this setting.

@@ -1,7 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/archive';
-import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, guestUse, recordUse, templateUse } from '@cloche/layout';
 import { SetupError } from '../progress.ts';
 import { type TemplateVersion, VERSION_FILES, versionFolder } from '../templates/cached-versions.ts';
 import { type ArchivePart, LIST_BYTES, LIST_NAME, writeList } from './archive-list.ts';
@@ -53,14 +53,14 @@ export async function exportTemplates(
     for (const version of templates) {
       const { slug, digest } = version;
       // So that no start removes it meanwhile.
-      noteUse(usedDir, templateUse(digest));
+      recordUse(usedDir, templateUse(digest));
       const folder = versionFolder(version, cacheDir);
       const packed = await add(`template ${slug}`, folder, Object.values(VERSION_FILES), `${slug}.tar.zst`);
       parts.push({ kind: 'template', slug, digest, ...packed });
     }
     if (guestDir !== undefined) {
       const digest = basename(guestDir);
-      noteUse(usedDir, guestUse(digest));
+      recordUse(usedDir, guestUse(digest));
       parts.push({ kind: 'guest', digest, ...(await add('guest files', guestDir, ['.'], 'guest-files.tar.zst')) });
     }
     await writeAt(handle, Buffer.alloc(2 * TAR_BLOCK_BYTES), at);

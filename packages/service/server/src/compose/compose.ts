@@ -1,6 +1,6 @@
 /** Composes the server from its parts, and starts and stops them. No other folder constructs them. */
 import { runPaths } from '@cloche/layout';
-import { reportTo, tidyWhenIdle } from '@cloche/node-support';
+import { collectGarbageWhenIdle, reportTo } from '@cloche/node-support';
 import type { RuntimeDriver } from '@cloche/runtime';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
@@ -110,7 +110,11 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
     },
     readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
   });
-  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs, () => inFlight.size + previews.connections() > 0);
+  const tidying = collectGarbageWhenIdle(
+    app.server,
+    config.idleTidyingMs,
+    () => inFlight.size + previews.connections() > 0,
+  );
   const operator = buildOperatorApp({
     ...shared,
     orgs,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RunClaims } from './run-claims.ts';
+import { RunFencing } from './run-fencing.ts';
 
 class WatchedRun {
   readonly operation;
@@ -17,7 +17,7 @@ class WatchedRun {
 
 describe('the claims of an agent', () => {
   it('end the run of a lower claim, and refuse a lower claim from then on', () => {
-    const claims = new RunClaims();
+    const claims = new RunFencing();
     const [first, second] = [new WatchedRun('idem_1', 1), new WatchedRun('idem_1', 2)];
     claims.enter(first);
     claims.require(first.operation);
@@ -31,7 +31,7 @@ describe('the claims of an agent', () => {
   });
 
   it('let the same claim start again, other records and runs without a record alone', () => {
-    const claims = new RunClaims();
+    const claims = new RunFencing();
     const run = new WatchedRun('idem_1', 2);
     claims.enter(run);
     claims.enter(run);
@@ -41,14 +41,14 @@ describe('the claims of an agent', () => {
   });
 
   it('are remembered for the last thousand records', () => {
-    const claims = new RunClaims();
+    const claims = new RunFencing();
     for (let record = 0; record <= 1000; record += 1) claims.enter(new WatchedRun(`idem_${record}`, 2));
     claims.require({ recordId: 'idem_0', claim: 1 });
     assert.throws(() => claims.require({ recordId: 'idem_1', claim: 1 }), { code: 'conflict' });
   });
 
   it('are not remembered after the run of a first claim, which no lower one can follow', () => {
-    const claims = new RunClaims();
+    const claims = new RunFencing();
     const retried = new WatchedRun('idem_retried', 2);
     claims.enter(retried);
     claims.leave(retried);
@@ -61,7 +61,7 @@ describe('the claims of an agent', () => {
   });
 
   it('stay those of a run whose twin has ended', () => {
-    const claims = new RunClaims();
+    const claims = new RunFencing();
     const [twin, run] = [new WatchedRun('idem_1'), new WatchedRun('idem_1')];
     claims.enter(twin);
     claims.enter(run);

@@ -14,7 +14,7 @@ export interface ActivitySink {
  * Returns memory to the system once requests have stopped; V8 by itself keeps what it may need again. A service gives
  * back 19 to 63 MiB, which takes 100 to 190 ms; an agent up to 33 MiB, in 12 ms.
  */
-export class IdleTidying implements ActivitySink {
+export class IdleGarbageCollection implements ActivitySink {
   readonly #timer: NodeJS.Timeout;
 
   /**
@@ -42,8 +42,8 @@ export class IdleTidying implements ActivitySink {
  * Returns memory to the system `idleMs` after the last request to an HTTP server, ignoring monitors. The caller stops
  * it.
  */
-export function tidyWhenIdle(server: Server, idleMs: number, isBusy?: () => boolean): IdleTidying {
-  const tidying = new IdleTidying(idleMs, isBusy);
+export function collectGarbageWhenIdle(server: Server, idleMs: number, isBusy?: () => boolean): IdleGarbageCollection {
+  const tidying = new IdleGarbageCollection(idleMs, isBusy);
   server.on('request', ({ url = '' }: IncomingMessage) => {
     if (!MONITORED.test(url)) tidying.touch();
   });

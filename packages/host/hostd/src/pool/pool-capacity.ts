@@ -9,7 +9,7 @@ const OWN_ZYGOTE_BYTES = 100 * 1024 * 1024;
  * Converts the memory of waiting instances to places of the pool. An instance of a curated template takes one place. An
  * instance that loads Python itself needs several times the memory and takes as many places.
  */
-export class PoolPlaces {
+export class PoolCapacity {
   readonly #placeBytes: number;
   /**
    * Largest memory of a waiting instance, by version. Contains only versions whose instances load Python themselves.

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { PrecompiledProgram } from './precompiled-program.ts';
+import { CodeCachedProgram } from './code-cached-program.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-precompiled-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -22,19 +22,19 @@ function written(name: string, text: string): string {
 
 test('a program is taken as V8 has compiled it before, and runs as one that is loaded from its file', () => {
   const path = written('program.cjs', PROGRAM);
-  const first = new PrecompiledProgram<Program>(path);
+  const first = new CodeCachedProgram<Program>(path);
   assert.equal(first.load().answer(), 'program.cjs');
-  const second = new PrecompiledProgram<Program>(path, first.precompile());
+  const second = new CodeCachedProgram<Program>(path, first.precompile());
   assert.ok(second.isPrecompiled);
   assert.equal(second.load().answer(), 'program.cjs');
 });
 
 test('what belongs to another program, or is nothing of the kind, only costs the time to compile', () => {
-  const precompiled = new PrecompiledProgram(written('program.cjs', PROGRAM)).precompile();
+  const precompiled = new CodeCachedProgram(written('program.cjs', PROGRAM)).precompile();
   const unfit = [precompiled, precompiled.subarray(0, 100), Buffer.from('nothing'), Buffer.alloc(0)];
   for (const [index, bytes] of unfit.entries()) {
     // A different program each time, because V8 remembers compiled ones.
-    const program = new PrecompiledProgram<Program>(written('other.cjs', `${PROGRAM}// other ${index}`), bytes);
+    const program = new CodeCachedProgram<Program>(written('other.cjs', `${PROGRAM}// other ${index}`), bytes);
     assert.equal(program.isPrecompiled, false);
     assert.equal(program.load().answer(), 'other.cjs');
   }

@@ -20,7 +20,7 @@ export interface ClaimedRun {
  * Decides between two servers that execute the same request because one of them is cut off from the database without
  * knowing it. Of the runs of one idempotency record, only the one with the highest claim is executed.
  */
-export class RunClaims {
+export class RunFencing {
   readonly #latest = new Map<string, { readonly claim: number; readonly run: ClaimedRun }>();
 
   /** Ends the run of a lower claim. Throws `conflict` if a higher claim is known. */

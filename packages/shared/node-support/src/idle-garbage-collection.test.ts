@@ -19,11 +19,15 @@ const goBy = (ms) => {
 `;
 
 /** Prints how often all garbage was collected within `forMs`, with a touch every `touchMs`. */
-const PROGRAM = (touchMs: number, forMs: number, { make = 'new IdleTidying(150)', touch = 'tidying.touch()' } = {}) => `
+const PROGRAM = (
+  touchMs: number,
+  forMs: number,
+  { make = 'new IdleGarbageCollection(150)', touch = 'tidying.touch()' } = {},
+) => `
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { EventEmitter } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
-import { IdleTidying, tidyWhenIdle } from ${JSON.stringify(new URL('idle-tidying.ts', import.meta.url).href)};
+import { IdleGarbageCollection, collectGarbageWhenIdle } from ${JSON.stringify(new URL('idle-garbage-collection.ts', import.meta.url).href)};
 ${CLOCK}
 let collected = 0;
 const isWhole = ({ detail }) => detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE;
@@ -52,12 +56,12 @@ test('memory that requests took is given back once, when there are no more', () 
 });
 
 test('a process that is still busy with old work is left alone until the work is over', () => {
-  assert.equal(collections(60_000, 900, { make: 'new IdleTidying(150, () => true)' }), 0);
-  assert.equal(collections(60_000, 1500, { make: 'new IdleTidying(150, () => now < 600)' }), 1);
+  assert.equal(collections(60_000, 900, { make: 'new IdleGarbageCollection(150, () => true)' }), 0);
+  assert.equal(collections(60_000, 1500, { make: 'new IdleGarbageCollection(150, () => now < 600)' }), 1);
 });
 
 test('requests to a server put it off, and those of monitors do not', () => {
-  const make = 'tidyWhenIdle(server, 150)';
+  const make = 'collectGarbageWhenIdle(server, 150)';
   const asked = (url: string) => collections(10, 900, { make, touch: `server.emit('request', { url: '${url}' })` });
   assert.equal(asked('/v1/sandboxes'), 0);
   assert.deepEqual(['/health', '/healthz', '/readyz', '/metrics'].map(asked), [1, 1, 1, 1]);

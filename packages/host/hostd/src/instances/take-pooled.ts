@@ -53,7 +53,7 @@ function linkTo(links: SandboxNetwork, network: NetworkClass, { slot, init }: Pi
 }
 
 /** Gives instances that were launched ahead to sandboxes. */
-export class ClaimPooled {
+export class TakePooled {
   readonly #deps: ClaimPooledDeps;
 
   constructor(deps: ClaimPooledDeps) {

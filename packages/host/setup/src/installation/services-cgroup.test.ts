@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { needsRoot } from '@cloche/testkit/needs-root';
-import { findProcessorHierarchy, PartsGroup } from './parts-group.ts';
+import { findProcessorHierarchy, ServicesCgroup } from './services-cgroup.ts';
 
 const V1 = '30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct';
 const V2 = '31 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate';
@@ -22,7 +22,7 @@ describe('the cgroup of the parts', () => {
 
   it('holds a process and what it starts, and is removed when they have ended', { skip: needsRoot }, async () => {
     const id = `test${process.pid}`;
-    const group = new PartsGroup(id);
+    const group = new ServicesCgroup(id);
     const child = spawn('sh', ['-c', 'read _; sleep 60 & echo $!; wait']);
     const ended = once(child, 'exit');
     group.join(child.pid ?? assert.fail('no process'));
@@ -41,7 +41,7 @@ describe('the cgroup of the parts', () => {
   });
 
   it('is left alone by a process that has ended already', async () => {
-    const group = new PartsGroup(`test${process.pid}`);
+    const group = new ServicesCgroup(`test${process.pid}`);
     const child = spawn('true');
     await once(child, 'exit');
     group.join(child.pid ?? assert.fail('no process'));

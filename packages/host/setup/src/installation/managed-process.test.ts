@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { Part } from './part.ts';
+import { ManagedProcess } from './managed-process.ts';
 import type { PartCommand } from './part-process.ts';
 import { RotatingLog } from './rotating-log.ts';
 
@@ -13,7 +13,7 @@ it('a part that cannot be started again, nor be put into its group, is tried aga
   const log = new RotatingLog(join(folder, 'part.log'));
   const lines: string[] = [];
   let starts = 0;
-  const part = new Part({
+  const part = new ManagedProcess({
     name: 'egress',
     get command(): PartCommand {
       starts += 1;

@@ -14,7 +14,7 @@ const PAUSE_MS = 10;
  * priority over sandboxes, so that the API answers however busy the sandboxes are. Systemd units use `cloche.slice`
  * instead.
  */
-export class PartsGroup {
+export class ServicesCgroup {
   readonly #folder: string | undefined;
 
   /** Creates the group. Without a writable hierarchy, as in some containers, the parts run without a group. */

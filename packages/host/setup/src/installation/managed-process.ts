@@ -10,7 +10,7 @@ const STEADY_MS = 30_000;
 /** Windows without an answer after which a process counts as failed even if it computes. */
 const MOST_WINDOWS = 20;
 
-export type PartOptions = {
+export type ManagedProcessOptions = {
   name: ProcessName;
   command: PartCommand;
   log: RotatingLog;
@@ -29,12 +29,12 @@ export type PartOptions = {
 };
 
 /** A part of an installation, across restarts of its process. */
-export class Part {
-  readonly #options: PartOptions;
+export class ManagedProcess {
+  readonly #options: ManagedProcessOptions;
   #process: PartProcess | undefined;
   #stopping = new AbortController();
 
-  constructor(options: PartOptions) {
+  constructor(options: ManagedProcessOptions) {
     this.#options = options;
   }
 
