@@ -25,7 +25,7 @@ async function candidates(words: readonly string[], { env = {} }: { env?: Record
 }
 
 describe('completion', () => {
-  it('knows commands, their options and values', async () => {
+  it('completion knows commands, their options and values', async () => {
     for (const [words, found] of [
       [['sa'], ['sandbox']],
       [['--url', 'http://x', 'sandbox', 'l'], ['list']],
@@ -57,7 +57,7 @@ describe('completion', () => {
     assert.deepEqual(await candidates([]), await candidates(['']));
   });
 
-  it('knows ids and templates of the service, with what they are', async () => {
+  it('completion knows ids and templates of the service, with what they are', async () => {
     const data = IDS.map((id) => ({
       ...sampleSandbox({ id, status: 'ready' }),
       slug: 'report',
@@ -78,7 +78,7 @@ describe('completion', () => {
     assert.deepEqual((await found(['template', 'delete', ''], env))[0], { word: 'report', is: 'of mine' });
   });
 
-  it('is silent where the service is away or refuses', async () => {
+  it('completion is silent where the service is away or refuses', async () => {
     const env = { CLOCHE_URL: 'http://127.0.0.1:9', CLOCHE_API_KEY: 'k' };
     assert.deepEqual(await candidates(['shell', ''], { env }), []);
     assert.deepEqual(await candidates(['shell', '']), []);

@@ -144,13 +144,13 @@ describe('the terminal after a command', { concurrency: 3 }, () => {
     situations.forEach(([situation, check], number) => {
       const isTurn = index % situations.length === number && (OWN_WAYS.includes(name) || index % 4 === 0);
       if (isWhole || isTurn || (number === 0 && WITH_PHASES.includes(name)))
-        it(`is as before: cloche ${name}, ${situation}`, () => check(name, line));
+        it(`the terminal after a command is as before: cloche ${name}, ${situation}`, () => check(name, line));
     });
   });
 });
 
 describe('the output of a command', () => {
-  it('is text without sequences in a pipe, JSON where it is asked for, and whole lines everywhere', async () => {
+  it('the output of a command is text without sequences in a pipe, JSON where it is asked for, and whole lines everywhere', async () => {
     await using service = new HeldService(NEVER);
     const url = await service.listen();
     const env = { HOME: folder, CLOCHE_URL: url, CLOCHE_API_KEY: 'clk_test', CLOCHE_DATA_DIR: '/nonexistent' };

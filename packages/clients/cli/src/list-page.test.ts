@@ -4,7 +4,7 @@ import { json, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
 import { runInProcess } from '../testing/run-in-process.ts';
 
 describe('a list of the command line', () => {
-  it('shows a page with --limit, says that more follow, and how to see them', async () => {
+  it('a list of the command line shows a page with --limit, says that more follow, and how to see them', async () => {
     const data = [sampleSandbox()];
     await using service = await startScriptedServer(({ path }) =>
       json(200, path.includes('cursor') ? { data, hasMore: false } : { data, hasMore: true, nextCursor: '1.ab.cd' }),
@@ -26,7 +26,7 @@ describe('a list of the command line', () => {
     );
   });
 
-  it('takes --limit and --cursor for everything that has pages, and passes them on', async () => {
+  it('a list of the command line takes --limit and --cursor for everything that has pages, and passes them on', async () => {
     // Some commands look the sandbox up first.
     const answer = { data: [], hasMore: false, sandbox: sampleSandbox() };
     await using service = await startScriptedServer(() => json(200, answer));
@@ -44,7 +44,7 @@ describe('a list of the command line', () => {
     }
   });
 
-  it('is filtered by id and time where the service does that, by a time or by how long ago', async () => {
+  it('a list of the command line is filtered by id and time where the service does that, by a time or by how long ago', async () => {
     await using service = await startScriptedServer(() => json(200, { data: [], hasMore: false }));
     for (const noun of ['sandbox', 'job']) {
       const times = ['--created-after', '2026-01-31T09:00Z', '--created-before', '2h'];
@@ -59,13 +59,13 @@ describe('a list of the command line', () => {
       assert.equal((await runInProcess(['job', 'list', '--created-after', wrong], service)).exitCode, 2, wrong);
   });
 
-  it('prints ids alone with --quiet', async () => {
+  it('a list of the command line prints ids alone with --quiet', async () => {
     const data = [sampleSandbox(), sampleSandbox({ id: 'sbx_2' })];
     await using service = await startScriptedServer(() => json(200, { data, hasMore: false }));
     assert.equal((await runInProcess(['sandbox', 'list', '-q'], service)).stdout, 'sbx_1\nsbx_2\n');
   });
 
-  it('refuses a limit that the service would refuse', async () => {
+  it('a list of the command line refuses a limit that the service would refuse', async () => {
     for (const limit of ['0', '501', 'all']) {
       const { exitCode, stderr } = await runInProcess(['key', 'list', '--limit', limit]);
       assert.deepEqual([exitCode, /Give (1 to 500|a whole number)\./.test(stderr)], [2, true], stderr);

@@ -22,7 +22,7 @@ describe('cloche', () => {
   });
   after(() => rm(home, { recursive: true }));
 
-  it('suggests the nearest command and exits with 2 where the command line is wrong', async () => {
+  it('cloche suggests the nearest command and exits with 2 where the command line is wrong', async () => {
     const { exitCode, stderr } = await runCloche(['sandbox', 'lst']);
     assert.equal(exitCode, 2);
     assert.equal(
@@ -33,7 +33,7 @@ describe('cloche', () => {
     assert.equal((await runCloche(['sandbox', 'get'])).exitCode, 2);
   });
 
-  it('says what is wrong with the command line as JSON with --json', async () => {
+  it('cloche says what is wrong with the command line as JSON with --json', async () => {
     for (const [args, message] of [
       [['exec'], /^Missing required argument 'sandbox'\. Run `cloche exec --help`/],
       [['run', '-'], /^Standard input is empty;/],
@@ -46,7 +46,7 @@ describe('cloche', () => {
     }
   });
 
-  it('keeps compiled code in a folder of its user, and none where others could write it', async () => {
+  it('cloche keeps compiled code in a folder of its user, and none where others could write it', async () => {
     const env = { HOME: home, TMPDIR: join(home, 'tmp'), XDG_CACHE_HOME: '', NODE_COMPILE_CACHE: '' };
     await mkdir(env.TMPDIR);
     assert.equal((await runCloche(['--version'], { env })).exitCode, 0);
@@ -54,13 +54,13 @@ describe('cloche', () => {
     assert.equal((await readdir(join(home, '.cache', 'cloche'))).length, 1);
   });
 
-  it('shows examples in its help', async () => {
+  it('cloche shows examples in its help', async () => {
     const { exitCode, stdout } = await runCloche(['run', '--help']);
     assert.equal(exitCode, 0);
     assert.match(stdout, /Examples:\n {2}cloche run script\.py/);
   });
 
-  it('takes address and key from flag, then environment, then file', async () => {
+  it('cloche takes address and key from flag, then environment, then file', async () => {
     await using service = await startService(() => json(200, { data: [], hasMore: false }));
     await mkdir(join(home, '.config', 'cloche'), { recursive: true });
     const file = join(home, '.config', 'cloche', 'config.json');
@@ -90,7 +90,7 @@ describe('cloche', () => {
     );
   });
 
-  it('passes on what the service refuses, as JSON with --json', async () => {
+  it('cloche passes on what the service refuses, as JSON with --json', async () => {
     await using service = await startService(() => failing('not_found'));
     const plain = await runCloche(['sandbox', 'get', 'sbx_9'], service);
     assert.deepEqual(plain, {
@@ -106,7 +106,7 @@ describe('cloche', () => {
 });
 
 describe('cloche sandbox', () => {
-  it('prints the id of a new one alone to standard output', async () => {
+  it('cloche sandbox prints the id of a new one alone to standard output', async () => {
     await using service = await startService(({ method }) =>
       json(method === 'POST' ? 201 : 200, {
         sandbox: sampleSandbox({ status: method === 'POST' ? 'creating' : 'idle' }),
@@ -125,7 +125,7 @@ describe('cloche sandbox', () => {
     assert.match(service.requests[1]?.path ?? '', /waitFor=ready/);
   });
 
-  it('lists them in aligned columns without what could move the cursor', async () => {
+  it('cloche sandbox lists them in aligned columns without what could move the cursor', async () => {
     const expiresAt = new Date(Date.now() + 3_599_000).toISOString();
     const createdAt = new Date(Date.now() - 61_000).toISOString();
     const data = [
@@ -146,7 +146,7 @@ describe('cloche sandbox', () => {
     assert.deepEqual(JSON.parse(asJson.stdout), { data, hasMore: false });
   });
 
-  it('gives more time and kills, each of several', async () => {
+  it('cloche sandbox gives more time and kills, each of several', async () => {
     await using service = await startService(({ path }) =>
       path.endsWith('/sbx_9') ? failing('not_found') : json(200, { sandbox: sampleSandbox({ status: 'destroyed' }) }),
     );
@@ -160,7 +160,7 @@ describe('cloche sandbox', () => {
 });
 
 describe('cloche context', () => {
-  it('creates, lists, interrupts, restarts and deletes', async () => {
+  it('cloche context creates, lists, interrupts, restarts and deletes', async () => {
     const context = sampleContext({ createdAt: new Date(Date.now() - 10_890_000).toISOString() });
     await using service = await startService(({ method, path }) =>
       method === 'GET' && path.endsWith('/contexts') ? json(200, { data: [context] }) : json(200, { context }),
@@ -185,7 +185,7 @@ describe('cloche context', () => {
 });
 
 describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operator is root' }, () => {
-  it('speaks to the socket of the installation that the environment names', async () => {
+  it('cloche admin speaks to the socket of the installation that the environment names', async () => {
     const runDir = await mkdtemp(join(tmpdir(), 'cloche-run-'));
     await mkdir(join(runDir, 'server'));
     const bodies: unknown[] = [];
@@ -216,7 +216,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     ]);
   });
 
-  it('passes on what the installation refuses, and counts in words', async () => {
+  it('cloche admin passes on what the installation refuses, and counts in words', async () => {
     const runDir = await mkdtemp(join(tmpdir(), 'cloche-run-'));
     await mkdir(join(runDir, 'server'));
     const refusal = { code: 'not_found', message: 'There is no organization "nobody".', requestId: 'req_1' };
@@ -236,7 +236,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     assert.equal(destroyed.stdout, '1 sandbox destroyed\n');
   });
 
-  it('says where it looked when no installation is there or none runs', async () => {
+  it('cloche admin says where it looked when no installation is there or none runs', async () => {
     const none = await runInProcess(['admin', 'gc'], { env: { CLOCHE_DATA_DIR: '/nonexistent/data' } });
     assert.match(none.stderr, /^error: There is no installation in \/nonexistent\/data; [^\n]*npm start[^\n]*\n$/);
     const stopped = await runInProcess(['admin', 'gc'], { env: { CLOCHE_RUN_DIR: '/nonexistent/run' } });
@@ -244,7 +244,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     assert.equal(stopped.exitCode, 1);
   });
 
-  it('refuses a scope that does not exist', async () => {
+  it('cloche admin refuses a scope that does not exist', async () => {
     const { exitCode, stderr } = await runInProcess(['admin', 'key', 'create', '--scopes', 'code:walk']);
     assert.equal(exitCode, 2);
     assert.match(stderr, /There is no scope code:walk; use \* or any of: sandbox:create /);
@@ -252,7 +252,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
 });
 
 describe('cloche config', () => {
-  it('shows where each setting comes from and no secret', async () => {
+  it('cloche config shows where each setting comes from and no secret', async () => {
     const env = { CLOCHE_API_KEY: 'clk_very_secret', CLOCHE_PORT: '4999' };
     const { stdout } = await runInProcess(['config'], { env });
     assert.match(stdout, /CLOCHE_PORT +4999 +environment/);
@@ -261,7 +261,7 @@ describe('cloche config', () => {
     assert.ok(data.length > 5);
   });
 
-  it('names the file that the address and the key of the command line come from', async () => {
+  it('cloche config names the file that the address and the key of the command line come from', async () => {
     const home = await mkdtemp(join(tmpdir(), 'cloche-cli-'));
     const file = join(home, '.config', 'cloche', 'config.json');
     await mkdir(join(home, '.config', 'cloche'), { recursive: true });
@@ -277,7 +277,7 @@ describe('cloche config', () => {
 });
 
 describe('a refused request', () => {
-  it('prints the message of the service, once', async () => {
+  it('a refused request prints the message of the service, once', async () => {
     const issues = ['ttlMs', 'metadata'].map((name) => ({ path: `body.${name}`, message: 'is wrong' }));
     const message = issues.map((issue) => `${issue.path} ${issue.message}`).join('; ');
     const refuse = () =>
@@ -289,13 +289,13 @@ describe('a refused request', () => {
 });
 
 describe('cloche doctor', () => {
-  it('gives each finding a status, with a remedy where something is amiss', async () => {
+  it('cloche doctor gives each finding a status, with a remedy where something is amiss', async () => {
     const { data } = JSON.parse((await runCloche(['doctor', '--json'])).stdout);
     assert.ok(data.length > 5);
     for (const { status, remedy } of data) assert.equal(status === 'ok', remedy === '');
   });
 
-  it('says what to do below the table, in a line of its own', async () => {
+  it('cloche doctor says what to do below the table, in a line of its own', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const port = String((taken.address() as AddressInfo).port);

@@ -26,7 +26,7 @@ const commandsFor = async (...args: string[]) => (await buildProgram('1.0.0', ar
 const namesFor = async (...args: string[]) => (await commandsFor(...args)).map((each) => each.name());
 
 describe('the command line', () => {
-  it('loads a command by its name, wherever the options of the program stand', async () => {
+  it('the command line loads a command by its name, wherever the options of the program stand', async () => {
     for (const name of await namesFor()) {
       for (const front of [['--url', 'http://localhost', '--json'], ['help']]) {
         const loaded = await commandsFor(...front, name, 'run');
@@ -39,7 +39,7 @@ describe('the command line', () => {
     }
   });
 
-  it('names every command for the help and for a name that is none, and no command for the version', async () => {
+  it('the command line names every command for the help and for a name that is none, and no command for the version', async () => {
     const whole = await buildWholeProgram('1.0.0', processTerminal());
     const all = await namesFor();
     assert.deepEqual(all.toSorted(), whole.commands.map((each) => each.name()).toSorted());
@@ -57,7 +57,7 @@ describe('the command line', () => {
     }
   });
 
-  it('loads no command for its help, the version or a wrong name', async () => {
+  it('the command line loads no command for its help, the version or a wrong name', async () => {
     // Every module of the program is named on standard error.
     const hook = `import { registerHooks } from 'node:module';
 registerHooks({ load: (url, context, next) => (process.stderr.write(url + '\\n'), next(url, context)) });`;
@@ -69,7 +69,7 @@ registerHooks({ load: (url, context, next) => (process.stderr.write(url + '\\n')
     }
   });
 
-  it('shows the options of a command before those of every command, with what holds without them', async () => {
+  it('the command line shows the options of a command before those of every command, with what holds without them', async () => {
     const whole = await buildWholeProgram('1.0.0', processTerminal());
     const leaves = (command: Command): Command[] =>
       command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);

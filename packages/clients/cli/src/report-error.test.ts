@@ -27,7 +27,7 @@ async function shown(line: string, code: ErrorCode, message: string, details?: o
 const issue = (path: string, message: string) => ({ issues: [{ path, message }] });
 
 describe('an error of the service', () => {
-  it('has a next step, no field of the request, and few lines, whatever its code', async () => {
+  it('an error of the service has a next step, no field of the request, and few lines, whatever its code', async () => {
     for (const [code, { summary }] of Object.entries(ERRORS)) {
       const details = code === 'invalid_request' ? issue('body.ttlMs', 'must be at least 1000') : undefined;
       const text = await shown('sandbox create', code as ErrorCode, summary, details);
@@ -37,7 +37,7 @@ describe('an error of the service', () => {
     }
   });
 
-  it('names options, arguments and durations as the command has them', async () => {
+  it('an error of the service names options, arguments and durations as the command has them', async () => {
     for (const [line, path, message, expected] of [
       ['sandbox create', 'body.ttlMs', 'must be at least 1000', '--ttl must be at least 1 s'],
       ['sandbox create', 'body.idleTimeoutMs', 'must be at most 86400000 (1 day)', '--idle must be at most 1 d'],
@@ -65,7 +65,7 @@ describe('an error of the service', () => {
     }
   });
 
-  it('replaces the fields and words of a message that has no list of fields', async () => {
+  it('an error of the service replaces the fields and words of a message that has no list of fields', async () => {
     const longer = 'body.ttlMs must be at most 3600000 (1 hour) at creation; extend the sandbox later for more.';
     assert.equal(
       await shown('sandbox create', 'sandbox_ttl_exceeded', longer),
@@ -79,7 +79,7 @@ describe('an error of the service', () => {
     );
   });
 
-  it('is the answer of the service with --json', async () => {
+  it('an error of the service is the answer of the service with --json', async () => {
     const { output, text } = recordedOutput(false);
     const error = new ClocheError('invalid_request', 'body.ttlMs is wrong', { status: 400, requestId: 'req_1' });
     const program = await buildProgram('1', ['sandbox'], { out: output, err: output });
@@ -93,7 +93,7 @@ describe('a service that cannot be reached', () => {
   const failureOf = async (url: string) =>
     (await runInProcess(['sandbox', 'get', 'sbx_1', '--url', url, '--api-key', 'k'])).stderr;
 
-  it('says what answers in its place', { timeout: 60_000 }, async () => {
+  it('a service that cannot be reached says what answers in its place', { timeout: 60_000 }, async () => {
     const [http, tls] = [createHttpServer(), createTlsServer()];
     tls.on('tlsClientError', () => undefined);
     for (const server of [http, tls]) await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -109,7 +109,7 @@ describe('a service that cannot be reached', () => {
     }
   });
 
-  it('tells to start one only on this machine', async () => {
+  it('a service that cannot be reached tells to start one only on this machine', async () => {
     const free = createServer().listen(0, '127.0.0.1');
     await once(free, 'listening');
     const { port } = free.address() as AddressInfo;
@@ -126,7 +126,7 @@ describe('a service that cannot be reached', () => {
       assert.match(unreachableWords(url, { cause: refused }, 'npm start'), /; start it with `npm start`, or give/);
   });
 
-  it('explains a certificate, a name and a route', () => {
+  it('a service that cannot be reached explains a certificate, a name and a route', () => {
     const words = (code: string) =>
       unreachableWords('https://cloche.example.com', { cause: Object.assign(new Error(''), { code }) }, 'npm start');
     for (const [code, expected] of [

@@ -41,7 +41,7 @@ describe('a short id', () => {
     assert.equal(paths.length, 3);
   });
 
-  it('is refused with the ids it may mean, unless there is one', async () => {
+  it('a short id is refused with the ids it may mean, unless there is one', async () => {
     const { exitCode, stderr } = await asked([[WHOLE, OTHER]], ['sandbox', 'delete', '2t6h']);
     assert.deepEqual(
       [exitCode, stderr],
@@ -52,12 +52,12 @@ describe('a short id', () => {
   });
 
   for (const text of [WHOLE, '2t6', 'sbx_2t6', 'wrun_2t6h', '2T6H', 'sbx_9', 'a/../b'])
-    it(`is not looked for in ${text}, which goes to the service as it is`, async () => {
+    it(`a short id is not looked for in ${text}, which goes to the service as it is`, async () => {
       const { paths } = await asked([[WHOLE]], ['sandbox', 'get', text]);
       assert.deepEqual(paths, [`/v1/sandboxes/${encodeURIComponent(text)}`]);
     });
 
-  it('goes to the service as it is where the key may not list, or nothing begins so', async () => {
+  it('a short id goes to the service as it is where the key may not list, or nothing begins so', async () => {
     await using service = await startScriptedServer(({ path }) =>
       failing(path.includes('?') ? 'forbidden' : 'not_found'),
     );
@@ -71,7 +71,7 @@ describe('a short id', () => {
     assert.deepEqual([exitCode, stderr], [1, 'error: There is no sandbox yet.\n']);
   });
 
-  it('is taken for every kind of id, alone or among several, and inside a sandbox', async () => {
+  it('a short id is taken for every kind of id, alone or among several, and inside a sandbox', async () => {
     const tail = '2t6h456789abcdefghij';
     const kinds = { job: 'wrun_', secret: 'sec_', webhook: 'whk_', key: 'key_', project: 'prj_', artifact: 'art_' };
     for (const [noun, prefix] of Object.entries(kinds)) {

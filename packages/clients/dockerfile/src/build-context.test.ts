@@ -54,7 +54,7 @@ describe('BuildContext', () => {
     'empty/': '',
   });
 
-  it('copies the content of a directory, and a file under the name of the target', () => {
+  it('BuildContext copies the content of a directory, and a file under the name of the target', () => {
     assert.deepEqual(pathsOf(folder, 'COPY src /app'), ['/app/', '/app/in/', '/app/in/y.js', '/app/x.js']);
     assert.deepEqual(pathsOf(folder, 'COPY a.txt /b'), ['/b']);
     assert.deepEqual(pathsOf(folder, 'COPY a.txt src /to/'), [
@@ -69,7 +69,7 @@ describe('BuildContext', () => {
     assert.deepEqual(pathsOf(folder, 'COPY / /'), all);
   });
 
-  it('takes each name that a pattern matches, in every part of a path', () => {
+  it('BuildContext takes each name that a pattern matches, in every part of a path', () => {
     assert.deepEqual(pathsOf(folder, 'COPY *.txt /to/'), ['/to/a.txt', '/to/b.txt']);
     assert.deepEqual(pathsOf(folder, 'COPY s?c/*.js /to/'), ['/to/x.js']);
     assert.deepEqual(pathsOf(folder, 'COPY [b-z].txt /to'), ['/to']);
@@ -78,7 +78,7 @@ describe('BuildContext', () => {
     assert.throws(() => pathsOf(folder, 'COPY none /to/'), /line 2: none does not exist in /);
   });
 
-  it('leaves out what .dockerignore excludes, and keeps its exceptions', () => {
+  it('BuildContext leaves out what .dockerignore excludes, and keeps its exceptions', () => {
     const files = { 'keep/a': '', 'keep/b': '', 'drop/x/kept': '', 'drop/x/y': '', 'none/z': '', '.dockerignore': '' };
     const ignoring = folderOf({ ...files, '.dockerignore': 'keep/b\ndrop\nnone\n!drop/*/kept\n.dockerignore' });
     assert.deepEqual(pathsOf(ignoring, 'COPY . /'), ['/drop/', '/drop/x/', '/drop/x/kept', '/keep/', '/keep/a']);
@@ -87,7 +87,7 @@ describe('BuildContext', () => {
     assert.deepEqual(pathsOf(own, 'COPY . /'), ['/a'], 'the file named after the Dockerfile comes first');
   });
 
-  it('keeps links, and refuses sources that lead out of the folder, pipes and archives of ADD', () => {
+  it('BuildContext keeps links, and refuses sources that lead out of the folder, pipes and archives of ADD', () => {
     const linked = folderOf({ 'd/a': 'a', 'x.tar.gz': '\u001f\u008b' });
     symlinkSync('a', join(linked, 'd/link'));
     symlinkSync('/etc/hostname', join(linked, 'outside'));
@@ -122,7 +122,7 @@ describe('packEntries', () => {
     assert.equal(modeOf('etc/A'), '640');
   });
 
-  it('gives equal bytes for equal files, whenever they were written', async () => {
+  it('packEntries gives equal bytes for equal files, whenever they were written', async () => {
     const [one, other] = [folderOf(files), folderOf(files)];
     utimesSync(join(other, 'bin/run'), 1, 1);
     const pack = (folder: string) => buffer(packEntries(entriesOf(folder, 'COPY . /app')));
@@ -131,7 +131,7 @@ describe('packEntries', () => {
     assert.ok(!(await pack(one)).equals(await pack(other)));
   });
 
-  it('fails if a file shrinks while it is read', async () => {
+  it('packEntries fails if a file shrinks while it is read', async () => {
     const folder = folderOf({ a: 'x'.repeat(1000) });
     const entries = [...entriesOf(folder, 'COPY . /app')];
     truncateSync(join(folder, 'a'), 10);

@@ -9,7 +9,7 @@ const text = (input: string) => expand(input, (name) => variables[name], { escap
 
 // Results of `printf %s WORD` in a shell, where Docker follows it.
 describe('expand', () => {
-  it('replaces variables and removes quotes as a shell does', () => {
+  it('expand replaces variables and removes quotes as a shell does', () => {
     assert.equal(word('x$A-y${A}z$NONE.'), 'xone-yonez.');
     assert.equal(word(`"$A 'x'" '$A "x"' \\$A \\"`), `one 'x' $A "x" $A "`);
     assert.equal(word('"a\\"b\\$A\\\\c\\d"'), 'a"b$A\\c\\d');
@@ -17,7 +17,7 @@ describe('expand', () => {
     assert.equal(word('$SPACED'), 'a b');
   });
 
-  it('knows defaults, alternatives and required variables', () => {
+  it('expand knows defaults, alternatives and required variables', () => {
     assert.equal(word('${A:-x} ${NONE:-x} ${EMPTY:-x} ${EMPTY-x} ${NONE-"$A y"}'), 'one x x  one y');
     assert.equal(word('${A:+x}${NONE:+x}${EMPTY:+x}${EMPTY+y}'), 'xy');
     assert.equal(word('${NONE:-${A}}'), 'one');
@@ -25,15 +25,15 @@ describe('expand', () => {
     assert.equal(word('${A:?}'), 'one');
   });
 
-  it('keeps quotes in a text, where only a dollar sign can be escaped', () => {
+  it('expand keeps quotes in a text, where only a dollar sign can be escaped', () => {
     assert.equal(text(`'$A' "\${A}" \\$A \\n \\\\`), `'one' "one" $A \\n \\`);
   });
 
-  it('uses the escape character of the directive', () => {
+  it('expand uses the escape character of the directive', () => {
     assert.equal(word('C:\\dir`$A', '`'), 'C:\\dir$A');
   });
 
-  it('refuses what it cannot expand', () => {
+  it('expand refuses what it cannot expand', () => {
     for (const input of ['${A#x}', '${A%.*}', '${A/a/b}', '${', '${A', '${}', '"open', "'open"])
       assert.throws(() => word(input), SyntaxError, input);
   });

@@ -9,7 +9,7 @@ function kept(patterns: string, ...paths: string[]): string[] {
 
 // The examples of the reference of `.dockerignore`.
 describe('IgnorePatterns', () => {
-  it('begins each pattern at the context folder', () => {
+  it('IgnorePatterns begins each pattern at the context folder', () => {
     assert.deepEqual(kept('temp', 'temp', 'temp/x', 'a/temp', 'temporary'), ['a/temp', 'temporary']);
     assert.deepEqual(kept('/temp/\n./x\r\n', 'temp/a', 'x', 'a/x'), ['a/x']);
     assert.deepEqual(kept('*/temp*', 'a/temporary.txt', 'a/temp/x', 'temp', 'a/b/temp'), ['temp', 'a/b/temp']);
@@ -19,14 +19,14 @@ describe('IgnorePatterns', () => {
     assert.deepEqual(kept('{a,b}\n!(x)\n[ab]c', 'a', 'x', 'ac', 'bc', 'cc'), ['a', 'x', 'cc']);
   });
 
-  it('lets the last pattern that matches decide, and exceptions count below excluded directories', () => {
+  it('IgnorePatterns lets the last pattern that matches decide, and exceptions count below excluded directories', () => {
     assert.deepEqual(kept('*.md\n!README.md', 'a.md', 'README.md'), ['README.md']);
     assert.deepEqual(kept('*.md\n!README*.md\nREADME-secret.md', 'README.md', 'README-secret.md'), ['README.md']);
     assert.deepEqual(kept('*.md\nREADME-secret.md\n!README*.md', 'README-secret.md'), ['README-secret.md']);
     assert.deepEqual(kept('docs\n!docs/keep', 'docs/x', 'docs/keep', 'docs/keep/y'), ['docs/keep', 'docs/keep/y']);
   });
 
-  it('passes over comments and empty lines', () => {
+  it('IgnorePatterns passes over comments and empty lines', () => {
     assert.deepEqual(kept('\uFEFF# a\n\n  b  \n', '# a', 'a', 'b'), ['# a', 'a']);
   });
 });

@@ -101,7 +101,7 @@ describe('the settings of the image of FROM', () => {
     );
   });
 
-  it('are asked for by the name of FROM, which is found although later lines need them', () => {
+  it('the settings of the image of FROM are asked for by the name of FROM, which is found although later lines need them', () => {
     const source = 'ARG TAG=1\nFROM --platform=x image:$TAG\nWORKDIR $OF_THE_IMAGE\n';
     assert.throws(() => readFrom(source), /FROM --platform is not supported/);
     assert.deepEqual(readFrom(source.replace('--platform=x ', ''), { buildArgs: { TAG: '2' } }), {

@@ -28,7 +28,7 @@ async function make(...lines: string[]) {
 }
 
 describe('makeRecipe', () => {
-  it('gives each RUN the variables, directory and user that it has in the file', async () => {
+  it('makeRecipe gives each RUN the variables, directory and user that it has in the file', async () => {
     const { recipe, titles, lines } = await make(
       'FROM base',
       'ARG V=1',
@@ -60,7 +60,7 @@ describe('makeRecipe', () => {
     assert.deepEqual(lines, [4, 6, 9, 10]);
   });
 
-  it('puts small files into the recipe, and uploads what is too large for it', async () => {
+  it('makeRecipe puts small files into the recipe, and uploads what is too large for it', async () => {
     const { recipe, uploads } = await make('FROM base', 'COPY src /app/');
     const [copy, unpack] = recipe.setup;
     assert.ok(copy && 'files' in copy && unpack && 'run' in unpack);
@@ -90,7 +90,7 @@ describe('makeRecipe', () => {
     }
   });
 
-  it('refuses what is neither a template nor an image, and more steps than a recipe may have', async () => {
+  it('makeRecipe refuses what is neither a template nor an image, and more steps than a recipe may have', async () => {
     for (const name of ['Python', 'a//b', 'https://registry.example/a', 'a:b:c'])
       await assert.rejects(
         make(`FROM ${name}`),
@@ -102,13 +102,13 @@ describe('makeRecipe', () => {
 });
 
 describe('the line of a step', () => {
-  it('passes the arguments of a RUN to the program as they are', () => {
+  it('the line of a step passes the arguments of a RUN to the program as they are', () => {
     const words = ['a b', "it's", '$HOME', '"', '\\', '', '\n', '*', 'plain', '-n', '~'];
     const { run } = runLine({ argv: ['printf', '<%s>', ...words], user: 'root' });
     assert.equal(execFileSync('bash', ['-c', run], { encoding: 'utf8' }), words.map((word) => `<${word}>`).join(''));
   });
 
-  it('runs as the user that USER names', () => {
+  it('the line of a step runs as the user that USER names', () => {
     const argv = ['id'];
     assert.deepEqual(
       ['0', 'root', 'root:root'].map((user) => runLine({ argv, user }).as),
@@ -126,7 +126,7 @@ describe('the line of a step', () => {
     assert.match(runLine({ argv, user: 'app:staff' }).run, /--reuid=app --regid=staff/);
   });
 
-  it('gives copied files their owner, with the login group of a name', () => {
+  it('the line of a step gives copied files their owner, with the login group of a name', () => {
     const line = (owner: string) => unpackLine({ owner }, '/tmp/x.tar.gz', ['/app', '/app/a']);
     assert.match(line('app'), /chown -Rh app: /);
     assert.match(line('7'), /chown -Rh 7:7 /);

@@ -24,7 +24,7 @@ function refusal(lines: readonly string[], options?: ReadOptions): string {
 }
 
 describe('readDockerfile', () => {
-  it('keeps the order of the steps, with the user, directory and build arguments of each', () => {
+  it('readDockerfile keeps the order of the steps, with the user, directory and build arguments of each', () => {
     const plan = read(
       [
         '# syntax=docker/dockerfile:1',
@@ -64,7 +64,7 @@ describe('readDockerfile', () => {
     ]);
   });
 
-  it('joins continuation lines without the comments and empty lines between them', () => {
+  it('readDockerfile joins continuation lines without the comments and empty lines between them', () => {
     assert.deepEqual(shellLines('RUN a  "x   y" \\', ' && b \\  ', '  # comment \\', '', ' && c # stays'), [
       'a  "x   y"  && b  && c # stays',
     ]);
@@ -76,7 +76,7 @@ describe('readDockerfile', () => {
     assert.deepEqual(shellLines('RUN a\r', 'RUN b \\\r', ' c'), ['a', 'b  c']);
   });
 
-  it('runs here-documents by the shell, or by the program that their first line names', () => {
+  it('readDockerfile runs here-documents by the shell, or by the program that their first line names', () => {
     assert.deepEqual(shellLines('RUN <<EOT', 'set -e', '# comment', '', 'echo $HOME', 'EOT'), [
       'set -e\n# comment\n\necho $HOME\n',
     ]);
@@ -91,14 +91,14 @@ describe('readDockerfile', () => {
     ]);
   });
 
-  it('runs the shell that SHELL names, and not the list of a JSON form', () => {
+  it('readDockerfile runs the shell that SHELL names, and not the list of a JSON form', () => {
     const [run, list] = steps('SHELL ["/bin/bash", "-eo", "pipefail", "-c"]', 'RUN a | b', 'RUN ["x"]') as RunStep[];
     assert.deepEqual(run?.argv, ['/bin/bash', '-eo', 'pipefail', '-c', 'a | b']);
     assert.deepEqual(list?.argv, ['x']);
     assert.deepEqual(shellLines('RUN [ -e /x ] && y'), ['[ -e /x ] && y']);
   });
 
-  it('reads sources, owner and mode of COPY and ADD, also in JSON and from here-documents', () => {
+  it('readDockerfile reads sources, owner and mode of COPY and ADD, also in JSON and from here-documents', () => {
     const none = { inline: [], owner: undefined, mode: undefined };
     assert.deepEqual(
       steps(
@@ -147,7 +147,7 @@ describe('readDockerfile', () => {
     );
   });
 
-  it('passes arguments before FROM to it, and to an ARG of the same name', () => {
+  it('readDockerfile passes arguments before FROM to it, and to an ARG of the same name', () => {
     const lines = ['ARG TAG=a', 'FROM base-$TAG', 'ENV X=$TAG', 'ARG TAG', 'ENV Y=$TAG', 'RUN z'];
     const plan = read(lines, { buildArgs: { TAG: 'b', HTTP_PROXY: 'p', TYPO: '1' } });
     assert.equal(plan.from.name, 'base-b');
@@ -183,7 +183,7 @@ describe('readDockerfile', () => {
     );
   });
 
-  it('refuses what it cannot build, with the line and what to do', () => {
+  it('readDockerfile refuses what it cannot build, with the line and what to do', () => {
     const refused: [line: number, message: RegExp, ...lines: string[]][] = [
       [2, /one stage; build this stage as a template/, 'FROM other'],
       [3, /one stage/, '# comment', 'FROM other AS b'],

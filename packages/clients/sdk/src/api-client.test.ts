@@ -18,7 +18,7 @@ function keysOf(requests: readonly { headers: Record<string, string | string[] |
 }
 
 describe('a call', () => {
-  it('sends the method, path, query, body and key of its operation', async () => {
+  it('a call sends the method, path, query, body and key of its operation', async () => {
     const { server, client } = await setUp([created, json(200, { data: [], hasMore: false })]);
     await using _ = server;
     await client.call('createSandbox', { body: { template: 'node', ttlMs: 5000 } });
@@ -35,7 +35,7 @@ describe('a call', () => {
     assert.equal(list?.headers['content-type'], undefined);
   });
 
-  it('keeps a path that the address has, and escapes what it puts into it', async () => {
+  it('a call keeps a path that the address has, and escapes what it puts into it', async () => {
     const { server } = await setUp([json(200, { sandbox: sampleSandbox() })]);
     await using _ = server;
     const client = new ApiClient({ url: `${server.url}/cloche/`, apiKey: 'clk_test' });
@@ -43,7 +43,7 @@ describe('a call', () => {
     assert.equal(server.requests[0]?.path, '/cloche/v1/sandboxes/sbx_a%2F..%2Fb%3F');
   });
 
-  it('refuses an empty or dotted id, which would name another resource, before it sends anything', async () => {
+  it('a call refuses an empty or dotted id, which would name another resource, before it sends anything', async () => {
     const { server, client } = await setUp([]);
     await using _ = server;
     for (const id of ['', '.', '..']) {
@@ -53,7 +53,7 @@ describe('a call', () => {
     assert.equal(server.requests.length, 0);
   });
 
-  it('gives each logical operation a key of its own, and keeps one that is given', async () => {
+  it('a call gives each logical operation a key of its own, and keeps one that is given', async () => {
     const { server, client } = await setUp([created, created, created]);
     await using _ = server;
     await client.call('createSandbox');
@@ -82,7 +82,7 @@ describe('retries', () => {
     assert.deepEqual(server.requests[0]?.body, server.requests[1]?.body);
   });
 
-  it('follow a broken connection, 429, 500, 503 and a proxy that finds no service', async () => {
+  it('retries follow a broken connection, 429, 500, 503 and a proxy that finds no service', async () => {
     const gateway = json(502, 'bad gateway', { 'content-type': 'text/html' });
     for (const reply of [drop, failing('rate_limited'), failing('internal'), failing('unavailable'), gateway]) {
       const { server, client } = await setUp([reply, created]);
@@ -93,7 +93,7 @@ describe('retries', () => {
     }
   });
 
-  it('do not follow an answer that is final, a quota that is used up among them', async () => {
+  it('retries do not follow an answer that is final, a quota that is used up among them', async () => {
     for (const code of ['quota_exceeded', 'invalid_request', 'sandbox_destroyed', 'idempotency_key_reused'] as const) {
       const { server, client } = await setUp([failing(code)]);
       await using _ = server;
@@ -102,7 +102,7 @@ describe('retries', () => {
     }
   });
 
-  it('wait for the outcome of a request in progress, beyond the number of retries, and return its replay', async () => {
+  it('retries wait for the outcome of a request in progress, beyond the number of retries, and return its replay', async () => {
     const busy = failing('idempotency_request_in_progress', { 'retry-after': '0' });
     const { server, client } = await setUp([busy, busy, busy, created], { maxRetries: 0 });
     await using _ = server;
@@ -110,7 +110,7 @@ describe('retries', () => {
     assert.equal(server.requests.length, 4);
   });
 
-  it('wait as long as Retry-After asks, and give up at once where that is beyond the deadline', async () => {
+  it('retries wait as long as Retry-After asks, and give up at once where that is beyond the deadline', async () => {
     const later = await setUp([failing('unavailable', { 'retry-after': '0.2' }), created]);
     await using _ = later.server;
     const began = performance.now();
@@ -122,7 +122,7 @@ describe('retries', () => {
     await assert.rejects(tooLate.client.call('createSandbox'), { code: 'unavailable', retryAfterMs: 3_600_000 });
   });
 
-  it('end after maxRetries with the last error', async () => {
+  it('retries end after maxRetries with the last error', async () => {
     const { server, client } = await setUp(() => failing('unavailable'), { maxRetries: 2 });
     await using _ = server;
     await assert.rejects(client.call('createSandbox'), { code: 'unavailable', status: 503 });
@@ -131,7 +131,7 @@ describe('retries', () => {
 });
 
 describe('an error', () => {
-  it('carries code, status, message, request id, details and the key it was sent with', async () => {
+  it('an error carries code, status, message, request id, details and the key it was sent with', async () => {
     const { server, client } = await setUp([failing('sandbox_ttl_exceeded', {}, { maxTtlMs: 42 })]);
     await using _ = server;
     const error = await client.call('createSandbox').catch((caught: unknown) => caught);
@@ -153,7 +153,7 @@ describe('an error', () => {
     }
   });
 
-  it('says where nothing can be reached and what to do, in one sentence', async () => {
+  it('an error says where nothing can be reached and what to do, in one sentence', async () => {
     const client = new ApiClient({
       url: `http://127.0.0.1:${CLOSED_PORT}`,
       apiKey: 'clk_test',
@@ -166,7 +166,7 @@ describe('an error', () => {
     });
   });
 
-  it("is the signal's own reason when the caller aborts, also between two attempts", async () => {
+  it("an error is the signal's own reason when the caller aborts, also between two attempts", async () => {
     const reason = new Error('no longer wanted');
     for (const reply of [() => {}, failing('unavailable', { 'retry-after': '20' })]) {
       const controller = new AbortController();
@@ -186,14 +186,14 @@ describe('an error', () => {
     assert.equal(server.requests.length, 0);
   });
 
-  it('is deadline_exceeded when no answer comes in time', async () => {
+  it('an error is deadline_exceeded when no answer comes in time', async () => {
     const { server, client } = await setUp([() => {}]);
     await using _ = server;
     const call = client.call('createSandbox', { timeoutMs: 50, idempotencyKey: 'k' });
     await assert.rejects(call, { code: 'deadline_exceeded', idempotencyKey: 'k', message: /within 50 ms/ });
   });
 
-  it('does not count the time that the operation itself was given', async () => {
+  it('an error does not count the time that the operation itself was given', async () => {
     const slow = await setUp(
       [
         (response, request) => {
@@ -209,7 +209,7 @@ describe('an error', () => {
 });
 
 describe('the options', () => {
-  it('name what is missing or wrong in one sentence without the key', () => {
+  it('the options name what is missing or wrong in one sentence without the key', () => {
     assert.throws(() => new ApiClient({ url: 'http://x', apiKey: '' }), {
       code: 'missing_api_key',
       message: 'No API key was given; pass `apiKey`, or set CLOCHE_API_KEY to the key of your installation.',

@@ -15,7 +15,7 @@ const KEY: ApiKey = {
 };
 
 describe('API keys', () => {
-  it('are created, listed, read, rotated and revoked', async () => {
+  it('API keys are created, listed, read, rotated and revoked', async () => {
     await using server = await startScriptedServer(({ method, path }) => {
       if (method === 'POST') return json(201, { apiKey: KEY, secret: 'clk_secret' });
       if (path.endsWith('/current')) return json(200, { apiKey: KEY, organization: {}, project: { id: 'prj_1' } });

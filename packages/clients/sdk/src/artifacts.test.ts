@@ -23,7 +23,7 @@ const ARTIFACT: Artifact = {
 };
 
 describe('artifacts', () => {
-  it('are whole when their body alone is kept and read later, when the collector has run', async () => {
+  it('artifacts are whole when their body alone is kept and read later, when the collector has run', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     await using server = await startScriptedServer(() => (response) => void response.end('whole'));
@@ -36,7 +36,7 @@ describe('artifacts', () => {
     assert.equal(await text(body ?? assert.fail('no body')), 'whole');
   });
 
-  it('are exported, listed, linked and deleted', async () => {
+  it('artifacts are exported, listed, linked and deleted', async () => {
     const download = { url: 'http://127.0.0.1/downloads/artifacts/art_1?x', expiresAt: ARTIFACT.createdAt };
     await using server = await startScriptedServer(({ method, path }) => {
       if (path === '/v1/sandboxes/sbx_1') return json(200, { sandbox: sampleSandbox() });

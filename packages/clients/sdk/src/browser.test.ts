@@ -24,7 +24,7 @@ describe('the package', () => {
     assert.equal(sandbox.id, 'sbx_1');
   });
 
-  it('makes keys of its own where a page has no randomUUID', async (context) => {
+  it('the package makes keys of its own where a page has no randomUUID', async (context) => {
     await using server = await startScriptedServer(() => json(201, { sandbox: sampleSandbox() }));
     Object.defineProperty(crypto, 'randomUUID', { value: undefined, configurable: true });
     context.after(() => Reflect.deleteProperty(crypto, 'randomUUID'));

@@ -82,7 +82,7 @@ describe('running a command', () => {
     assert.deepEqual(command.truncated, { stdout: 4 << 20 });
   });
 
-  it('that is aborted kills it', async () => {
+  it('running a command that is aborted kills it', async () => {
     await using service = await startService(
       answer({ status: 'running' }),
       eventStream([log(1, 'a')], { end: false }),
@@ -95,7 +95,7 @@ describe('running a command', () => {
     assert.deepEqual(calls(service).at(-1), 'POST …/cmd_1/kill');
   });
 
-  it('that is aborted while the service starts it kills it', async () => {
+  it('running a command that is aborted while the service starts it kills it', async () => {
     const abort = new AbortController();
     const reason = new Error('enough');
     const rejection = Promise.withResolvers<void>();
@@ -111,7 +111,7 @@ describe('running a command', () => {
     await eventually(() => calls(service).at(-1) === 'POST …/cmd_1/kill', { because: 'the command is killed' });
   });
 
-  it('that was aborted before is not started', async () => {
+  it('running a command that was aborted before is not started', async () => {
     await using service = await startService();
     const signal = AbortSignal.abort(new Error('too late'));
     await assert.rejects(service.commands.run('line', { signal }), /too late/);
@@ -120,7 +120,7 @@ describe('running a command', () => {
 });
 
 describe('waiting for a command', () => {
-  it('goes on while the service is away for a while', async () => {
+  it('waiting for a command goes on while the service is away for a while', async () => {
     const running: Reply = json(200, { command: sampleCommand({ status: 'running' }) });
     const first = await startScriptedServer(() => running, OWN_PORT);
     // The retries of one request take less time than the absence.
@@ -137,7 +137,7 @@ describe('waiting for a command', () => {
     assert.equal((await waited).exitCode, 4);
   });
 
-  it('goes on where the service went away before it had answered once', async () => {
+  it('waiting for a command goes on where the service went away before it had answered once', async () => {
     const silence: Reply = () => undefined;
     const first = await startScriptedServer(() => silence);
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
@@ -151,7 +151,7 @@ describe('waiting for a command', () => {
     assert.equal((await waited).exitCode, 4);
   });
 
-  it('goes on while the service is stopping, however long that takes', async () => {
+  it('waiting for a command goes on while the service is stopping, however long that takes', async () => {
     let asked = 0;
     const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
     await using service = await startScriptedServer(() => (++asked < 20 ? failing('unavailable') : ended));
@@ -160,7 +160,7 @@ describe('waiting for a command', () => {
     assert.equal((await command.wait()).exitCode, 4);
   });
 
-  it('does not press a service that wants to be left alone for longer than a request may take', async () => {
+  it('waiting for a command does not press a service that wants to be left alone for longer than a request may take', async () => {
     const refusal = failing('unavailable', { 'retry-after': '3600' });
     await using service = await startScriptedServer(() => refusal);
     const cloche = new Cloche({ url: service.url, apiKey: 'clk_test' });
@@ -169,7 +169,7 @@ describe('waiting for a command', () => {
     assert.ok(service.requests.length <= 6, `${service.requests.length} requests`);
   });
 
-  it('takes no longer than it may, whether or not the service is there', async () => {
+  it('waiting for a command takes no longer than it may, whether or not the service is there', async () => {
     const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 1000 });
@@ -180,7 +180,7 @@ describe('waiting for a command', () => {
 });
 
 describe('following a command', () => {
-  it('goes on after a service that was stopping, and gives up one that opens streams and breaks each', async () => {
+  it('following a command goes on after a service that was stopping, and gives up one that opens streams and breaks each', async () => {
     const unavailable: Reply = failing('unavailable');
     const opened = eventStream([log(1, 'a')]);
     const refusals = Array.from({ length: 12 }, () => unavailable);
@@ -200,7 +200,7 @@ describe('following a command', () => {
     assert.equal(other.requests.length, 3);
   });
 
-  it('goes on where a broken stream ended, and repeats nothing', async () => {
+  it('following a command goes on where a broken stream ended, and repeats nothing', async () => {
     await using service = await startService(
       answer({ status: 'running' }),
       eventStream([log(1, 'a'), log(2, 'b')]),
@@ -219,7 +219,7 @@ describe('following a command', () => {
     assert.deepEqual(resumed, ['afterSeq=0', 'afterSeq=2', 'afterSeq=2', 'afterSeq=3']);
   });
 
-  it('waits for a service that is away for a while, and not for one that never was there', async () => {
+  it('following a command waits for a service that is away for a while, and not for one that never was there', async () => {
     const first = await startScriptedServer(() => eventStream([log(1, 'a')]), OWN_PORT);
     // The retries of one request take less time than the absence.
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
@@ -253,7 +253,7 @@ describe('following a command', () => {
     );
   });
 
-  it('gives up when the stream breaks off again and again', async () => {
+  it('following a command gives up when the stream breaks off again and again', async () => {
     const server = await startScriptedServer(() => eventStream([]));
     await using _ = server;
     const cloche = new Cloche({ url: server.url, apiKey: 'clk_test', retryDelayMs: 1, maxRetries: 2 });
@@ -271,14 +271,14 @@ describe('following a command', () => {
 });
 
 describe('a command', () => {
-  it('is waited for in as many requests as it takes', async () => {
+  it('a command is waited for in as many requests as it takes', async () => {
     await using service = await startService(answer(), answer(), answer(), answer({ status: 'exited', exitCode: 1 }));
     const command = await service.commands.start('line');
     assert.equal((await command.wait()).exitCode, 1);
     assert.equal(calls(service)[1], 'GET …/cmd_1?waitMs=60000');
   });
 
-  it('is written to in pieces, bytes as they are, and closed with the last', async () => {
+  it('a command is written to in pieces, bytes as they are, and closed with the last', async () => {
     await using service = await startService(...Array(4).fill(answer()));
     const command = await service.commands.start('line', { stdinOpen: true });
     const bytes = Uint8Array.from({ length: 400_000 }, (_, index) => index % 256);
@@ -291,14 +291,14 @@ describe('a command', () => {
     assert.deepEqual(Buffer.concat(bodies.map(({ data }) => Buffer.from(data, 'base64'))), Buffer.from(bytes));
   });
 
-  it('is killed with the signal that is named', async () => {
+  it('a command is killed with the signal that is named', async () => {
     await using service = await startService(answer(), answer({ status: 'killed', signal: 'SIGTERM' }));
     const command = await service.commands.start('line');
     assert.equal((await command.kill('SIGTERM')).info.signal, 'SIGTERM');
     assert.deepEqual(service.requests[1]?.body, { signal: 'SIGTERM' });
   });
 
-  it('is killed by its id', async () => {
+  it('a command is killed by its id', async () => {
     await using service = await startService(answer({ status: 'running' }), answer({ status: 'killed' }));
     const { info } = await service.commands.kill('cmd_1', 'SIGTERM');
     assert.equal(info.status, 'killed');
@@ -306,7 +306,7 @@ describe('a command', () => {
     assert.deepEqual(service.requests[1]?.body, { signal: 'SIGTERM' });
   });
 
-  it('is found by its id, and listed', async () => {
+  it('a command is found by its id, and listed', async () => {
     await using service = await startService(answer(), json(200, { data: [sampleCommand()], hasMore: false }));
     assert.equal((await service.commands.get('cmd_1')).id, 'cmd_1');
     assert.deepEqual(

@@ -27,7 +27,7 @@ async function startService(...replies: Reply[]) {
 }
 
 describe('events', () => {
-  it('are listed by what they are filtered by', async () => {
+  it('events are listed by what they are filtered by', async () => {
     const page = { data: [event(8)], nextSeq: 8, hasMore: false };
     await using service = await startService(json(200, page), json(200, page));
     const options = { afterSeq: 7, limit: 2, types: ['sandbox.*', 'artifact.created'], projectId: 'prj_1' } as const;
@@ -45,7 +45,7 @@ describe('events', () => {
     assert.equal(bare, '/v1/events');
   });
 
-  it('are followed over interruptions, each once', async () => {
+  it('events are followed over interruptions, each once', async () => {
     await using service = await startService(
       eventStream([framed(8), framed(9)]),
       drop,
@@ -70,7 +70,7 @@ describe('events', () => {
     await assert.rejects(service.events.stream().next(), { code: 'forbidden' });
   });
 
-  it('end when the caller aborts', async () => {
+  it('events end when the caller aborts', async () => {
     await using service = await startService(eventStream([framed(1)], { end: false }));
     const abort = new AbortController();
     const events = service.events.stream({ signal: abort.signal });
@@ -80,7 +80,7 @@ describe('events', () => {
     await assert.rejects(next, /enough/);
   });
 
-  it('have a last number, from which new ones are followed', async () => {
+  it('events have a last number, from which new ones are followed', async () => {
     await using service = await startService(json(200, { data: [], nextSeq: 41, hasMore: false }));
     assert.equal(await service.events.lastSeq(), 41);
     assert.match(service.paths()[0] ?? '', /afterSeq=9007199254740991/);

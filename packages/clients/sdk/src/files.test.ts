@@ -53,7 +53,7 @@ const bytes =
   };
 
 describe('reading', () => {
-  it('gives bytes, text or a stream', async () => {
+  it('reading gives bytes, text or a stream', async () => {
     replies = [bytes('one'), bytes('two'), bytes('three', { etag: '"1"', 'content-length': 5 })];
     assert.equal(Buffer.from(await files.read('a b/ü')).toString(), 'one');
     assert.equal(seen[0]?.url.searchParams.get('path'), 'a b/ü');
@@ -63,7 +63,7 @@ describe('reading', () => {
     assert.equal((await buffer(body as never)).toString(), 'three');
   });
 
-  it('asks for a range', async () => {
+  it('reading asks for a range', async () => {
     replies = [bytes('x'), bytes('x')];
     await files.read('a', { range: { start: 10, end: 20 } });
     await files.read('a', { range: { start: 10 } });
@@ -73,7 +73,7 @@ describe('reading', () => {
     );
   });
 
-  it('gives all bytes of a stream that is read later, when the collector has run', async () => {
+  it('reading gives all bytes of a stream that is read later, when the collector has run', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     replies = [(response) => response.end('whole')];
@@ -85,7 +85,7 @@ describe('reading', () => {
     assert.equal(await text(body), 'whole');
   });
 
-  it('is tried again until it begins, and then no more', async () => {
+  it('reading is tried again until it begins, and then no more', async () => {
     replies = [refusal(503, 'unavailable'), bytes('fine')];
     assert.equal(await files.readText('a'), 'fine');
     replies = [
@@ -112,7 +112,7 @@ describe('reading', () => {
 });
 
 describe('writing', () => {
-  it('sends text, bytes, blobs and streams', async () => {
+  it('writing sends text, bytes, blobs and streams', async () => {
     const sources = [
       'text',
       Buffer.from('text'),
@@ -127,7 +127,7 @@ describe('writing', () => {
     }
   });
 
-  it('names its conditions and the mode', async () => {
+  it('writing names its conditions and the mode', async () => {
     replies = [json(200, { file: ENTRY }), json(200, { file: ENTRY })];
     await files.write('a', 'x', { createOnly: true, mode: 0o755 });
     await files.write('a', 'x', { ifMatch: '"1"' });
@@ -136,7 +136,7 @@ describe('writing', () => {
     assert.equal(seen[1]?.headers['if-match'], '"1"');
   });
 
-  it('is tried again with what is there as a whole, and never with a stream', async () => {
+  it('writing is tried again with what is there as a whole, and never with a stream', async () => {
     replies = [refusal(503, 'unavailable'), json(200, { file: ENTRY })];
     await files.write('a', 'x');
     replies = [refusal(503, 'unavailable')];
@@ -180,7 +180,7 @@ describe('watching', () => {
     return told;
   };
 
-  it('tells changes until the directory is gone, and leaves out what it does not know', async () => {
+  it('watching tells changes until the directory is gone, and leaves out what it does not know', async () => {
     const path = '/workspace/a/b';
     replies = [
       events([

@@ -20,7 +20,7 @@ describe('files of the disk', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('are sent again from their first byte when an attempt fails', async () => {
+  it('files of the disk are sent again from their first byte when an attempt fails', async () => {
     await writeFile(join(folder, 'data'), 'data');
     const { server, sandbox } = await scriptedSandbox([drop, json(200, { file })]);
     await using _ = server;
@@ -39,7 +39,7 @@ describe('files of the disk', () => {
     assert.deepEqual(await readdir(join(folder, 'new/deep')), ['file']);
   });
 
-  it('leave nothing when the bytes break off, are aborted, or must not replace a file', async () => {
+  it('files of the disk leave nothing when the bytes break off, are aborted, or must not replace a file', async () => {
     const target = join(folder, 'kept/file');
     await saveFile(target, chunks('first'));
     async function* broken() {
@@ -53,7 +53,7 @@ describe('files of the disk', () => {
     assert.deepEqual(await readdir(join(folder, 'kept')), ['file']);
   });
 
-  it('are packed as an archive that can be sent again, without what .gitignore leaves out', async () => {
+  it('files of the disk are packed as an archive that can be sent again, without what .gitignore leaves out', async () => {
     const site = join(folder, 'site');
     await mkdir(site);
     await writeFile(join(site, '.gitignore'), 'secret\n');
@@ -68,7 +68,7 @@ describe('files of the disk', () => {
 });
 
 describe('a platform without WebSocket', () => {
-  it('is told what terminals need, and uses the WebSocket that it passes', async () => {
+  it('a platform without WebSocket is told what terminals need, and uses the WebSocket that it passes', async () => {
     await using server = await startScriptedServer([]);
     const { Cloche } = await import('./index.ts');
     const opened: unknown[] = [];

@@ -24,7 +24,7 @@ async function startService() {
 const idsOf = (entries: readonly { id: string }[]) => entries.map(({ id }) => id);
 
 describe('a list', () => {
-  it('is an array of all entries, requested once', async () => {
+  it('a list is an array of all entries, requested once', async () => {
     await using service = await startService();
     const list = service.sandboxes.list();
     const all = await list;
@@ -34,7 +34,7 @@ describe('a list', () => {
     assert.deepEqual(service.queries(), [{}]);
   });
 
-  it('is one page with a limit, which says how to request the next', async () => {
+  it('a list is one page with a limit, which says how to request the next', async () => {
     await using service = await startService();
     const first = await service.sandboxes.list({ limit: 3 });
     assert.deepEqual([idsOf(first), first.hasMore], [IDS.slice(0, 3), true]);
@@ -42,7 +42,7 @@ describe('a list', () => {
     assert.deepEqual([idsOf(second), second.hasMore, second.nextCursor], [IDS.slice(3), false, undefined]);
   });
 
-  it('yields every entry to a loop, a page at a time, with its filters in each request', async () => {
+  it('a list yields every entry to a loop, a page at a time, with its filters in each request', async () => {
     await using service = await startService();
     const filter = { metadata: { team: 'blue' }, idPrefix: 'sbx_abcd', createdAfter: new Date(0) };
     const seen: string[] = [];
@@ -61,13 +61,13 @@ describe('a list', () => {
     assert.deepEqual(service.queries(), [sent, { ...sent, cursor: '2' }, { ...sent, cursor: '4' }]);
   });
 
-  it('has a limit in a loop that gives none, and begins after the cursor that it gives', async () => {
+  it('a list has a limit in a loop that gives none, and begins after the cursor that it gives', async () => {
     await using service = await startService();
     assert.deepEqual(idsOf(await Array.fromAsync(service.sandboxes.list({ cursor: '3' }))), IDS.slice(3));
     assert.deepEqual(Object.keys(service.queries()[0] ?? {}).sort(), ['cursor', 'limit']);
   });
 
-  it('requests nothing before it is used, and nothing more after its loop is left', async () => {
+  it('a list requests nothing before it is used, and nothing more after its loop is left', async () => {
     await using service = await startService();
     const list = service.sandboxes.list({ limit: 1 });
     assert.equal(service.requests.length, 0);
@@ -75,7 +75,7 @@ describe('a list', () => {
     assert.equal(service.requests.length, 2);
   });
 
-  it('rejects as a promise does, whether it is awaited or in a loop', async () => {
+  it('a list rejects as a promise does, whether it is awaited or in a loop', async () => {
     await using server = await startScriptedServer(() => failing('forbidden'));
     const { sandboxes } = new Cloche({ url: server.url, apiKey: 'clk_test' });
     await assert.rejects(sandboxes.list(), { code: 'forbidden' });
@@ -89,7 +89,7 @@ describe('a list', () => {
     assert.ok(isOver);
   });
 
-  it('has pages in every collection of the client', async () => {
+  it('a list has pages in every collection of the client', async () => {
     await using server = await startScriptedServer(({ path }) => {
       if (path === '/v1/sandboxes/sbx_1') return json(200, { sandbox: sampleSandbox() });
       if (path === '/v1/workspace-runs/wrun_1') return json(200, { workspaceRun: sampleWorkspaceRun() });

@@ -19,7 +19,7 @@ const PREVIEW: Preview = {
 };
 
 describe('the previews of a sandbox', () => {
-  it('are opened, listed and closed', async () => {
+  it('the previews of a sandbox are opened, listed and closed', async () => {
     await using server = await startScriptedServer(({ method, path }) => {
       if (path === '/v1/sandboxes/sbx_1') return json(200, { sandbox: sampleSandbox() });
       if (method === 'GET') return json(200, { data: [PREVIEW], hasMore: false });
@@ -42,7 +42,7 @@ describe('the previews of a sandbox', () => {
     assert.deepEqual(opened?.body, { port: 8000, visibility: 'private', ttlMs: 1000 });
   });
 
-  it('have a link that opens them in a browser', () => {
+  it('the previews of a sandbox have a link that opens them in a browser', () => {
     assert.equal(previewLink(PREVIEW), 'http://prv-1.localhost:4680/?cloche_token=secret');
     const { accessToken: _, ...open } = PREVIEW;
     assert.equal(previewLink(open), 'http://prv-1.localhost:4680/');

@@ -17,7 +17,7 @@ const PROJECT: Project = {
 };
 
 describe('projects', () => {
-  it('are created, listed, read, changed and deleted', async () => {
+  it('projects are created, listed, read, changed and deleted', async () => {
     await using server = await startScriptedServer(({ method, path }) =>
       method === 'GET' && path.startsWith('/v1/projects?')
         ? json(200, { data: [PROJECT], hasMore: false })
@@ -46,7 +46,7 @@ describe('projects', () => {
     assert.deepEqual(changed?.body, { quotas: { previews: null } });
   });
 
-  it('say how many sandboxes are in the way of a deletion', async () => {
+  it('projects say how many sandboxes are in the way of a deletion', async () => {
     const details = { liveSandboxes: 2, workspaceRuns: 0 };
     await using server = await startScriptedServer(() => failing('conflict', {}, details));
     const { projects } = new Cloche({ url: server.url, apiKey: 'clk_test' });

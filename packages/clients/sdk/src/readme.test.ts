@@ -35,7 +35,7 @@ function answer({ method, path, body }: SeenRequest): Reply {
 }
 
 describe('the README', () => {
-  it('has examples that run as they are printed', async () => {
+  it('the README has examples that run as they are printed', async () => {
     const readme = await readFile(`${packageFolder}/README.md`, 'utf8');
     const examples = [...readme.matchAll(/^ *```ts\n(.*?)^ *```/gms)].map(([, example]) => example ?? '');
     await using server = await startScriptedServer(answer);

@@ -23,7 +23,7 @@ describe('what follows a failure', () => {
     assert.equal(kindOf('conflict', true, 409), 'never');
   });
 
-  it('is final for a code that this SDK does not know, whatever its name', () => {
+  it('what follows a failure is final for a code that this SDK does not know, whatever its name', () => {
     for (const code of ['of_a_newer_service', 'toString', '__proto__']) {
       assert.equal(kindOf(code as ErrorCode, true, 503), 'never');
     }

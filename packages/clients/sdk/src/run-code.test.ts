@@ -12,7 +12,7 @@ import {
 } from '../testing/index.ts';
 
 describe('a run', () => {
-  it('is python in the default context unless said otherwise, with a key', async () => {
+  it('a run is python in the default context unless said otherwise, with a key', async () => {
     const { server, sandbox } = await scriptedSandbox([json(200, { run: sampleRun({ stdout: '42\n' }) })]);
     await using _ = server;
     const run = await sandbox.run('print(42)');
@@ -23,7 +23,7 @@ describe('a run', () => {
     assert.ok(request?.headers['idempotency-key']);
   });
 
-  it('takes language and id from the context that is given', async () => {
+  it('a run takes language and id from the context that is given', async () => {
     const context = sampleContext({ id: 'cctx_7', language: 'typescript' });
     const { server, sandbox } = await scriptedSandbox([
       json(201, { context }),
@@ -44,7 +44,7 @@ describe('a run', () => {
     assert.deepEqual(server.requests[3]?.body, { code: '1', language: 'typescript', contextId: 'cctx_7' });
   });
 
-  it('is repeated with its key when the connection breaks, and then gets the stored result', async () => {
+  it('a run is repeated with its key when the connection breaks, and then gets the stored result', async () => {
     const busy = failing('idempotency_request_in_progress', { 'retry-after': '0' });
     const { server, sandbox } = await scriptedSandbox([
       drop,
@@ -56,14 +56,14 @@ describe('a run', () => {
     assert.equal(new Set(server.requests.slice(1).map(({ headers }) => headers['idempotency-key'])).size, 1);
   });
 
-  it('that fails is a result and no rejection', async () => {
+  it('a run that fails is a result and no rejection', async () => {
     const error = { name: 'ZeroDivisionError', message: 'division by zero' };
     const { server, sandbox } = await scriptedSandbox([json(200, { run: sampleRun({ error }) })]);
     await using _ = server;
     assert.deepEqual((await sandbox.run('1/0')).error, error);
   });
 
-  it('with a callback streams: each gets its part in order and is awaited', async () => {
+  it('a run with a callback streams: each gets its part in order and is awaited', async () => {
     const output = { kind: 'inline', format: 'text', value: '2', mimeType: 'text/plain', role: 'result', bundle: 0 };
     const { server, sandbox } = await scriptedSandbox([
       eventStream([
@@ -89,7 +89,7 @@ describe('a run', () => {
     assert.equal(server.requests[1]?.path, '/v1/sandboxes/sbx_1/code/runs/stream');
   });
 
-  it('is canceled when its signal aborts, which takes a stream', async () => {
+  it('a run is canceled when its signal aborts, which takes a stream', async () => {
     const controller = new AbortController();
     const reason = new Error('no longer wanted');
     const { server, sandbox } = await scriptedSandbox([
@@ -104,7 +104,7 @@ describe('a run', () => {
     await server.requests[1]?.disconnected;
   });
 
-  it('is canceled when a callback throws, which is what it rejects with', async () => {
+  it('a run is canceled when a callback throws, which is what it rejects with', async () => {
     const { server, sandbox } = await scriptedSandbox([eventStream([frame('stdout', 'a')], { end: false })]);
     await using _ = server;
     const failed = sandbox.run('…', {

@@ -6,7 +6,7 @@ import { Cloche, isClocheError } from './index.ts';
 const ready = json(200, { sandbox: sampleSandbox({ status: 'ready' }) });
 
 describe('a sandbox', () => {
-  it('waits on the server until it is ready', async () => {
+  it('a sandbox waits on the server until it is ready', async () => {
     const { server, sandbox } = await scriptedSandbox([
       json(200, { sandbox: sampleSandbox({ status: 'starting' }) }),
       ready,
@@ -17,7 +17,7 @@ describe('a sandbox', () => {
     assert.match(server.requests[1]?.path ?? '', /^\/v1\/sandboxes\/sbx_1\?waitFor=ready&waitMs=60000$/);
   });
 
-  it('says why it will never be ready', async () => {
+  it('a sandbox says why it will never be ready', async () => {
     const failed = sampleSandbox({ status: 'failed', failureReason: 'no disk' });
     const { server, sandbox } = await scriptedSandbox([json(200, { sandbox: failed })]);
     await using _ = server;
@@ -26,7 +26,7 @@ describe('a sandbox', () => {
     assert.equal(error.details?.reason, 'no disk');
   });
 
-  it('stops waiting at its time', async () => {
+  it('a sandbox stops waiting at its time', async () => {
     const { server, sandbox } = await scriptedSandbox(() => json(200, { sandbox: sampleSandbox() }));
     await using _ = server;
     await assert.rejects(sandbox.waitUntilReady({ timeoutMs: 60 }), {
@@ -35,7 +35,7 @@ describe('a sandbox', () => {
     });
   });
 
-  it('is killed at the end of the block that uses it', async () => {
+  it('a sandbox is killed at the end of the block that uses it', async () => {
     const { server, sandbox } = await scriptedSandbox([json(200, { sandbox: sampleSandbox({ status: 'destroyed' }) })]);
     await using _ = server;
     {
@@ -46,7 +46,7 @@ describe('a sandbox', () => {
     assert.equal(sandbox.info.status, 'destroyed');
   });
 
-  it('is listed by its labels, and takes a new lifetime', async () => {
+  it('a sandbox is listed by its labels, and takes a new lifetime', async () => {
     const longer = sampleSandbox({ expiresAt: '2026-01-01T05:00:00.000Z' });
     const { server, sandbox } = await scriptedSandbox([json(200, { sandbox: longer })]);
     await using _ = server;
@@ -62,7 +62,7 @@ describe('a sandbox', () => {
     assert.equal(listing.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.team=blue');
   });
 
-  it('has contexts that can be interrupted, restarted and deleted', async () => {
+  it('a sandbox has contexts that can be interrupted, restarted and deleted', async () => {
     const { server, sandbox } = await scriptedSandbox(() => json(200, { context: sampleContext() }));
     await using _ = server;
     const context = await sandbox.contexts.get('cctx_1');

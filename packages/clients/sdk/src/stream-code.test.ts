@@ -11,7 +11,7 @@ async function collect(events: AsyncIterable<CodeRunEvent>): Promise<CodeRunEven
 }
 
 describe('a stream', () => {
-  it('survives frames and characters that are split across chunks', async () => {
+  it('a stream survives frames and characters that are split across chunks', async () => {
     const bytes = Buffer.from(frame('stdout', 'zażółć 🫙\n') + frame('complete', sampleRun({ stdout: 'zażółć 🫙\n' })));
     const single = Array.from(bytes, (byte) => Uint8Array.of(byte));
     const { server, sandbox } = await scriptedSandbox([eventStream([': comment\n\n', ...single])]);
@@ -24,7 +24,7 @@ describe('a stream', () => {
     );
   });
 
-  it('yields an event before the next one is sent', async () => {
+  it('a stream yields an event before the next one is sent', async () => {
     const gate = Promise.withResolvers<void>();
     const { server, sandbox } = await scriptedSandbox([
       async (response) => {
@@ -43,7 +43,7 @@ describe('a stream', () => {
     assert.deepEqual(seen, ['stdout', 'complete']);
   });
 
-  it('disconnects when the loop is left and when the signal aborts', async () => {
+  it('a stream disconnects when the loop is left and when the signal aborts', async () => {
     const endless = eventStream([frame('stdout', 'a')], { end: false });
     const { server, sandbox } = await scriptedSandbox([endless, endless]);
     await using _ = server;
@@ -67,7 +67,7 @@ describe('a stream', () => {
     await server.requests[2]?.disconnected;
   });
 
-  it('is opened again while it cannot be opened, and never once it was', async () => {
+  it('a stream is opened again while it cannot be opened, and never once it was', async () => {
     const opens = await scriptedSandbox([failing('unavailable'), drop, eventStream([frame('complete', sampleRun())])]);
     await using _ = opens.server;
     assert.equal((await collect(opens.sandbox.stream('…'))).length, 1);
@@ -84,7 +84,7 @@ describe('a stream', () => {
     assert.equal(breaks.server.requests.length, 2);
   });
 
-  it('throws an error of the platform, and yields an error of the code even when it has a platform name', async () => {
+  it('a stream throws an error of the platform, and yields an error of the code even when it has a platform name', async () => {
     const platform = { name: 'unavailable', message: 'The service is draining.' };
     const { server, sandbox } = await scriptedSandbox([
       eventStream([frame('stdout', 'a'), frame('error', platform)]),
@@ -103,7 +103,7 @@ describe('a stream', () => {
     );
   });
 
-  it('does not count the time that its reader takes against the deadline', async () => {
+  it('a stream does not count the time that its reader takes against the deadline', async () => {
     const frames = [frame('stdout', 'a'), frame('complete', sampleRun())];
     // The time limit is the sum of both timeouts; the loop below takes longer.
     const { server, sandbox } = await scriptedSandbox([eventStream(frames)], { timeoutMs: 400 });

@@ -8,7 +8,7 @@ const WEBHOOK = { id: 'whk_1', url: 'https://example.com/', events: ['*'], enabl
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
 describe('webhooks', () => {
-  it('are created, listed, read, changed, rotated and deleted', async () => {
+  it('webhooks are created, listed, read, changed, rotated and deleted', async () => {
     await using server = await startScriptedServer(({ method, path }) =>
       path.startsWith('/v1/webhooks?')
         ? json(200, { data: [WEBHOOK], hasMore: false })
@@ -38,7 +38,7 @@ describe('webhooks', () => {
     assert.deepEqual(changed?.body, { enabled: false, events: ['*'] });
   });
 
-  it('are tested, and their deliveries listed and sent again', async () => {
+  it('webhooks are tested, and their deliveries listed and sent again', async () => {
     const delivery = { id: 'dlv_1', status: 'pending' };
     await using server = await startScriptedServer(({ path }) =>
       path.includes('?') ? json(200, { data: [delivery], hasMore: false }) : json(200, { delivery }),
@@ -63,13 +63,13 @@ describe('a message of a webhook', () => {
   const event = { id: 'evt_1', type: 'project.created', seq: 1 };
   const body = JSON.stringify(event);
 
-  it('is verified with the fields of fetch and of node:http', () => {
+  it('a message of a webhook is verified with the fields of fetch and of node:http', () => {
     const headers = signWebhook(body, 'evt_1', SECRET);
     assert.deepEqual(verifyWebhook(body, headers, SECRET), event);
     assert.deepEqual(verifyWebhook(body, new Headers(headers), SECRET), event);
   });
 
-  it('is refused with another secret, another body, another id, and without signature', () => {
+  it('a message of a webhook is refused with another secret, another body, another id, and without signature', () => {
     const headers = signWebhook(body, 'evt_1', SECRET);
     const other = `whsec_${Buffer.alloc(32, 8).toString('base64')}`;
     for (const act of [

@@ -71,7 +71,7 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true }));
 
 describe('a directory that is run', () => {
-  it('is packed, uploaded, started and followed to its end', async () => {
+  it('a directory that is run is packed, uploaded, started and followed to its end', async () => {
     await using service = await startService();
     const events: string[] = [];
     const created: string[] = [];
@@ -91,7 +91,7 @@ describe('a directory that is run', () => {
     assert.equal(execFileSync('tar', ['-tf', '-'], { input: upload.bytes, encoding: 'utf8' }), 'Makefile\n');
   });
 
-  it('is packed anew when its upload breaks off, under the same key', async () => {
+  it('a directory that is run is packed again when its upload breaks off, under the same key', async () => {
     await using service = await startService({ 'PUT archive': [drop, failing('unavailable'), inStatus('archived')] });
     await service.runs.run({ directory, command: 'true' });
     const uploads = service.named('PUT archive');
@@ -100,14 +100,14 @@ describe('a directory that is run', () => {
     assert.ok(uploads.every(({ bytes }) => bytes.equals(uploads[0]?.bytes ?? Buffer.of())));
   });
 
-  it('that has changed between two attempts is uploaded under another key', async () => {
+  it('a directory that is run that has changed between two attempts is uploaded under another key', async () => {
     await using service = await startService({
       'PUT archive': [failing('idempotency_key_reused'), inStatus('archived')],
     });
     assert.equal((await service.runs.run({ directory, command: 'true' })).info.status, 'succeeded');
   });
 
-  it('that cannot be packed creates no run', async () => {
+  it('a directory that is run that cannot be packed creates no run', async () => {
     await using service = await startService();
     rmSync(join(directory, 'Makefile'));
     const missing = join(directory, 'missing');
@@ -116,7 +116,7 @@ describe('a directory that is run', () => {
     assert.deepEqual(service.names(), []);
   });
 
-  it('is followed over interruptions, without a gap or a repeat', async () => {
+  it('a directory that is run is followed over interruptions, without a gap or a repeat', async () => {
     await using service = await startService({
       'GET stream': [
         eventStream([state(1, 'running'), stdout(2, 'a')]),
@@ -134,7 +134,7 @@ describe('a directory that is run', () => {
     assert.deepEqual(positions, ['0', '2', '2', '3']);
   });
 
-  it('is followed by a further call with the same key, also if the first one has started it', async () => {
+  it('a directory that is run is followed by a further call with the same key, also if the first one has started it', async () => {
     await using service = await startService({ 'PUT archive': failing('conflict', {}, { status: 'running' }) });
     const options = { directory, command: 'true', idempotencyKey: 'build-7' };
     assert.equal((await service.runs.run(options)).info.status, 'succeeded');
@@ -147,7 +147,7 @@ describe('a directory that is run', () => {
 });
 
 describe('a run is canceled', () => {
-  it('when the caller aborts while it is followed', async () => {
+  it('a run is canceled when the caller aborts while it is followed', async () => {
     await using service = await startService({ 'GET stream': eventStream([stdout(1, 'a')], { end: false }) });
     const abort = new AbortController();
     const onEvent = () => abort.abort(new Error('enough'));
@@ -156,7 +156,7 @@ describe('a run is canceled', () => {
     assert.equal(service.names().at(-1), 'POST cancel');
   });
 
-  it('when its archive is refused', async () => {
+  it('a run is canceled when its archive is refused', async () => {
     await using service = await startService({ 'PUT archive': failing('invalid_request') });
     await assert.rejects(service.runs.run({ directory, command: 'true' }), { code: 'invalid_request' });
     assert.deepEqual(service.names(), ['POST workspace-runs', 'PUT archive', 'POST cancel']);
@@ -174,7 +174,7 @@ describe('a run is canceled', () => {
     assert.equal(service.named('POST start').length, 0);
   });
 
-  it('but not when it cannot be followed any more', async () => {
+  it('a run is canceled but not when it cannot be followed any more', async () => {
     await using service = await startService({ 'GET stream': failing('forbidden') });
     const running = service.runs.run({ directory, command: 'true', onEvent: () => undefined });
     await assert.rejects(running, { code: 'forbidden' });
@@ -205,7 +205,7 @@ describe('a large archive', () => {
   }
   const idOf = finished.id;
 
-  it('goes to a signed URL, with its size and without the API key, and is finalized', async () => {
+  it('a large archive goes to a signed URL, with its size and without the API key, and is finalized', async () => {
     await using service = await startTransfers({});
     const info = await transfer(service.cloche, idOf, archive, {});
     assert.equal(info.status, 'archived');
@@ -218,7 +218,7 @@ describe('a large archive', () => {
     assert.equal(headers['x-checksum'], sha256);
   });
 
-  it('is transferred anew when the upload breaks off, is refused or is lost', async () => {
+  it('a large archive is transferred again when the upload breaks off, is refused or is lost', async () => {
     await using service = await startTransfers({
       'PUT bucket': [drop, json(200, {})],
       'POST finalize': [failing('conflict', {}, { status: 'awaiting_archive' }), inStatus('archived')],
@@ -227,7 +227,7 @@ describe('a large archive', () => {
     assert.equal(service.named('POST archive-transfer').length, 3);
   });
 
-  it('is not transferred anew for ever, nor after the start', async () => {
+  it('a large archive is not transferred again for ever, nor after the start', async () => {
     await using refusing = await startTransfers({ 'PUT bucket': json(403, { expired: true }) });
     await assert.rejects(transfer(refusing.cloche, idOf, archive, {}), {
       code: 'unexpected_response',
@@ -239,7 +239,7 @@ describe('a large archive', () => {
     assert.equal(started.named('PUT bucket').length, 1);
   });
 
-  it('needs its SHA-256', async () => {
+  it('a large archive needs its SHA-256', async () => {
     await using service = await startTransfers({});
     const unknown = { ...archive, sha256: undefined };
     await assert.rejects(transfer(service.cloche, idOf, unknown, {}), { code: 'invalid_options' });
@@ -247,7 +247,7 @@ describe('a large archive', () => {
 });
 
 describe('a run', () => {
-  it('has its output and artifacts after its end', async () => {
+  it('a run has its output and artifacts after its end', async () => {
     const [first, second] = [
       {
         data: [
@@ -278,7 +278,7 @@ describe('a run', () => {
     assert.match(service.named('GET events')[1]?.path ?? '', /afterSeq=2/);
   });
 
-  it('is waited for with long requests, and over an absence of the service', async () => {
+  it('a run is waited for with long requests, and over an absence of the service', async () => {
     const running = json(200, { workspaceRun: sampleWorkspaceRun({ status: 'running' }) });
     await using service = await startService({
       'GET wrun_1': [running, running, drop, drop, drop, drop, drop, drop, json(200, { workspaceRun: finished })],
@@ -288,14 +288,14 @@ describe('a run', () => {
     assert.match(service.requests.at(-1)?.path ?? '', /waitFor=finished&waitMs=60000$/);
   });
 
-  it('that has not finished in time stays, and the wait fails', async () => {
+  it('a run that has not finished in time stays, and the wait fails', async () => {
     const running = json(200, { workspaceRun: sampleWorkspaceRun({ status: 'running' }) });
     await using service = await startService({ 'GET wrun_1': running });
     const run = await service.runs.get('wrun_1');
     await assert.rejects(run.wait({ timeoutMs: 1 }), { code: 'deadline_exceeded', message: /wrun_1/ });
   });
 
-  it('is listed by project, status and labels', async () => {
+  it('a run is listed by project, status and labels', async () => {
     await using service = await startService({ 'GET workspace-runs': json(200, { data: [finished] }) });
     const [run] = await service.runs.list({ projectId: 'prj_1', status: 'failed', metadata: { ref: 'main' } });
     assert.equal(run?.id, 'wrun_1');

@@ -32,7 +32,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       return content.data['text/plain'] as string | undefined;
     };
 
-    it('are completed by the names of earlier cells, of globals and of properties', async () => {
+    it(`questions about ${language} are completed by the names of earlier cells, of globals and of properties`, async () => {
       await kernel.run(
         'const folder = { path: "/a", parts: [1], "no name": 1 };\nlet folders = 2;\nconst name = "own";',
       );
@@ -51,7 +51,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.deepEqual([cursor_start, cursor_end], [15, 18]);
     });
 
-    it('are answered by what a name stands for', async () => {
+    it(`questions about ${language} are answered by what a name stands for`, async () => {
       await kernel.run('function add(a, b) {\n  return a + b;\n}\nconst kept = new Map();\nlet text = "a";');
       assert.equal(await inspect('add'), 'Type: function\nfunction add(a, b)');
       assert.match((await inspect('add', { detail_level: 1 })) ?? '', /return a \+ b/);
@@ -62,7 +62,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.equal((await ask('inspect_request', { code: 'none', cursor_pos: 4 })).content.found, false);
     });
 
-    it('run no getter and no trap of a proxy', async () => {
+    it(`questions about ${language} run no getter and no trap of a proxy`, async () => {
       await kernel.run(language === 'typescript' ? HOSTILE.replaceAll('(_, name)', '(_: any, name: any)') : HOSTILE);
       assert.deepEqual(await matches('trap.'), [
         'constructor',
@@ -89,7 +89,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.equal((await kernel.run('ran.length')).result, '0');
     });
 
-    it('count as no cells, and have answers of limited size', async () => {
+    it(`questions about ${language} count as no cells, and have answers of limited size`, async () => {
       await kernel.run(
         'globalThis.many = {};\nfor (let n = 0; n < 20_000; n += 1) many["name" + n] = n;\nlet long = "x".repeat(1e6);',
       );
@@ -98,7 +98,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.equal((await kernel.run('1')).executionCount, 2);
     });
 
-    it('that wait for a busy thread are interrupted', async () => {
+    it(`questions about ${language} that wait for a busy thread are interrupted`, async () => {
       await kernel.run('setTimeout(() => { require("fs").writeSync(2, "stuck"); for (;;); }, 0); 1');
       await kernel.until(() => kernel.stderr.includes('stuck'));
       const runId = kernel.executeMessage(
@@ -158,7 +158,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.equal((await kernel.run('let only = 2; only = 3; only')).result, '3');
     });
 
-    it('find earlier cells', async () => {
+    it(`questions about ${language} find earlier cells`, async () => {
       for (const code of ['1', 'let value = 2', '1', 'none(']) await kernel.run(code);
       const history = async (request: object) => (await ask('history_request', request)).content.history;
       const all = [
@@ -213,7 +213,7 @@ for (const language of ['javascript', 'typescript'] as const) {
       assert.equal((await kernel.run('1 + 1')).result, '2');
     });
 
-    it('that are malformed fail by themselves, and others have no reply', async () => {
+    it(`questions about ${language} that are malformed fail by themselves, and others have no reply`, async () => {
       for (const message of ['{', '7', '{}'])
         assert.ok((await kernel.finished(kernel.executeMessage(message))).error, message);
       const runId = kernel.executeMessage('{"header":{"msg_type":"comm_info_request"},"content":{}}');

@@ -19,7 +19,7 @@ const HELLO = Buffer.from('160301004a010000460303', 'hex');
 const pickHost = (random: Random) => HOSTS[random.below(HOSTS.length)] ?? '';
 
 describe('whatever a sandbox asks by DNS', () => {
-  test('is taken for a question or not, and answered with its own number', async () => {
+  test('whatever a sandbox asks by DNS is taken for a question or not, and answered with its own number', async () => {
     await fuzz(5000, (random) => {
       const query = mutateBytes(random, QUERY);
       if (!isQuery(query)) return;
@@ -27,7 +27,7 @@ describe('whatever a sandbox asks by DNS', () => {
     });
   });
 
-  test('comes out of its frames in order and whole, however it arrives', async () => {
+  test('whatever a sandbox asks by DNS comes out of its frames in order and whole, however it arrives', async () => {
     await fuzz(500, async (random) => {
       const sent = mutateBytes(random, Buffer.concat([frame(QUERY), frame(QUERY), frame(QUERY)]));
       const stream = new PassThrough();
@@ -48,7 +48,7 @@ describe('whatever a sandbox asks by DNS', () => {
 });
 
 describe('whatever a sandbox connects with', () => {
-  test('is recognized by its first bytes, and more bytes do not change the decision', async () => {
+  test('whatever a sandbox connects with is recognized by its first bytes, and more bytes do not change the decision', async () => {
     await fuzz(3000, (random) => {
       const [greeting = HELLO] = [random.pick([...GREETINGS.map((text) => Buffer.from(text)), HELLO] as [Buffer])];
       const bytes = mutateBytes(random, greeting);
@@ -59,7 +59,7 @@ describe('whatever a sandbox connects with', () => {
     });
   });
 
-  test('names a host in one form alone, which is the one that policies see', async () => {
+  test('whatever a sandbox connects with names a host in one form alone, which is the one that policies see', async () => {
     await fuzz(5000, (random) => {
       const text = mutateBytes(random, Buffer.from(pickHost(random))).toString('latin1');
       const host = normalizeHost(text);
@@ -69,7 +69,7 @@ describe('whatever a sandbox connects with', () => {
     });
   });
 
-  test('has one host and one port, or none that can be read', async () => {
+  test('whatever a sandbox connects with has one host and one port, or none that can be read', async () => {
     await fuzz(3000, (random) => {
       const authority = parseAuthority(mutateBytes(random, Buffer.from(`${pickHost(random)}:443`)).toString('latin1'));
       if (!authority) return;
@@ -80,7 +80,7 @@ describe('whatever a sandbox connects with', () => {
 });
 
 describe('whatever policy hostd names', () => {
-  test('is read as one, which decides every host, or refused', async () => {
+  test('whatever policy hostd names is read as one, which decides every host, or refused', async () => {
     await fuzz(3000, (random) => {
       const policy = mutateJson(random, { mode: 'allowlist', hosts: ['a.example', '*.b.example', '192.0.2.1'] });
       let read: ReturnType<typeof readPolicy>;

@@ -120,20 +120,20 @@ function curl(url: string, ...options: string[]): Promise<string> {
 }
 
 describe('a client whose traffic the host redirects', () => {
-  test('is served by an egress that has no privilege', () => {
+  test('a client whose traffic the host redirects is served by an egress that has no privilege', () => {
     const status = readFileSync(`/proc/${egress?.pid}/status`, 'utf8');
     assert.match(status, /^Uid:\t65534\t65534\t65534\t65534$/m);
     assert.match(status, /^CapEff:\t0+$/m);
     assert.match(status, /^CapBnd:\t0+$/m);
   });
 
-  test('reaches a permitted host at the port that it asked for, wherever it believes that host to be', async () => {
+  test('a client whose traffic the host redirects reaches a permitted host at the port that it asked for, wherever it believes that host to be', async () => {
     assert.equal(await curl('http://allowed.test/'), 'allowed.test 80 200');
     assert.equal(await curl('http://allowed.test:8080/'), 'allowed.test:8080 8080 200');
     assert.match(await curl('http://denied.test/'), /egress_denied.* 403$/);
   });
 
-  test('reaches it by HTTPS, in HTTP/1.1 and in HTTP/2, with the authority of egress trusted', async () => {
+  test('a client whose traffic the host redirects reaches it by HTTPS, in HTTP/1.1 and in HTTP/2, with the authority of egress trusted', async () => {
     const authority = join(folder, 'authority.pem');
     writeFileSync(authority, JSON.parse(await call('GET', '/health')).authorityCertificate);
     for (const version of ['--http1.1', '--http2']) {
@@ -143,7 +143,7 @@ describe('a client whose traffic the host redirects', () => {
     await assert.rejects(curl('https://allowed.test/'), /certificate/);
   });
 
-  test('looks names up at whatever resolver it asks, and is answered by egress', async () => {
+  test('a client whose traffic the host redirects looks names up at whatever resolver it asks, and is answered by egress', async () => {
     const program = `const resolver = new (require('dns').promises.Resolver)({ timeout: 2000, tries: 1 });
       resolver.setServers(['${ELSEWHERE}']);
       Promise.allSettled(['allowed.test', 'denied.test'].map((name) => resolver.resolve4(name))).then((all) =>
@@ -152,14 +152,14 @@ describe('a client whose traffic the host redirects', () => {
     assert.deepEqual(answers, [[network.serverAddress], 'ENOTFOUND']);
   });
 
-  test('does not reach the host itself, by name or by address', async () => {
+  test('a client whose traffic the host redirects does not reach the host itself, by name or by address', async () => {
     assert.match(await curl('http://own.test/'), /"reason":"address".* 403$/);
     await put({ mode: 'denylist', hosts: ['denied.test'] });
     assert.match(await curl(`http://${network.hostAddress}/`), /"reason":"address".* 403$/);
     assert.match(await curl(`http://${network.gatewayAddress}/`), /"reason":"address".* 403$/);
   });
 
-  test('speaks other protocols with an address under a denylist, and with none under an allowlist', async () => {
+  test('a client whose traffic the host redirects speaks other protocols with an address under a denylist, and with none under an allowlist', async () => {
     const greeting = () => network.runAtClient('curl', '-sS', '-m', '2', `telnet://${network.serverAddress}:25`);
     await assert.rejects(greeting);
     await put({ mode: 'denylist', hosts: ['denied.test'] });
@@ -168,14 +168,14 @@ describe('a client whose traffic the host redirects', () => {
     await assert.rejects(greeting);
   });
 
-  test('is refused everything while it is not registered, and served again without a restart', async () => {
+  test('a client whose traffic the host redirects is refused everything while it is not registered, and served again without a restart', async () => {
     await call('PUT', '/sandboxes', { sandboxes: [] });
     await assert.rejects(curl('http://allowed.test/'), /reset|connect/i);
     await put({ mode: 'allowlist', hosts: ['allowed.test'] });
     assert.equal(await curl('http://allowed.test/'), 'allowed.test 80 200');
   });
 
-  test('cannot have its policy changed by the user of egress', async () => {
+  test('a client whose traffic the host redirects cannot have its policy changed by the user of egress', async () => {
     const { controlSocket } = egressPaths(folder, join(folder, 'data'));
     const child = spawn('setpriv', [
       '--reuid=65534',

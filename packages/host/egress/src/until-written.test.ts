@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'cloche-written-'));
 after(() => rmSync(folder, { recursive: true }));
 
 describe('a file that another process writes', () => {
-  it('is waited for, whatever else is written before', async () => {
+  it('a file that another process writes is waited for, whatever else is written before', async () => {
     const file = join(folder, 'later.json');
     let isWritten = false;
     const written = untilWritten(file).then(() => {
@@ -25,7 +25,7 @@ describe('a file that another process writes', () => {
     await written;
   });
 
-  it('is not waited for if it is there', async () => {
+  it('a file that another process writes is not waited for if it is there', async () => {
     writeFileSync(join(folder, 'there.json'), '{}');
     await untilWritten(join(folder, 'there.json'));
   });

@@ -35,7 +35,7 @@ function makeTemplate(digest: string, builtDaysAgo: number, slug = 'small'): str
 }
 
 describe('removing unused cache entries', () => {
-  it('removes guest folders and older template versions after their retention time', async () => {
+  it('removing unused cache entries removes guest folders and older template versions after their retention time', async () => {
     const [guest, old] = [makeGuest('a'), makeTemplate('b', 90)];
     const [kept, pinned, newest] = [makeGuest('c'), makeTemplate('e', 85), makeTemplate('d', 80)];
     for (const use of [templateUse('b'), templateUse('d')]) used(use, 31);
@@ -49,7 +49,7 @@ describe('removing unused cache entries', () => {
     assert.deepEqual(readdirSync(join(cacheDir, 'building')), []);
   });
 
-  it('keeps a guest folder that a sandbox has mounted, however long ago it was used, until the sandbox has ended', async () => {
+  it('removing unused cache entries keeps a guest folder that a sandbox has mounted, however long ago it was used, until the sandbox has ended', async () => {
     const [mounted, other] = [makeGuest('a'), makeGuest('b')];
     for (const digest of ['a', 'b']) used(guestUse(digest), 90);
     const procDir = join(cacheDir, 'proc');
@@ -75,14 +75,14 @@ describe('removing unused cache entries', () => {
     assert.deepEqual(await removeAt(), [mounted]);
   });
 
-  it('keeps the newest version of each template, whatever its last use', async () => {
+  it('removing unused cache entries keeps the newest version of each template, whatever its last use', async () => {
     const versions = [makeTemplate('a', 90), makeTemplate('b', 90, 'other')];
     for (const digest of ['a', 'b']) used(templateUse(digest), 90);
     assert.deepEqual(await remove(), []);
     assert.ok(versions.every(existsSync));
   });
 
-  it('starts the retention time now for an entry without a recorded use', async () => {
+  it('removing unused cache entries starts the retention time now for an entry without a recorded use', async () => {
     const guest = makeGuest('a');
     assert.deepEqual(await remove(), []);
     const later = (days: number) => removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => NOW + days * DAY });
@@ -90,14 +90,14 @@ describe('removing unused cache entries', () => {
     assert.deepEqual(await later(3), [guest]);
   });
 
-  it('works when several processes remove at once', async () => {
+  it('removing unused cache entries works when several processes remove at once', async () => {
     const guests = ['a', 'b', 'c', 'd'].map(makeGuest);
     for (const digest of ['a', 'b', 'c', 'd']) used(guestUse(digest), 31);
     const removed = (await Promise.all([remove(), remove(), remove()])).flat();
     assert.deepEqual(removed.sort(), guests.sort());
   });
 
-  it('removes leftovers of interrupted builds, imports and removals, and keeps those under way', async () => {
+  it('removing unused cache entries removes leftovers of interrupted builds, imports and removals, and keeps those under way', async () => {
     for (const folder of ['guest/.building-x', 'building/removed-x', 'building/importing-x', 'building/small']) {
       mkdirSync(join(cacheDir, folder), { recursive: true });
     }
@@ -110,7 +110,7 @@ describe('removing unused cache entries', () => {
     );
   });
 
-  it('counts the bytes that it would free', async () => {
+  it('removing unused cache entries counts the bytes that it would free', async () => {
     const guest = makeGuest('a');
     assert.deepEqual(
       (await listOldVersions(cacheDir)).map(({ path, usedAt }) => [path, usedAt]),
@@ -122,7 +122,7 @@ describe('removing unused cache entries', () => {
 });
 
 describe('CLOCHE_CACHE_RETENTION_MS', () => {
-  it('is at least two days', () => {
+  it('CLOCHE_CACHE_RETENTION_MS is at least two days', () => {
     assert.equal(cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: `${2 * DAY}` }), 2 * DAY);
     for (const text of ['0', '86400000', 'x', '']) {
       assert.throws(() => cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text }), { name: 'SettingsError' }, text);

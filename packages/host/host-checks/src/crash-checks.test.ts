@@ -18,13 +18,13 @@ describe("the host's crash handling", () => {
   });
   afterEach(() => rmSync(root, { recursive: true }));
 
-  it('is fine where the kernel writes core files, which the limits of sandboxes prevent', async () => {
+  it("the host's crash handling is fine where the kernel writes core files, which the limits of sandboxes prevent", async () => {
     assert.equal((await checkCrashHandler(root)).status, 'ok');
     assert.deepEqual(await limitCrashHandlers(root), []);
   });
 
   for (const handler of ['|/usr/share/apport/apport %p', '@/run/systemd/coredump']) {
-    it(`is a warning where crashes go to ${handler.split(' ')[0]}, and its number is bounded`, async () => {
+    it(`the host's crash handling is a warning where crashes go to ${handler.split(' ')[0]}, and its number is bounded`, async () => {
       set('kernel/core_pattern', handler);
       assert.match((await checkCrashHandler(root)).found, /any number at once/);
       assert.deepEqual(await limitCrashHandlers(root), ['kernel.core_pipe_limit 0 → 16']);
@@ -35,13 +35,13 @@ describe("the host's crash handling", () => {
     });
   }
 
-  it('keeps the limit that the operator has set', async () => {
+  it("the host's crash handling keeps the limit that the operator has set", async () => {
     set('kernel/core_pattern', '|/handler');
     set('kernel/core_pipe_limit', '4');
     assert.deepEqual(await limitCrashHandlers(root), []);
   });
 
-  it('is a warning where processes that change their user can be traced', async () => {
+  it("the host's crash handling is a warning where processes that change their user can be traced", async () => {
     assert.equal((await checkSetIdDumps(root)).status, 'ok');
     set('fs/suid_dumpable', '2');
     assert.equal((await checkSetIdDumps(root)).status, 'ok');

@@ -15,11 +15,11 @@ const ALONE: IdSources = {
 const check = (changes: Partial<IdSources> = {}) => checkSandboxIds(async () => ({ ...ALONE, ...changes }));
 
 describe('the host ids of sandboxes', () => {
-  it('are free where only sandboxes use them', async () => {
+  it('the host ids of sandboxes are free where only sandboxes use them', async () => {
     assert.equal((await check()).status, 'ok');
   });
 
-  it('are free where a sandbox ends while they are examined', async () => {
+  it('the host ids of sandboxes are free where a sandbox ends while they are examined', async () => {
     const looks = [
       { ...ALONE, slots: [] },
       { ...ALONE, processUsers: [0, 33], slots: [] },
@@ -36,7 +36,7 @@ describe('the host ids of sandboxes', () => {
     [`a process has ${FIRST_OWNER_ID + 3}`]: { processUsers: [FIRST_OWNER_ID + 3] },
   };
   for (const [found, changes] of Object.entries(overlaps)) {
-    it(`are a warning where ${found}`, async () => {
+    it(`the host ids of sandboxes are a warning where ${found}`, async () => {
       const finding = await check(changes);
       assert.deepEqual([finding.status, finding.found], ['warning', found]);
     });

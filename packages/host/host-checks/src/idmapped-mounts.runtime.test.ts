@@ -19,12 +19,12 @@ describe('idmapped mounts of the cache folder', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('are tried where the cache will be', async () => {
+  it('idmapped mounts of the cache folder are tried where the cache will be', async () => {
     const { status, found } = await checkIdmappedMounts(join(folder, 'not', 'yet'));
     assert.equal(status, 'ok', found);
   });
 
-  it('are missing on overlayfs, as in containers, and the remedy says where to put the cache', async () => {
+  it('idmapped mounts of the cache folder are missing on overlayfs, as in containers, and the remedy says where to put the cache', async () => {
     const { status, found, remedy } = await checkIdmappedMounts(join(folder, 'overlay', 'cache'));
     assert.equal(status, 'missing');
     assert.match(found, /^none on overlay, .*mount_setattr/);

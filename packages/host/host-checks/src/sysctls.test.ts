@@ -19,26 +19,26 @@ describe("settings of the host's kernel", () => {
   });
   afterEach(() => rmSync(root, { recursive: true }));
 
-  it('are raised where they are lower, and each change is returned', async () => {
+  it("settings of the host's kernel are raised where they are lower, and each change is returned", async () => {
     set('kernel.pid_max', 32_768);
     assert.deepEqual(await raiseSysctls(root), ['kernel.pid_max 32768 → 4194304']);
     assert.equal(readFileSync(fileOf('kernel.pid_max'), 'utf8').trim(), '4194304');
     assert.deepEqual(await raiseSysctls(root), []);
   });
 
-  it('are never lowered', async () => {
+  it("settings of the host's kernel are never lowered", async () => {
     set('fs.file-max', '9223372036854775807');
     assert.deepEqual(await raiseSysctls(root), []);
     assert.equal(readFileSync(fileOf('fs.file-max'), 'utf8').trim(), '9223372036854775807');
   });
 
-  it('are skipped where this kernel does not have them', async () => {
+  it("settings of the host's kernel are skipped where this kernel does not have them", async () => {
     rmSync(fileOf('fs.inotify.max_user_watches'));
     assert.deepEqual(await raiseSysctls(root), []);
     assert.equal((await checkSysctls(root)).status, 'ok');
   });
 
-  it('are a warning with a remedy where they are too low', async () => {
+  it("settings of the host's kernel are a warning with a remedy where they are too low", async () => {
     set('kernel.pid_max', 32_768);
     const { status, found, remedy } = await checkSysctls(root);
     assert.equal(status, 'warning');

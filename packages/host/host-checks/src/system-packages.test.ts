@@ -10,7 +10,7 @@ after(() => rmSync(folder, { recursive: true }));
 const packages = { 'apt-get': '', dnf: '', zypper: '', pacman: '' };
 
 describe('what a distribution has', () => {
-  it('is found by its files, whoever put them there', () => {
+  it('what a distribution has is found by its files, whoever put them there', () => {
     const file = join(folder, 'cloche-tool');
     assert.equal(isPresent({ anyOf: ['/nowhere', file], packages }), false);
     writeFileSync(file, '');
@@ -21,7 +21,7 @@ describe('what a distribution has', () => {
     assert.equal(isPresent({ library: 'libcloche-none.so.1', packages }), false);
   });
 
-  it('is installed by names of that distribution', () => {
+  it('what a distribution has is installed by names of that distribution', () => {
     for (const { packages } of SYSTEM_PACKAGES) {
       for (const name of Object.values(packages)) assert.match(name, /^[a-z0-9][a-z0-9.+-]+$/);
     }

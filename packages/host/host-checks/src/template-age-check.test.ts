@@ -24,7 +24,7 @@ const check = async () =>
   (await checkTemplateAges(cacheDir, NOW)).map(({ name, status, found }) => `${name}: ${status}, ${found}`);
 
 describe('the age of a curated template', () => {
-  it('is that of its newest version, and names the remedy once it is more than 30 days', async () => {
+  it('the age of a curated template is that of its newest version, and names the remedy once it is more than 30 days', async () => {
     version('node', 'one', { builtAt: daysAgo(30) });
     version('python-node', 'old', { builtAt: daysAgo(90) });
     version('python-node', 'new', { builtAt: daysAgo(31) });
@@ -36,7 +36,7 @@ describe('the age of a curated template', () => {
     assert.match(old?.remedy ?? '', /`npx cloche template refresh python-node`/);
   });
 
-  it('is that of the packages where an earlier version is used again, and of the last build that gave the same', async () => {
+  it('the age of a curated template is that of the packages where an earlier version is used again, and of the last build that gave the same', async () => {
     version('back', 'first', { builtAt: daysAgo(40) });
     version('back', 'again', { builtAt: daysAgo(1), packagesAt: daysAgo(40) });
     version('same', 'one', { builtAt: daysAgo(50) }, daysAgo(0));
@@ -46,5 +46,6 @@ describe('the age of a curated template', () => {
     ]);
   });
 
-  it('is not checked on a machine without templates', async () => assert.deepEqual(await check(), []));
+  it('the age of a curated template is not checked on a machine without templates', async () =>
+    assert.deepEqual(await check(), []));
 });

@@ -17,7 +17,7 @@ const FAILURES: readonly (readonly [script: string, reason: string])[] = [
 
 describe('a tool that does not work', () => {
   for (const [script, reason] of FAILURES) {
-    it(`has the reason ${reason}: ${script}`, async () => {
+    it(`a tool that does not work has the reason ${reason}: ${script}`, async () => {
       const [finding] = await checkTools([{ name: 'tool', command: ['sh', '-c', script] }]);
       assert.match(JSON.stringify(finding), new RegExp(`does not work: ${reason.replaceAll(/[().]/g, '\\$&')}"`));
     });

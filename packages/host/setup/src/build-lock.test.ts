@@ -14,7 +14,7 @@ describe('withLock', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('lets one work at a time, and tells the other that it waits', async () => {
+  it('withLock lets one work at a time, and tells the other that it waits', async () => {
     const file = join(folder, 'one');
     const events: string[] = [];
     const first = Promise.withResolvers<void>();
@@ -28,7 +28,7 @@ describe('withLock', () => {
     assert.deepEqual(events, ['first', 'second']);
   });
 
-  it('is free again after work that throws', async () => {
+  it('withLock is free again after work that throws', async () => {
     const file = join(folder, 'throws');
     await assert.rejects(
       withLock(file, () => Promise.reject(new Error('no'))),
@@ -37,7 +37,7 @@ describe('withLock', () => {
     assert.equal(await withLock(file, async () => 'done'), 'done');
   });
 
-  it('is free again when its holder is killed', async () => {
+  it('withLock is free again when its holder is killed', async () => {
     const file = join(folder, 'killed');
     const program = `
       import { tryLock, withLock } from ${JSON.stringify(new URL('./build-lock.ts', import.meta.url).href)};
@@ -58,12 +58,12 @@ describe('tryLock', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('gives up when another process holds the lock', async () => {
+  it('tryLock gives up when another process holds the lock', async () => {
     const file = join(folder, 'held');
     await withLock(file, async () => assert.equal(await tryLock(file, 0), undefined));
   });
 
-  it('gets a lock that becomes free while it waits', async () => {
+  it('tryLock gets a lock that becomes free while it waits', async () => {
     const file = join(folder, 'freed');
     const first = await tryLock(file, 0);
     const second = tryLock(file, 60_000);

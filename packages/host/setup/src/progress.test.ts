@@ -28,7 +28,7 @@ describe('progress', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('is one plain line a step where there is no terminal', async () => {
+  it('progress is one plain line a step where there is no terminal', async () => {
     const out = recording(false);
     const progress = createProgress(out, clockOf(0, 3210));
     await progress.step('apt packages', '', async (note) => note('crun'));
@@ -66,7 +66,7 @@ describe('progress', () => {
     assert.equal(out.text(), text);
   });
 
-  it('gives what the work gives', async () => {
+  it('progress gives what the work gives', async () => {
     assert.equal(await silentProgress.step('x', '', async () => 7), 7);
   });
 

@@ -40,21 +40,21 @@ async function contentsOf(group: readonly ArchiveEntry[], into: Map<string, Buff
 
 describe('a tar', () => {
   for (const length of [1, 511, 700, 66_000, 1_000_000]) {
-    it(`is read in chunks of ${length} bytes, whose memory is used again`, async () => {
+    it(`a tar is read in chunks of ${length} bytes, whose memory is used again`, async () => {
       const read = new Map<string, Buffer>();
       for await (const group of readTarGroups(chunksOf(ARCHIVE, length))) await contentsOf(group, read);
       assert.deepEqual(read, CONTENTS);
     });
   }
 
-  it('that has arrived is read in one step up to the next content that does not fit into memory', async () => {
+  it('a tar that has arrived is read in one step up to the next content that does not fit into memory', async () => {
     const names: string[][] = [];
     for await (const group of readTarGroups(chunksOf(ARCHIVE, ARCHIVE.length)))
       names.push(group.map(({ name }) => name));
     assert.deepEqual(names, [['empty', 'small', LONG, 'large'], ['after']]);
   });
 
-  it('may end without zeros, and with padding', async () => {
+  it('a tar may end without zeros, and with padding', async () => {
     for (const end of [Buffer.alloc(0), Buffer.alloc(20 * 512)]) {
       const names: string[] = [];
       for await (const { name } of readTar(chunksOf(Buffer.concat([entryOf('a', Buffer.from('a')), end]), 300))) {
@@ -64,7 +64,7 @@ describe('a tar', () => {
     }
   });
 
-  it('has the extended attributes of an entry, and none for the next one', async () => {
+  it('a tar has the extended attributes of an entry, and none for the next one', async () => {
     const xattrs = new Map([
       ['user.note', 'n'.repeat(90)],
       ['security.capability', '\u0001\u0000\u00ff\n=2'],
@@ -82,7 +82,7 @@ describe('a tar', () => {
     ]);
   });
 
-  it('yields the entries before one that is refused', async () => {
+  it('a tar yields the entries before one that is refused', async () => {
     const bytes = Buffer.concat([entryOf('fine', Buffer.from('x')), entryOf('device', Buffer.alloc(0), '3')]);
     const names: string[] = [];
     await assert.rejects(
@@ -99,7 +99,7 @@ describe('a tar', () => {
     ['in the padding of a file', entryOf('a', Buffer.from('a')).subarray(0, 1000), /ends before its last entry/],
     ['in a file that is skipped', ARCHIVE.subarray(0, 50_000), /ends before its last entry/],
   ] as const) {
-    it(`is refused if it breaks off ${title}`, async () => {
+    it(`a tar is refused if it breaks off ${title}`, async () => {
       await assert.rejects(
         async () => {
           for await (const _ of readTar(chunksOf(bytes, 4096)));
@@ -109,7 +109,7 @@ describe('a tar', () => {
     });
   }
 
-  it('is refused if a record gives a negative size', async () => {
+  it('a tar is refused if a record gives a negative size', async () => {
     const bytes = Buffer.concat([entryOf('x', Buffer.from('11 size=-5\n'), 'x'), entryOf('a', Buffer.from('a'))]);
     await assert.rejects(
       async () => {

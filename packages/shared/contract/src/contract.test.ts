@@ -12,16 +12,16 @@ import { SCOPES } from './scopes.ts';
 const table = Object.entries(operations) as [string, Operation][];
 
 describe('the table of operations', () => {
-  it('names each operation by its key', () => {
+  it('the table of operations names each operation by its key', () => {
     for (const [key, operation] of table) assert.equal(operation.id, key);
   });
 
-  it('serves no method and path twice', () => {
+  it('the table of operations serves no method and path twice', () => {
     const routes = table.map(([, { method, path }]) => `${method} ${path}`);
     assert.equal(new Set(routes).size, routes.length);
   });
 
-  it('has an audit event for each operation that changes something outside of a sandbox', () => {
+  it('the table of operations has an audit event for each operation that changes something outside of a sandbox', () => {
     const insideOfSandbox = new Set(['code:run', 'file:read', 'file:write']);
     const ofRunningCommand = new Set(['writeCommandStdin', 'resizeCommand']);
     // It only reads, but has a body.
@@ -53,7 +53,7 @@ describe('the table of operations', () => {
     }
   });
 
-  it('uses known scopes and known errors', () => {
+  it('the table of operations uses known scopes and known errors', () => {
     for (const [, operation] of table) {
       if (operation.scope !== null) assert.ok((SCOPES as readonly string[]).includes(operation.scope));
       if (operation.scopeExempt) assert.ok(operation.scopeExempt in (operation.params?.properties ?? {}));
@@ -91,7 +91,7 @@ describe('the table of operations', () => {
 describe('the OpenAPI document', () => {
   const document = JSON.parse(JSON.stringify(openApiDocument('0.0.0')));
 
-  it('has every operation of the table, and resolves every reference', () => {
+  it('the OpenAPI document has every operation of the table, and resolves every reference', () => {
     for (const [id, { method, path }] of table) {
       assert.equal(document.paths[path][method.toLowerCase()].operationId, id);
     }
@@ -100,7 +100,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('has the error catalogue, and Retry-After on the answers that ask for a repetition', () => {
+  it('the OpenAPI document has the error catalogue, and Retry-After on the answers that ask for a repetition', () => {
     assert.deepEqual(Object.keys(document['x-errors']), ERROR_CODES);
     assert.deepEqual(document['x-errors'].sandbox_ttl_exceeded.details.required, ['maxTtlMs']);
     const { responses } = document.paths['/v1/sandboxes'].post;
@@ -153,7 +153,7 @@ it('the OpenAPI document names aliases after everything else', () => {
 });
 
 describe('an Idempotency-Key', () => {
-  it('is 1 to 255 printable ASCII characters', () => {
+  it('an Idempotency-Key is 1 to 255 printable ASCII characters', () => {
     assert.ok(isIdempotencyKey('a'));
     assert.ok(isIdempotencyKey('~ '.repeat(127)));
     for (const bad of ['', 'a'.repeat(256), 'é', 'a\u0000', 'a\n']) assert.equal(isIdempotencyKey(bad), false);

@@ -60,7 +60,7 @@ describe('a host entry', () => {
 });
 
 describe('each form of a host entry', () => {
-  it('has a reason of its own and an example', () => {
+  it('each form of a host entry has a reason of its own and an example', () => {
     assert.equal(new Set(REFUSED_HOST_FORMS.map(({ reason }) => reason)).size, REFUSED_HOST_FORMS.length);
     for (const { form, examples } of [...ACCEPTED_HOST_FORMS, ...REFUSED_HOST_FORMS]) assert.ok(examples.length, form);
   });

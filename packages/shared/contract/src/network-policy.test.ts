@@ -3,12 +3,12 @@ import { describe, it } from 'node:test';
 import { normalizeNetworkPolicy } from './network-policy.ts';
 
 describe('a network policy', () => {
-  it('keeps the order of its hosts and drops duplicates', () => {
+  it('a network policy keeps the order of its hosts and drops duplicates', () => {
     const result = normalizeNetworkPolicy({ mode: 'allowlist', hosts: ['b.com', 'a.com', 'b.com'] });
     assert.deepEqual(result, { ok: true, policy: { mode: 'allowlist', hosts: ['b.com', 'a.com'] } });
   });
 
-  it('names every wrong host by its place', () => {
+  it('a network policy names every wrong host by its place', () => {
     const result = normalizeNetworkPolicy({ mode: 'denylist', hosts: ['a.com', 'B.com', 'c:1'] });
     assert.deepEqual(result.ok ? [] : result.issues.map((issue) => issue.path), ['hosts.1', 'hosts.2']);
   });

@@ -26,13 +26,13 @@ describe('the resources of a machine', () => {
     }
   }
 
-  it('are those of this machine', () => {
+  it('the resources of a machine are those of this machine', () => {
     const { totalBytes, availableBytes } = machineMemory();
     assert.ok(totalBytes <= totalmem() && availableBytes <= totalBytes);
     assert.ok(machineProcessors() >= 1 && machineProcessors() <= availableParallelism());
   });
 
-  it('are the whole machine without control groups, and without limits', () => {
+  it('the resources of a machine are the whole machine without control groups, and without limits', () => {
     const whole = { totalBytes: 16_384 * MIB, availableBytes: 8192 * MIB };
     assert.deepEqual(machineMemory(files), whole);
     assert.equal(machineProcessors(files), availableParallelism());
@@ -41,7 +41,7 @@ describe('the resources of a machine', () => {
     assert.equal(machineProcessors(files), availableParallelism());
   });
 
-  it('are the whole machine at the top of hierarchies of version 1', () => {
+  it('the resources of a machine are the whole machine at the top of hierarchies of version 1', () => {
     write({
       'memory/memory.limit_in_bytes': '9223372036854771712',
       'memory/memory.usage_in_bytes': `${9000 * MIB}`,
@@ -53,7 +53,7 @@ describe('the resources of a machine', () => {
     assert.equal(machineProcessors(files), availableParallelism());
   });
 
-  it("are the container's limits of version 2; file caches are available", () => {
+  it("the resources of a machine are the container's limits of version 2; file caches are available", () => {
     write({
       'memory.max': `${2048 * MIB}`,
       'memory.current': `${2000 * MIB}`,
@@ -64,7 +64,7 @@ describe('the resources of a machine', () => {
     assert.equal(machineProcessors(files), 1);
   });
 
-  it("are the container's limits of version 1", () => {
+  it("the resources of a machine are the container's limits of version 1", () => {
     write({
       'memory/memory.limit_in_bytes': `${2048 * MIB}`,
       'memory/memory.usage_in_bytes': `${2000 * MIB}`,

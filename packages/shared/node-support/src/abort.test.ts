@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { onAbort, orAbort } from './abort.ts';
 
 describe('onAbort', () => {
-  test('calls at the abort, and at once for a signal that has aborted', () => {
+  test('onAbort calls at the abort, and at once for a signal that has aborted', () => {
     const controller = new AbortController();
     let calls = 0;
     const count = () => {
@@ -18,7 +18,7 @@ describe('onAbort', () => {
     assert.equal(calls, 2);
   });
 
-  test('calls no more and leaves no listener once it is disposed', () => {
+  test('onAbort calls no more and leaves no listener once it is disposed', () => {
     const controller = new AbortController();
     onAbort(controller.signal, () => assert.fail('called'))[Symbol.dispose]();
     assert.equal(getEventListeners(controller.signal, 'abort').length, 0);
@@ -43,7 +43,7 @@ describe('orAbort', () => {
     await assert.rejects(waiting, /enough/);
   });
 
-  test('rejects for a signal that has aborted, also when the promise has settled', async () => {
+  test('orAbort rejects for a signal that has aborted, also when the promise has settled', async () => {
     const late = AbortSignal.abort(new Error('late'));
     await assert.rejects(orAbort(Promise.resolve('done'), late), /late/);
     // The rejection of the promise is handled, else the process would end.

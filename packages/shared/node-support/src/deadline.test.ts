@@ -6,7 +6,7 @@ import { Deadline } from './deadline.ts';
 const LONG_MS = 60_000;
 
 describe('a deadline', () => {
-  test('ends by its time limit', async () => {
+  test('a deadline ends by its time limit', async () => {
     using deadline = new Deadline(1, new AbortController().signal);
     await once(deadline.signal, 'abort');
     assert.equal(deadline.endedBy, 'timeout');
@@ -24,12 +24,12 @@ describe('a deadline', () => {
     assert.equal(deadline.signal.reason, reason);
   });
 
-  test('has ended from the start for a caller that has left', () => {
+  test('a deadline has ended from the start for a caller that has left', () => {
     using deadline = new Deadline(LONG_MS, AbortSignal.abort());
     assert.equal(deadline.endedBy, 'caller');
   });
 
-  test('keeps the first end', () => {
+  test('a deadline keeps the first end', () => {
     const caller = new AbortController();
     using deadline = new Deadline(LONG_MS, caller.signal);
     deadline.end('canceled');
@@ -40,13 +40,13 @@ describe('a deadline', () => {
     assert.equal(deadline.signal.reason, reason);
   });
 
-  test('does not end early when it is longer than a timer can be', async () => {
+  test('a deadline does not end early when it is longer than a timer can be', async () => {
     using deadline = new Deadline(2 ** 40);
     await new Promise((resolve) => setTimeout(resolve, 5));
     assert.equal(deadline.endedBy, undefined);
   });
 
-  test('does not end after it is disposed, and leaves no listener', () => {
+  test('a deadline does not end after it is disposed, and leaves no listener', () => {
     const caller = new AbortController();
     const deadline = new Deadline(LONG_MS, caller.signal);
     deadline[Symbol.dispose]();

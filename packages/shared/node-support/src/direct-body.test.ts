@@ -89,7 +89,7 @@ const untilAll = (keeper: Keeper) =>
   eventually(() => keeper.length >= BYTES.length, { because: 'the whole body is read' });
 
 describe('a body that is read directly', () => {
-  it('comes whole and in order, by the network and by a Unix socket, however it was sent', async () => {
+  it('a body that is read directly comes whole and in order, by the network and by a Unix socket, however it was sent', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'direct-'));
     const guarded = () => new GuardedServer({}, { serve: () => undefined, report: assert.ifError });
     const places = [0, join(folder, 'socket')] as const;
@@ -113,7 +113,7 @@ describe('a body that is read directly', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('has nothing of what follows it', async () => {
+  it('a body that is read directly has nothing of what follows it', async () => {
     await ask(BYTES, async ({ request, response, client }) => {
       const keeper = new Keeper();
       client.write('GET /next HTTP/1.1\r\n\r\n');
@@ -126,7 +126,7 @@ describe('a body that is read directly', () => {
     });
   });
 
-  it('waits while its sink holds', async () => {
+  it('a body that is read directly waits while its sink holds', async () => {
     await ask(Buffer.alloc(0), async ({ request, response, client }) => {
       const keeper = new Keeper();
       keeper.holds = true;
@@ -142,7 +142,7 @@ describe('a body that is read directly', () => {
     });
   });
 
-  it('may be refused in mid-way: the answer arrives though its client goes on to send', async () => {
+  it('a body that is read directly may be refused in mid-way: the answer arrives though its client goes on to send', async () => {
     await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client, answer }) => {
       const keeper = new Keeper();
       new DirectBody(request, response, keeper);
@@ -157,7 +157,7 @@ describe('a body that is read directly', () => {
     });
   });
 
-  it('fails when its sender goes away, or half of it', async () => {
+  it('a body that is read directly fails when its sender goes away, or half of it', async () => {
     for (const leave of ['destroy', 'end'] as const) {
       await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client }) => {
         const keeper = new Keeper();
@@ -170,7 +170,7 @@ describe('a body that is read directly', () => {
     }
   });
 
-  it('counts as movement: a time that its connection has begins anew with each read', async () => {
+  it('a body that is read directly counts as movement: a time that its connection has begins again with each read', async () => {
     await ask(Buffer.alloc(0), async ({ request, response, client }) => {
       const keeper = new Keeper();
       new DirectBody(request, response, keeper);

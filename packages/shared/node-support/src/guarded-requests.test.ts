@@ -35,7 +35,7 @@ describe('pipelined requests', () => {
     assert.equal(client.readyState, 'open');
   });
 
-  it('whose client leaves are all closed, also those that wait behind another', async () => {
+  it('pipelined requests whose client leaves are all closed, also those that wait behind another', async () => {
     const responses: ServerResponse[] = [];
     const closed: ServerResponse[] = [];
     const serve = (_: IncomingMessage, response: ServerResponse) => {
@@ -91,7 +91,7 @@ it('a connection goes on to the next request after an answer to a body of which 
 describe('many lines at once', () => {
   const COUNT = 10_000;
 
-  it('of a body in chunks of one byte are parsed over several turns of the event loop', async () => {
+  it('many lines at once of a body in chunks of one byte are parsed over several turns of the event loop', async () => {
     let inThisTurn = 0;
     let mostInATurn = 0;
     const { connect } = await openServer({
@@ -132,7 +132,7 @@ describe('many lines at once', () => {
 describe('a request that is late', () => {
   const HEAD_MS = 200;
 
-  it('is served if this process has not read meanwhile what its client sent in time', async () => {
+  it('a request that is late is served if this process has not read meanwhile what its client sent in time', async () => {
     const { connect, server } = await openServer({}, { headersTimeout: HEAD_MS });
     const accepted = once(server, 'connection');
     const client = connect('');
@@ -143,7 +143,7 @@ describe('a request that is late', () => {
     assert.match(await text(client), /^HTTP\/1.1 200 /);
   });
 
-  it('is served on a connection that its client has opened ahead', async () => {
+  it('a request that is late is served on a connection that its client has opened ahead', async () => {
     const { connect } = await openServer({}, { headersTimeout: HEAD_MS });
     const client = connect('');
     await setTimeout(3 * HEAD_MS);
@@ -151,12 +151,12 @@ describe('a request that is late', () => {
     assert.match(await text(client), /^HTTP\/1.1 200 /);
   });
 
-  it('is refused if its client has sent a part of it', async () => {
+  it('a request that is late is refused if its client has sent a part of it', async () => {
     const { connect } = await openServer({}, { headersTimeout: HEAD_MS });
     assert.match(await text(connect('GET / HTTP/1.1\r\n')), /^HTTP\/1.1 400 /);
   });
 
-  it('ends its connection without an answer if its client has sent nothing', async () => {
+  it('a request that is late ends its connection without an answer if its client has sent nothing', async () => {
     const { connect } = await openServer({}, { headersTimeout: HEAD_MS, keepAliveTimeout: HEAD_MS });
     assert.equal(await text(connect('')), '');
   });

@@ -24,7 +24,7 @@ describe('a failure', () => {
     );
   }
   for (const [name, bytes, rules] of failing) {
-    it(`of ${name} ends its connection alone`, async () => {
+    it(`a failure of ${name} ends its connection alone`, async () => {
       const { connect, failures, left } = await openServer(rules);
       const other = connect('GET / HTTP/1.1\r\n');
       assert.equal(await text(connect(bytes)), '');
@@ -36,7 +36,7 @@ describe('a failure', () => {
 });
 
 describe('a connection that asks to leave', () => {
-  it('gives what arrived since the request, in order, and what comes', async () => {
+  it('a connection that asks to leave gives what arrived since the request, in order, and what comes', async () => {
     const asked = Promise.withResolvers<LeavingConnection>();
     const { connect } = await openServer({ upgrade: asked.resolve });
     const client = connect(`${UPGRADE}one `);
@@ -71,7 +71,7 @@ describe('a connection that asks to leave', () => {
     });
   }
 
-  it('is served after an earlier request was answered', async () => {
+  it('a connection that asks to leave is served after an earlier request was answered', async () => {
     const { connect } = await openServer({ upgrade: (connection) => connection.refuse({ status: 403, body: 'no' }) });
     const client = connect(PLAIN);
     await once(client, 'data');
@@ -79,7 +79,7 @@ describe('a connection that asks to leave', () => {
     assert.match(await text(client), /^HTTP\/1\.1 403 /);
   });
 
-  it('with a body is an ordinary request', async () => {
+  it('a connection that asks to leave with a body is an ordinary request', async () => {
     let asked = 0;
     const { connect } = await openServer({ upgrade: () => void asked++ });
     const client = connect(UPGRADE.replace('\r\n\r\n', '\r\nContent-Length: 3\r\n\r\nabc'));
@@ -93,7 +93,7 @@ describe('a connection that asks to leave', () => {
     await eventually(() => left() === 0, { because: 'the connection has closed' });
   });
 
-  it('is not cut off while its answer is sent', async () => {
+  it('a connection that asks to leave is not cut off while its answer is sent', async () => {
     const { connect } = await openServer({
       leaveMs: 20,
       async upgrade(connection) {
@@ -106,7 +106,7 @@ describe('a connection that asks to leave', () => {
     assert.match(await text(connect(UPGRADE)), /gun/);
   });
 
-  it('is served although its client closes its own side before the answer', async () => {
+  it('a connection that asks to leave is served although its client closes its own side before the answer', async () => {
     const asked = Promise.withResolvers<LeavingConnection>();
     const { connect } = await openServer({ upgrade: asked.resolve });
     const client = connect(UPGRADE);
@@ -120,7 +120,7 @@ describe('a connection that asks to leave', () => {
     assert.equal(await text(client), 'last words');
   });
 
-  it('may be answered or taken when its client has gone, to no effect', async () => {
+  it('a connection that asks to leave may be answered or taken when its client has gone, to no effect', async () => {
     const asked = Promise.withResolvers<LeavingConnection>();
     const { connect, left } = await openServer({ upgrade: asked.resolve });
     const client = connect(UPGRADE);
@@ -132,7 +132,7 @@ describe('a connection that asks to leave', () => {
     await once(connection.respond(), 'close');
   });
 
-  it('is given back after its answer although the client sends a byte and closes only its own side', async () => {
+  it('a connection that asks to leave is given back after its answer although the client sends a byte and closes only its own side', async () => {
     const { connect, left } = await openServer({
       upgrade: (connection) => connection.refuse({ status: 404, body: '' }),
     });
@@ -144,7 +144,7 @@ describe('a connection that asks to leave', () => {
     }
   });
 
-  it('is given back after its answer although the client stays', async () => {
+  it('a connection that asks to leave is given back after its answer although the client stays', async () => {
     const { server, connect, left } = await openServer({
       upgrade: (connection) => connection.refuse({ status: 404, body: '' }),
     });
@@ -155,7 +155,7 @@ describe('a connection that asks to leave', () => {
     }
   });
 
-  it('keeps a bounded number of bytes while it waits', async () => {
+  it('a connection that asks to leave keeps a bounded number of bytes while it waits', async () => {
     const asked = Promise.withResolvers<LeavingConnection>();
     const { connect } = await openServer({ upgrade: asked.resolve });
     const client = connect(UPGRADE);
@@ -169,7 +169,7 @@ describe('a connection that asks to leave', () => {
 });
 
 describe('stopping', () => {
-  it('ends connections that have left, or are about to', async () => {
+  it('stopping ends connections that have left, or are about to', async () => {
     for (const leave of [(each: LeavingConnection) => void each.take(), () => undefined]) {
       const asked = Promise.withResolvers<void>();
       const { server, connect } = await openServer({
@@ -198,7 +198,7 @@ describe('bytes that are not HTTP', () => {
     assert.equal(await text(client), '');
   });
 
-  it('are answered as the rules say, also when they arrive in many pieces', async () => {
+  it('bytes that are not HTTP are answered as the rules say, also when they arrive in many pieces', async () => {
     const { connect } = await openServer({
       refuseInvalid: ({ code }) => ({ status: 400, fields: { code: `${code}` }, body: 'no' }),
     });

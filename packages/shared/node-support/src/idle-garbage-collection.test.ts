@@ -60,7 +60,7 @@ test('a process that is still busy with old work is left alone until the work is
   assert.equal(collections(60_000, 1500, { make: 'new IdleGarbageCollection(150, () => now < 600)' }), 1);
 });
 
-test('requests to a server put it off, and those of monitors do not', () => {
+test('a garbage collection waits for requests to a server, but not for those of monitors', () => {
   const make = 'collectGarbageWhenIdle(server, 150)';
   const asked = (url: string) => collections(10, 900, { make, touch: `server.emit('request', { url: '${url}' })` });
   assert.equal(asked('/v1/sandboxes'), 0);

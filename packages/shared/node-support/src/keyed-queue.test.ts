@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KeyedQueue } from './keyed-queue.ts';
 
-test('runs the tasks of a key one after another, and those of another key beside them', async () => {
+test('a keyed queue runs the tasks of a key one after another, and those of another key beside them', async () => {
   const queue = new KeyedQueue<string>();
   const order: string[] = [];
   const first = Promise.withResolvers<void>();
@@ -21,7 +21,7 @@ test('runs the tasks of a key one after another, and those of another key beside
   assert.deepEqual(order, ['b1', 'a1', 'a2']);
 });
 
-test('goes on after a task that failed', async () => {
+test('a keyed queue goes on after a task that failed', async () => {
   const queue = new KeyedQueue<string>();
   const failing = queue.run('a', () => Promise.reject(new Error('failed')));
   const next = queue.run('a', async () => 'done');
@@ -29,7 +29,7 @@ test('goes on after a task that failed', async () => {
   assert.equal(await next, 'done');
 });
 
-test('is busy with a key until its last task has settled', async () => {
+test('a keyed queue is busy with a key until its last task has settled', async () => {
   const queue = new KeyedQueue<string>();
   const task = Promise.withResolvers<void>();
   const running = queue.run('a', () => task.promise);
@@ -40,7 +40,7 @@ test('is busy with a key until its last task has settled', async () => {
   assert.equal(queue.isBusy('a'), false);
 });
 
-test('is idle when the tasks are done that were queued while it waited', async () => {
+test('a keyed queue is idle when the tasks are done that were queued while it waited', async () => {
   const queue = new KeyedQueue<string>();
   let isDone = false;
   const first = queue.run('a', async () => {

@@ -12,7 +12,7 @@ describe('reading plain JSON', () => {
     'one of other scripts': 'é—✓😀"'.repeat(MANY / 8),
   };
   for (const [name, data] of Object.entries(strings)) {
-    it(`takes a string, ${name}`, () => {
+    it(`reading plain JSON takes a string, ${name}`, () => {
       const event = { type: 'stdout', runId: 'run_1', data };
       assert.deepEqual(parsePlainJson(JSON.stringify(event), 1000), event);
     });
@@ -26,12 +26,12 @@ describe('reading plain JSON', () => {
     'of empty strings': `[${'"",'.repeat(MANY)}1]`,
   };
   for (const [name, text] of Object.entries(floods)) {
-    it(`refuses a flood ${name} before it makes the values`, () => {
+    it(`reading plain JSON refuses a flood ${name} before it makes the values`, () => {
       assert.throws(() => parsePlainJson(text, 1000), TooManyValuesError);
     });
   }
 
-  it('refuses more levels than asked for, however few values they are, and takes as many', () => {
+  it('reading plain JSON refuses more levels than asked for, however few values they are, and takes as many', () => {
     const nested = (levels: number) => `${'{"a":['.repeat(levels / 2)}${']}'.repeat(levels / 2)}`;
     assert.throws(() => parsePlainJson(nested(20_000), 1_000_000), TooDeepError);
     assert.throws(() => parsePlainJson(nested(12), 100, 11), TooDeepError);
@@ -40,7 +40,7 @@ describe('reading plain JSON', () => {
     assert.deepEqual(parsePlainJson(besides, 1000, 5), JSON.parse(besides));
   });
 
-  it('leaves what is no JSON to the parser', () => {
+  it('reading plain JSON leaves what is no JSON to the parser', () => {
     for (const text of ['', '{oops', `"${'x'.repeat(MANY)}`, `"${'\\'.repeat(MANY)}`]) {
       assert.throws(() => parsePlainJson(text, 1000), SyntaxError);
     }

@@ -23,14 +23,15 @@ async function isIdle(program: string): Promise<boolean> {
 }
 
 describe('a process', () => {
-  it('that computes is not idle, however long it takes', async () => assert.equal(await isIdle('for (;;);'), false));
-  it('whose children compute one after another is not idle', async () =>
+  it('a process that computes is not idle, however long it takes', async () =>
+    assert.equal(await isIdle('for (;;);'), false));
+  it('a process whose children compute one after another is not idle', async () =>
     assert.equal(
       await isIdle(
         `for (;;) require('child_process').spawnSync('timeout', ['0.3', 'sh', '-c', 'while :; do :; done'])`,
       ),
       false,
     ));
-  it('that waits is idle', async () => assert.equal(await isIdle('setInterval(() => undefined, 500)'), true));
-  it('that has ended is idle', async () => assert.equal(await isIdle(''), true));
+  it('a process that waits is idle', async () => assert.equal(await isIdle('setInterval(() => undefined, 500)'), true));
+  it('a process that has ended is idle', async () => assert.equal(await isIdle(''), true));
 });

@@ -4,7 +4,7 @@ import { Semaphore } from './semaphore.ts';
 
 const never = new AbortController().signal;
 
-test('lets a fixed number of callers in at a time, in the order of their calls', async () => {
+test('a semaphore lets a fixed number of callers in at a time, in the order of their calls', async () => {
   const semaphore = new Semaphore(2);
   const begun: number[] = [];
   const ends = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -25,7 +25,7 @@ test('lets a fixed number of callers in at a time, in the order of their calls',
   assert.deepEqual(begun, [0, 1, 2, 3]);
 });
 
-test('gives the slot of a failed caller to the next one', async () => {
+test('a semaphore gives the slot of a failed caller to the next one', async () => {
   const semaphore = new Semaphore(1);
   await assert.rejects(
     semaphore.run(never, () => Promise.reject(new Error('failed'))),
@@ -34,7 +34,7 @@ test('gives the slot of a failed caller to the next one', async () => {
   assert.equal(await semaphore.run(never, async () => 'in'), 'in');
 });
 
-test('lets a waiting caller withdraw, and passes the slot to the caller behind it', async () => {
+test('a semaphore lets a waiting caller withdraw, and passes the slot to the caller behind it', async () => {
   const semaphore = new Semaphore(1);
   const first = Promise.withResolvers<void>();
   const running = semaphore.run(never, () => first.promise);
@@ -48,7 +48,7 @@ test('lets a waiting caller withdraw, and passes the slot to the caller behind i
   assert.equal(await patient, 'in');
 });
 
-test('refuses a caller whose signal has aborted already', async () => {
+test('a semaphore refuses a caller whose signal has aborted already', async () => {
   await assert.rejects(
     new Semaphore(1).run(AbortSignal.abort(new Error('late')), () => assert.fail()),
     /late/,
@@ -90,7 +90,7 @@ function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test('gives a slot at once, or none, to a caller that does not wait', async () => {
+test('a semaphore gives a slot at once, or none, to a caller that does not wait', async () => {
   const semaphore = new Semaphore(1);
   const slot = semaphore.tryAcquire() ?? assert.fail('the slot was free');
   assert.equal(semaphore.tryAcquire(), undefined);

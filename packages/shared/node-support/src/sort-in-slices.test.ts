@@ -17,14 +17,14 @@ function itemsOf(count: number, keys: number): Item[] {
 const byKey = (one: Item, other: Item) => one.key - other.key;
 
 describe('sorting in slices', () => {
-  it('gives the order that Node.js gives, for every length, equal items included', async () => {
+  it('sorting in slices gives the order that Node.js gives, for every length, equal items included', async () => {
     for (const count of [0, 1, 2, 255, 256, 257, 511, 512, 513, 1_000, 5_000]) {
       const items = itemsOf(count, 100);
       assert.deepEqual(await sortInSlices(items, byKey), items.toSorted(byKey));
     }
   });
 
-  it('lets other work in between', async () => {
+  it('sorting in slices lets other work in between', async () => {
     const items = itemsOf(100_000, 1e9);
     const atOnce = await longestTurn(async () => items.toSorted(byKey));
 

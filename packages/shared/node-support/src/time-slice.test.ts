@@ -7,7 +7,7 @@ const STEP_MS = 0.1;
 const STEPS = 500;
 
 describe('TimeSlice', () => {
-  it('lets other work in between the steps of a long loop', async () => {
+  it('TimeSlice lets other work in between the steps of a long loop', async () => {
     const whole = await longestTurn(() => loop(() => undefined));
     const slice = new TimeSlice();
 
@@ -16,7 +16,7 @@ describe('TimeSlice', () => {
     assert.ok(sliced < whole / 2, `${sliced} ms of ${whole} ms`);
   });
 
-  it('lets ten loops block other work hardly longer than one', async () => {
+  it('TimeSlice lets ten loops block other work hardly longer than one', async () => {
     const alone = await longestTurn(() => slicedLoop());
 
     const together = await longestTurn(async () => {

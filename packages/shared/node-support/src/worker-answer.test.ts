@@ -11,13 +11,13 @@ const threadOf = (source: string) =>
 const FAILS_SOON = "setTimeout(() => { throw new Error('late'); }, 20);";
 
 describe('the answer of a thread', () => {
-  it('is its first message, and the thread has ended then', async () => {
+  it('the answer of a thread is its first message, and the thread has ended then', async () => {
     const worker = threadOf('parentPort.postMessage(1); parentPort.postMessage(2); setInterval(() => 0, 1000);');
     assert.equal(await answerOfWorker(worker, forever), 1);
     assert.equal(worker.threadId, -1);
   });
 
-  it('is its error, or that it ended without an answer', async () => {
+  it('the answer of a thread is its error, or that it ended without an answer', async () => {
     await assert.rejects(answerOfWorker(threadOf("throw new Error('broken');"), forever), /broken/);
     const silent = threadOf('process.exit(13);');
     await assert.rejects(answerOfWorker(silent, forever), /ended with code 13 and without an answer/);
@@ -35,7 +35,7 @@ describe('the answer of a thread', () => {
     }
   });
 
-  it('is not changed by an error after it', async () => {
+  it('the answer of a thread is not changed by an error after it', async () => {
     const worker = threadOf("parentPort.postMessage('done'); throw new Error('late');");
     assert.match(String(await answerOfWorker(worker, forever).catch((error: Error) => error.message)), /done|late/);
   });

@@ -67,7 +67,7 @@ const schemas = Object.entries(protocol).filter(
 );
 
 describe('the schema of a message', () => {
-  it('bounds each text, number, list and map, and has few levels', () => {
+  it('the schema of a message bounds each text, number, list and map, and has few levels', () => {
     assert.ok(schemas.length > 80, `${schemas.length} schemas`);
     assert.deepEqual(
       schemas.flatMap(([name, schema]) => unbounded(schema, name)),
@@ -75,7 +75,7 @@ describe('the schema of a message', () => {
     );
   });
 
-  it('that lacks a bound is found', () => {
+  it('the schema of a message that lacks a bound is found', () => {
     const parts = {
       text: Type.String(),
       pattern: Type.String({ pattern: '^a{2,}$' }),
@@ -90,7 +90,7 @@ describe('the schema of a message', () => {
     }
   });
 
-  it('of a map accepts no value of another kind, whatever its name', () => {
+  it('the schema of a message of a map accepts no value of another kind, whatever its name', () => {
     const map = Compile(mapOf(Type.Boolean(), 3));
     assert.ok(map.Check({ a: true, 'b\n': false }));
     for (const value of [{ 'a\nb': [] }, { ['x'.repeat(257)]: true }, { a: true, b: true, c: true, d: true }]) {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ByteFrames, encodeByteFrame } from './byte-frames.ts';
 
 describe('frames of bytes', () => {
-  it('are the same however they are cut, and those of streams come as they come', () => {
+  it('frames of bytes are the same however they are cut, and those of streams come as they come', () => {
     const sent: [string, string][] = [
       ['R', '80 24'],
       ['O', 'x'.repeat(1000)],
@@ -28,7 +28,7 @@ describe('frames of bytes', () => {
     }
   });
 
-  it('that are no stream are refused when they are too large', () => {
+  it('frames of bytes that are no stream are refused when they are too large', () => {
     const frames = new ByteFrames(() => undefined);
     const [header] = encodeByteFrame('X', Buffer.alloc(5000));
     assert.throws(() => frames.push(header), /the frame of type X has 5000 bytes/);

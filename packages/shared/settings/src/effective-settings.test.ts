@@ -29,11 +29,11 @@ describe('settings', () => {
     assert.equal(value(env, 'CLOCHE_LOG_LEVEL')?.source, 'default');
   });
 
-  it('refuse a name that does not exist and suggest the nearest', () => {
+  it('settings refuse a name that does not exist and suggest the nearest', () => {
     assert.throws(() => effectiveSettings({ CLOCHE_PROT: '1' }), /CLOCHE_PROT .*environment.*CLOCHE_PORT\?/);
   });
 
-  it('refuse an unknown name in the file too, and a file that is not there', async () => {
+  it('settings refuse an unknown name in the file too, and a file that is not there', async () => {
     const CLOCHE_CONFIG_FILE = await configFile('CLOCHE_DATADIR=/x\n');
     assert.throws(() => effectiveSettings({ CLOCHE_CONFIG_FILE }), /CLOCHE_DATADIR .*cloche\.env.*CLOCHE_DATA_DIR\?/);
     assert.throws(
@@ -42,7 +42,7 @@ describe('settings', () => {
     );
   });
 
-  it('refuse a file with a key that every user of the host can read', async () => {
+  it('settings refuse a file with a key that every user of the host can read', async () => {
     const CLOCHE_CONFIG_FILE = await configFile(`CLOCHE_BOOTSTRAP_API_KEY=${'x'.repeat(20)}\n`);
     for (const mode of [0o644, 0o604, 0o602]) {
       await chmod(CLOCHE_CONFIG_FILE, mode);
@@ -57,23 +57,23 @@ describe('settings', () => {
     assert.equal(value({ CLOCHE_CONFIG_FILE }, 'CLOCHE_PORT')?.value, '1000');
   });
 
-  it('leave variables alone that are not Cloche’s', () => {
+  it('settings leave variables alone that are not Cloche’s', () => {
     assert.doesNotThrow(() => effectiveSettings({ PATH: '/bin', CLOCHER: 'x' }));
   });
 
-  it('reach only the part that reads them', () => {
+  it('settings reach only the part that reads them', () => {
     const settings = effectiveSettings({ CLOCHE_BOOTSTRAP_API_KEY: 'x'.repeat(20) });
     assert.ok('CLOCHE_BOOTSTRAP_API_KEY' in settingsFor('server', settings));
     assert.ok(!('CLOCHE_BOOTSTRAP_API_KEY' in settingsFor('hostd', settings)));
   });
 
-  it('are shown without their secrets', () => {
+  it('settings are shown without their secrets', () => {
     const key = value({ CLOCHE_API_KEY: 'clk_secret' }, 'CLOCHE_API_KEY');
     assert.ok(key);
     assert.equal(redacted(key), '(redacted)');
   });
 
-  it('are each documented and read by a program', () => {
+  it('settings are each documented and read by a program', () => {
     for (const { name, doc, readBy } of OPERATOR_SETTINGS) assert.ok(doc !== '' && readBy.length > 0, name);
   });
 

@@ -9,13 +9,13 @@ const table = Object.entries(SETTINGS) as [string, Setting][];
 const ofHostd = { CLOCHE_GUEST_DIR: '/guest', CLOCHE_SERVICE_UID: '1', CLOCHE_SERVICE_GID: '2' };
 
 describe('the table of settings', () => {
-  it('has defaults that are valid', () => {
+  it('the table of settings has defaults that are valid', () => {
     for (const [name, { value, default: standard }] of table) {
       if (standard !== undefined) assert.equal(Errors(value, standard).length, 0, name);
     }
   });
 
-  it('says for each setting what it is and which processes read it', () => {
+  it('the table of settings says for each setting what it is and which processes read it', () => {
     for (const [name, { summary, readBy, more }] of table) {
       assert.match(name, /^CLOCHE_[A-Z0-9_]+$/);
       assert.ok(summary !== '' && !summary.endsWith('.') && readBy.length > 0, name);
@@ -23,13 +23,13 @@ describe('the table of settings', () => {
     }
   });
 
-  it('names the unit of each time and size', () => {
+  it('the table of settings names the unit of each time and size', () => {
     for (const [name, { value }] of table) {
       assert.equal(value.unit, name.endsWith('_MS') ? 'ms' : name.endsWith('_MB') ? 'MiB' : undefined, name);
     }
   });
 
-  it('lets operators set no value that setup alone knows', () => {
+  it('the table of settings lets operators set no value that setup alone knows', () => {
     const names = operatorSettings().map(([name]) => name);
     assert.ok(names.includes('CLOCHE_PORT') && !names.includes('CLOCHE_SERVICE_UID'));
     assert.deepEqual(
@@ -40,7 +40,7 @@ describe('the table of settings', () => {
 });
 
 describe('readSettings', () => {
-  it('reads the settings of one process, as numbers where they are numbers', () => {
+  it('readSettings reads the settings of one process, as numbers where they are numbers', () => {
     const env = { ...ofHostd, CLOCHE_POOL_SIZE: '3', CLOCHE_PORT: 'not read by hostd', CLOCHE_LOG_LEVEL: '' };
     const { values, problems } = readSettings('hostd', env, {});
     assert.deepEqual(problems, []);
@@ -48,7 +48,7 @@ describe('readSettings', () => {
     assert.equal('CLOCHE_PORT' in values, false);
   });
 
-  it('prefers the environment to defaults of the host, and these to none', () => {
+  it('readSettings prefers the environment to defaults of the host, and these to none', () => {
     const defaults = { CLOCHE_SANDBOX_MAX_CPU: 4 };
     assert.equal(readSettings('server', {}, defaults).values.CLOCHE_SANDBOX_MAX_CPU, 4);
     const env = { CLOCHE_SANDBOX_MAX_CPU: '0.5' };
@@ -56,7 +56,7 @@ describe('readSettings', () => {
     assert.equal(readSettings('server', {}, {}).values.CLOCHE_SANDBOX_MAX_CPU, undefined);
   });
 
-  it('names what is missing or wrong, without its value', () => {
+  it('readSettings names what is missing or wrong, without its value', () => {
     const env = { CLOCHE_GUEST_DIR: 'relative', CLOCHE_SERVICE_UID: 'secret' };
     assert.deepEqual(readSettings('hostd', env, {}).problems, [
       'CLOCHE_GUEST_DIR must be an absolute path',

@@ -62,7 +62,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
     });
     after(() => subject?.close());
 
-    it('tell what they printed, and how they ended', async () => {
+    it(`the commands of ${name} tell what they printed, and how they ended`, async () => {
       const { print, warn, exit } = subject.programs;
       const { command, stdout, stderr, truncated } = await result(await start([print('out'), warn('err'), exit(3)]));
       assert.deepEqual([command.status, command.exitCode, stdout, stderr], ['exited', 3, 'out\n', 'err\n']);
@@ -71,7 +71,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       assert.deepEqual((await commands.get(command.id, patience())).status, 'exited');
     });
 
-    it('are started once, however often they are asked for', async () => {
+    it(`the commands of ${name} are started once, however often they are asked for`, async () => {
       const again = request([subject.programs.print('once')]);
       for (const _ of [1, 2]) await commands.start('cmd_again', again, patience());
       await commands.end('cmd_again', patience());
@@ -81,7 +81,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       assert.equal(entries.map(({ data }) => data).join(''), 'once\n');
     });
 
-    it('have their environment, and read what they are given', async () => {
+    it(`the commands of ${name} have their environment, and read what they are given`, async () => {
       const { env, echoLine } = subject.programs;
       const given = await start([env('GREETING'), echoLine], { env: { GREETING: 'hello' }, stdin: 'first\nsecond\n' });
       assert.equal((await result(given)).stdout, 'hello\nfirst\n');
@@ -92,7 +92,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       await assert.rejects(closed, { kind: 'conflict' });
     });
 
-    it('have a terminal if it was asked for, which is resized while they run', async () => {
+    it(`the commands of ${name} have a terminal if it was asked for, which is resized while they run`, async () => {
       const { hang } = subject.programs;
       const size = { columns: 80, rows: 24 };
       const shown = await start([hang], { terminal: size, stdinOpen: true });
@@ -103,7 +103,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       await assert.rejects(commands.resize(shown, size, patience()), { kind: 'conflict' });
     });
 
-    it('have a log, read in pages and followed to the end', async () => {
+    it(`the commands of ${name} have a log, read in pages and followed to the end`, async () => {
       const { print, hang } = subject.programs;
       const id = await start([print('line'), hang]);
       for await (const event of commands.follow(id, 0, patience())) {
@@ -119,7 +119,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       assert.ok((await follow(id, 1)).every((event) => event.type !== 'log' || event.entry.seq > 1));
     });
 
-    it('end when they are killed or their time is up', async () => {
+    it(`the commands of ${name} end when they are killed or their time is up`, async () => {
       const { hang } = subject.programs;
       const killed = await start([hang]);
       const ending = commands.end(killed, patience());
@@ -130,7 +130,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       assert.equal(command.status, 'timed_out');
     });
 
-    it('are not changed when a waiting client leaves', async () => {
+    it(`the commands of ${name} are not changed when a waiting client leaves`, async () => {
       const id = await start([subject.programs.hang]);
       const abort = new AbortController();
       const waits = [commands.end(id, abort.signal), commands.result(id, abort.signal)];
@@ -140,7 +140,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       await commands.kill(id, 'SIGKILL', patience());
     });
 
-    it('that cannot be, or are unknown, are named so', async () => {
+    it(`the commands of ${name} that cannot be, or are unknown, are named so`, async () => {
       const cwd = commands.start('cmd_cwd', request([], { cwd: '/missing/folder' }), patience());
       await assert.rejects(cwd, { kind: 'invalid_cwd' });
       const missing = await commands.start('cmd_missing', request([], { argv: ['missing'] }), patience());

@@ -31,7 +31,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
 
     declareContentTests(session);
 
-    it('are listed in order, as deep as is asked, and not beyond a limit', async () => {
+    it(`the files of ${name} are listed in order, as deep as is asked, and not beyond a limit`, async () => {
       for (const path of ['tree/a/x', 'tree/a.txt', 'tree/b']) await put(path);
       await files.makeDirectory('tree/empty', patience());
       const tree = (...paths: string[]) => paths.map((path) => `/workspace/tree/${path}`);
@@ -59,7 +59,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
     for (const verb of ['move', 'copy'] as const) {
       const act = verb === 'move' ? move : copy;
 
-      it(`are put elsewhere by a ${verb}, whole trees as well`, async () => {
+      it(`the files of ${name} are put elsewhere by a ${verb}, whole trees as well`, async () => {
         for (const path of ['tree/a', 'tree/sub/b']) await put(path);
         await files.makeDirectory('tree/empty', patience());
         const arrived = await act('tree', 'far/away');
@@ -73,7 +73,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
         else await refused('not_found', () => files.stat('tree', patience()));
       });
 
-      it(`are replaced by a ${verb} only when it may, and never by what they hold`, async () => {
+      it(`the files of ${name} are replaced by a ${verb} only when it may, and never by what they hold`, async () => {
         for (const path of ['one', 'two', 'outer/inner/file']) await put(path);
         await refused('conflict', () => act('one', 'two'));
         await refused('conflict', () => act('one', 'one'));
@@ -88,7 +88,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       });
     }
 
-    it('are deleted, and directories that are not empty only with `recursive`', async () => {
+    it(`the files of ${name} are deleted, and directories that are not empty only with \`recursive\``, async () => {
       await put('tree/sub/file');
       await refused('conflict', () => remove('tree', false));
       assert.equal((await remove('tree/sub/file', false)).name, 'file');
@@ -99,7 +99,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       for (const path of ['.', '/workspace', '/']) await refused('conflict', () => remove(path));
     });
 
-    it('that are not there, or are none, are named so by every operation', async () => {
+    it(`the files of ${name} that are not there, or are none, are named so by every operation`, async () => {
       await put('leaf');
       await files.makeDirectory('folder', patience());
       const operations: ((path: string) => Promise<unknown>)[] = [
@@ -120,7 +120,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await refused('conflict', () => copy('folder', 'leaf/below'));
     });
 
-    it('belong to the user that writes them, and keep their owner when root overwrites them', async () => {
+    it(`the files of ${name} belong to the user that writes them, and keep their owner when root overwrites them`, async () => {
       const root = files.as('root');
       await put('mine');
       await root.write('mine', sourceOf('by root'), {}, patience());
@@ -132,7 +132,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       assert.deepEqual([await owner('its'), await content('its')], [1000, 'its']);
     });
 
-    it('are closed to the user where the sandbox has it so, and open to root', async () => {
+    it(`the files of ${name} are closed to the user where the sandbox has it so, and open to root`, async () => {
       const root = files.as('root');
       await root.write('closed/secret', sourceOf('of root'), { mode: '0600' }, patience());
       await put('tree/mine');
@@ -163,7 +163,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await root.list('/root', { depth: 1, limit: 1000 }, patience());
     });
 
-    it('are packed and unpacked elsewhere as the same tree', async () => {
+    it(`the files of ${name} are packed and unpacked elsewhere as the same tree`, async () => {
       for (const path of ['tree/a', 'tree/sub/b']) await put(path);
       for (const format of ['tar', 'tar.gz', 'zip'] as const) {
         const body = await buffer(await files.archive('tree', format, patience()));
@@ -178,7 +178,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await refused('not_found', () => files.stat('odd', patience()));
     });
 
-    it('of the archive of a run are unpacked by its latest attempt alone', async () => {
+    it(`the files of ${name} of the archive of a run are unpacked by its latest attempt alone`, async () => {
       await put('tree/file');
       const body = await buffer(await files.archive('tree', 'tar', patience()));
       const unpack = (attempt: number, open: FileSource['open']) =>

@@ -76,7 +76,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
 
     declareInstanceTests(sandboxId, () => ({ ...subject, instance }));
 
-    it('runs code in a context that keeps its variables', async () => {
+    it(`runtime driver ${name} runs code in a context that keeps its variables`, async () => {
       await openContext('cctx_vars');
       await run('cctx_vars', subject.programs.set('answer', 'forty-two'));
       const { stdout, done } = await run('cctx_vars', subject.programs.get('answer'));
@@ -85,30 +85,30 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal(done.error, undefined);
     });
 
-    it('opens a context once, however often it is asked', async () => {
+    it(`runtime driver ${name} opens a context once, however often it is asked`, async () => {
       await openContext('cctx_again');
       await run('cctx_again', subject.programs.set('kept', 'yes'));
       await openContext('cctx_again');
       assert.equal((await run('cctx_again', subject.programs.get('kept'))).stdout, 'yes\n');
     });
 
-    it('keeps the variables of one context from another', async () => {
+    it(`runtime driver ${name} keeps the variables of one context from another`, async () => {
       await openContext('cctx_one');
       await openContext('cctx_two');
       await run('cctx_one', subject.programs.set('secret', 'mine'));
       assert.ok((await run('cctx_two', subject.programs.get('secret'))).done.error);
     });
 
-    it('refuses a folder outside the workspace', async () => {
+    it(`runtime driver ${name} refuses a folder outside the workspace`, async () => {
       const request = { language: subject.language, cwd: '/etc', timeoutMs: PATIENCE_MS };
       await assert.rejects(agent.openContext('cctx_out', request, patience()), { kind: 'invalid_cwd' });
     });
 
-    it('answers not_found for a run in a context that it does not know', async () => {
+    it(`runtime driver ${name} answers not_found for a run in a context that it does not know`, async () => {
       await assert.rejects(run('cctx_unknown', subject.programs.print('x')), { kind: 'not_found' });
     });
 
-    it('ends a run at its time limit with what it printed, and the context keeps its variables', async () => {
+    it(`runtime driver ${name} ends a run at its time limit with what it printed, and the context keeps its variables`, async () => {
       await openContext('cctx_timeout');
       await run('cctx_timeout', subject.programs.set('kept', 'still here'));
       const { stdout, done } = await run('cctx_timeout', subject.programs.printAndHang('partial'), 1500);
@@ -117,7 +117,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal((await run('cctx_timeout', subject.programs.get('kept'))).stdout, 'still here\n');
     });
 
-    it('rejects at once when a run is aborted, and the context takes the next run', async () => {
+    it(`runtime driver ${name} rejects at once when a run is aborted, and the context takes the next run`, async () => {
       await openContext('cctx_abort');
       const abort = new AbortController();
       const events = agent.run('cctx_abort', start(subject.programs.printAndHang('begun')), abort.signal);
@@ -127,7 +127,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal((await run('cctx_abort', subject.programs.print('next'))).stdout, 'next\n');
     });
 
-    it('tells whether anything runs', async () => {
+    it(`runtime driver ${name} tells whether anything runs`, async () => {
       const becomes = (running: boolean) =>
         eventually(async () => (await agent.isRunning(patience())) === running, {
           within: PATIENCE_MS,
@@ -143,7 +143,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await becomes(false);
     });
 
-    it('cancels a run whose events are no longer read', async () => {
+    it(`runtime driver ${name} cancels a run whose events are no longer read`, async () => {
       await openContext('cctx_leave');
       for await (const event of agent.run('cctx_leave', start(subject.programs.printAndHang('begun')), patience())) {
         if (event.type === 'stdout') break;
@@ -151,7 +151,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal((await run('cctx_leave', subject.programs.print('next'))).stdout, 'next\n');
     });
 
-    it('ends a run with CanceledError when its context is interrupted, restarted or closed', async () => {
+    it(`runtime driver ${name} ends a run with CanceledError when its context is interrupted, restarted or closed`, async () => {
       for (const act of ['interrupt', 'restart', 'closeContext'] as const) {
         const contextId = `cctx_${act}`;
         await openContext(contextId);
@@ -164,7 +164,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       }
     });
 
-    it('does not open a closed context again for a run that was decided before its end', async () => {
+    it(`runtime driver ${name} does not open a closed context again for a run that was decided before its end`, async () => {
       await openContext('cctx_closed');
       await agent.closeContext('cctx_closed', patience());
       const open = { language: subject.language, cwd: '/workspace', timeoutMs: PATIENCE_MS };
@@ -173,7 +173,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await assert.rejects(openContext('cctx_closed'), { kind: 'not_found' });
     });
 
-    it('does not start a command that was given up, and returns one that has started', async () => {
+    it(`runtime driver ${name} does not start a command that was given up, and returns one that has started`, async () => {
       const request = {
         argv: ['true'],
         cwd: '/workspace',
@@ -191,7 +191,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal((await commands.prevent('cmd_started', patience())).id, id);
     });
 
-    it('executes the run of the highest claim of a request: ends a lower one, and refuses one that comes late', async () => {
+    it(`runtime driver ${name} executes the run of the highest claim of a request: ends a lower one, and refuses one that comes late`, async () => {
       await openContext('cctx_claims');
       const claimed = (claim: number, code: string) => {
         const operation = { recordId: 'idem_suite', claim };
@@ -209,7 +209,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await assert.rejects(late, { kind: 'conflict' });
     });
 
-    it('carries the bytes of a connection to a port of its loopback, both ways and to their ends', async () => {
+    it(`runtime driver ${name} carries the bytes of a connection to a port of its loopback, both ways and to their ends`, async () => {
       await openContext('cctx_port');
       assert.equal((await run('cctx_port', subject.programs.echo(7000))).done.error, undefined);
       const tunnel = await agent.openTunnel(7000, patience());
@@ -218,7 +218,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.ok(Buffer.concat(await tunnel.toArray()).equals(sent));
     });
 
-    it('reports a port without a listener', async () => {
+    it(`runtime driver ${name} reports a port without a listener`, async () => {
       await assert.rejects(agent.openTunnel(7001, patience()), { kind: 'port_closed' });
     });
 
@@ -233,7 +233,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       await client.close();
     });
 
-    it('breaks runs with a fault of kind gone when the instance is stopped', async () => {
+    it(`runtime driver ${name} breaks runs with a fault of kind gone when the instance is stopped`, async () => {
       const { instance: other } = await subject.driver.launch(`${sandboxId}f`, 1, subject.spec, patience());
       const client = await subject.driver.connect(other, patience());
       await client.openContext(

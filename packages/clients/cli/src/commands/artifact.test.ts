@@ -31,7 +31,7 @@ describe('cloche artifact download', () => {
     );
   const get = (url: string, ...args: string[]) => runInProcess(['artifact', 'download', 'art_1', ...args], { url });
 
-  it('writes to a named file, whole or not at all', async () => {
+  it('cloche artifact download writes to a named file, whole or not at all', async () => {
     const file = join(folder, 'here');
     writeFileSync(file, 'before');
     await using broken = await serve('cont');
@@ -48,7 +48,7 @@ describe('cloche artifact download', () => {
     assert.deepEqual(readdirSync(folder), ['here']);
   });
 
-  it('makes the folders above it, and says with --json where it is', async () => {
+  it('cloche artifact download makes the folders above it, and says with --json where it is', async () => {
     await using server = await serve();
     const file = join(folder, 'new/deep/file');
     const { exitCode, stdout, stderr } = await get(server.url, file, '--json');
@@ -68,7 +68,7 @@ describe('cloche artifact download', () => {
     assert.deepEqual(readdirSync(folder), ['n'.repeat(255)]);
   });
 
-  it('leaves nothing when it is interrupted', async () => {
+  it('cloche artifact download leaves nothing when it is interrupted', async () => {
     await using server = await startScriptedServer(({ path }) =>
       path.endsWith('/content')
         ? (response) => void response.writeHead(200, { 'content-length': 7 }).write('cont')
@@ -82,13 +82,13 @@ describe('cloche artifact download', () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it('writes to standard output for -', async () => {
+  it('cloche artifact download writes to standard output for -', async () => {
     await using server = await serve();
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
     assert.equal((await runCloche(['artifact', 'download', 'art_1', '-'], { env })).stdout, 'content');
   });
 
-  it('uses the last part alone of the name that the artifact has, and replaces nothing by it', async () => {
+  it('cloche artifact download uses the last part alone of the name that the artifact has, and replaces nothing by it', async () => {
     await using server = await serve();
     const [here, place] = [process.cwd(), join(folder, 'report.csv')];
     process.chdir(folder);

@@ -19,7 +19,7 @@ const event = (seq: number, rest: object = {}) => ({
 });
 
 describe('cloche audit', () => {
-  it('prints every page, filtered, with the error of a refusal', async () => {
+  it('cloche audit prints every page, filtered, with the error of a refusal', async () => {
     const refused = event(2, { outcome: 'denied', code: 'forbidden' });
     const pages = [
       { data: [event(1)], nextSeq: 1, hasMore: true },
@@ -60,7 +60,7 @@ async function serveOperator(listener: RequestListener) {
 
 const isRoot = process.getuid?.() === 0;
 describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
-  it('verify fails with the problems that were found', async () => {
+  it('cloche admin audit verify fails with the problems that were found', async () => {
     const report = { orgId: 'org_1', events: 3, lastSeq: 3, lastHash: 'ab', problems: [] as object[], problemCount: 0 };
     const verify = async () => {
       await using operator = await serveOperator(({ url }, response) => {
@@ -79,7 +79,7 @@ describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
     assert.match(broken.stderr, /1 problem/);
   });
 
-  it('verify checks every organization if none is named, and names each that has problems', async () => {
+  it('cloche admin audit verify checks every organization if none is named, and names each that has problems', async () => {
     const report = (orgId: string, problems: object[] = []) => ({
       ...{ orgId, events: 3, lastSeq: 3, lastHash: 'ab', problems, problemCount: problems.length },
     });
@@ -96,7 +96,7 @@ describe('cloche admin audit', { skip: !isRoot && 'needs root' }, () => {
     assert.doesNotMatch(stderr, /org_[13]/);
   });
 
-  it('export prints the lines of the service, and fails when they break off or are refused', async () => {
+  it('cloche admin audit export prints the lines of the service, and fails when they break off or are refused', async () => {
     const lines = [JSON.stringify(event(1)), JSON.stringify(event(2))];
     const run = async (listener: RequestListener) => {
       await using operator = await serveOperator(listener);

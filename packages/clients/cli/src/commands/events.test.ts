@@ -15,7 +15,7 @@ const event = (seq: number, type: string, sandbox: Parameters<typeof sampleSandb
 const envOf = ({ url }: { url: string }) => ({ CLOCHE_URL: url, CLOCHE_API_KEY: 'clk_test' });
 
 describe('cloche events', () => {
-  it('prints every page of events, one line each, with what is special about it', async () => {
+  it('cloche events prints every page of events, one line each, with what is special about it', async () => {
     const pages = [
       { data: [event(1, 'sandbox.created')], nextSeq: 1, hasMore: true },
       { data: [], nextSeq: 1000, hasMore: true },
@@ -41,7 +41,7 @@ describe('cloche events', () => {
     }
   });
 
-  it('follows what is new as lines of JSON, from the last event on or from the one that is named', async () => {
+  it('cloche events follows what is new as lines of JSON, from the last event on or from the one that is named', async () => {
     const all = [event(6, 'sandbox.ready'), event(7, 'sandbox.destroyed', { destroyedReason: 'user_killed' })];
     const frames = all.map((each) => `id: ${each.seq}\nevent: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`);
     const forbidden = 'event: error\ndata: {"type":"error","data":{"name":"forbidden","message":"revoked"}}\n\n';
@@ -68,7 +68,7 @@ describe('cloche events', () => {
     }
   });
 
-  it('says so when there are none', async () => {
+  it('cloche events says so when there are none', async () => {
     await using server = await startScriptedServer([json(200, { data: [], nextSeq: 0, hasMore: false })]);
     const { stdout, stderr } = await runInProcess(['events'], { env: envOf(server) });
     assert.deepEqual([stdout, stderr], ['', 'There are no such events.\n']);

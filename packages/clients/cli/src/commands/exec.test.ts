@@ -22,7 +22,7 @@ async function startService(follow: Reply, info: Partial<CommandInfo> = {}) {
 const stream = (...frames: string[]) => eventStream([...frames, exit({ status: 'exited', exitCode: 0 })]);
 
 describe('cloche exec', () => {
-  it('prints to the streams that the command printed to, and ends with its exit code', async () => {
+  it('cloche exec prints to the streams that the command printed to, and ends with its exit code', async () => {
     await using service = await startService(
       eventStream([log(1, 'a\n'), log(2, 'b\n', 'stderr'), log(3, 'c'), exit({ status: 'exited', exitCode: 42 })]),
     );
@@ -31,7 +31,7 @@ describe('cloche exec', () => {
     assert.deepEqual(service.requests[0]?.body, { command: ['ls', '-l', '--json'], background: true });
   });
 
-  it('gives one word to the shell, and takes options before the sandbox', async () => {
+  it('cloche exec gives one word to the shell, and takes options before the sandbox', async () => {
     await using service = await startService(stream());
     const flags = ['--user', 'root', '--cwd', '/tmp', '-e', 'A=b=c', '--timeout', '90s'];
     await runInProcess(['exec', ...flags, 'sbx_1', 'ls | wc -l'], service);
@@ -46,7 +46,7 @@ describe('cloche exec', () => {
     assert.deepEqual(service.requests[0]?.body, expected);
   });
 
-  it('says at once what an option takes', async () => {
+  it('cloche exec says at once what an option takes', async () => {
     const wrong = [
       [['--timeout', '2h'], /argument '2h' is invalid\. Give at most 1 h\./],
       [['--timeout', '5'], /Write it as 90s, 10m or 1h30m\./],
@@ -60,14 +60,14 @@ describe('cloche exec', () => {
     }
   });
 
-  it('leaves a detached command running and prints its id', async () => {
+  it('cloche exec leaves a detached command running and prints its id', async () => {
     await using service = await startService(stream());
     const outcome = await runInProcess(['exec', '-d', 'sbx_1', 'sleep', '9'], service);
     assert.equal(outcome.stdout, 'cmd_1\n');
     assert.equal(service.requests.length, 1);
   });
 
-  it('gives it our standard input', async () => {
+  it('cloche exec gives it our standard input', async () => {
     const closed = Promise.withResolvers<void>();
     const server = await startScriptedServer(({ path, body }) => async (response, request) => {
       if ((body as { close?: boolean } | undefined)?.close) closed.resolve();
@@ -84,7 +84,7 @@ describe('cloche exec', () => {
     assert.equal(Buffer.from(sent.join(''), 'base64').toString(), 'b\na\n');
   });
 
-  it('kills the command when it is interrupted', async () => {
+  it('cloche exec kills the command when it is interrupted', async () => {
     await using service = await startService(eventStream([log(1, 'started\n')], { end: false }));
     const child = startCloche(['exec', 'sbx_1', 'sleep', '9'], service);
     child.stdout.once('data', () => child.kill('SIGINT'));
@@ -92,7 +92,7 @@ describe('cloche exec', () => {
     assert.match(service.requests.at(-1)?.path ?? '', /\/cmd_1\/kill$/);
   });
 
-  it('says why a command failed', async () => {
+  it('cloche exec says why a command failed', async () => {
     const failed = { status: 'failed', exitCode: 127, failureReason: 'nope: No such file or directory' } as const;
     await using service = await startService(eventStream([exit(failed)]));
     const outcome = await runInProcess(['exec', 'sbx_1', 'nope', '-x'], service);
@@ -101,7 +101,7 @@ describe('cloche exec', () => {
 });
 
 describe('cloche logs', () => {
-  it('prints what is there, and with -f what comes', async () => {
+  it('cloche logs prints what is there, and with -f what comes', async () => {
     await using service = await startService(stream(log(1, 'kept\n'), log(2, 'more\n')));
     assert.equal((await runInProcess(['logs', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\n');
     assert.equal((await runInProcess(['logs', '-f', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\nmore\n');

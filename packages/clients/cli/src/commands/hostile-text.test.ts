@@ -67,7 +67,7 @@ describe('text of a sandbox', { concurrency: true }, () => {
     'artifact export sbx_1 x',
     'artifact get art_1',
   ]) {
-    it(`does not control the terminal of \`cloche ${line}\`, with --json or without`, async () => {
+    it(`text of a sandbox does not control the terminal of \`cloche ${line}\`, with --json or without`, async () => {
       for (const more of [[], ['--json']]) {
         const { stdout, stderr } = await cloche(...line.split(' '), ...more);
         const printed = `${stdout}${stderr}`;
@@ -78,19 +78,19 @@ describe('text of a sandbox', { concurrency: true }, () => {
     });
   }
 
-  it('is the same value in JSON', async () => {
+  it('text of a sandbox is the same value in JSON', async () => {
     assert.equal(JSON.parse((await cloche('files', 'mkdir', 'sbx_1:x', '--json')).stdout).path, HOSTILE);
   });
 });
 
 describe('a name that a sandbox chose', () => {
-  it('does not become a hidden file', async () => {
+  it('a name that a sandbox chose does not become a hidden file', async () => {
     const { exitCode, stderr } = await cloche('artifact', 'download', 'art_1');
     assert.equal(exitCode, 1);
     assert.match(stderr, /hidden file; give a file name: cloche artifact download art_1 FILE\n$/);
   });
 
-  it('does not lead rich outputs through a link that is there', async () => {
+  it('a name that a sandbox chose does not lead rich outputs through a link that is there', async () => {
     const [own, link] = [join(folder, 'own'), join(folder, 'output-1.png')];
     writeFileSync(own, 'of the user');
     symlinkSync(own, link);

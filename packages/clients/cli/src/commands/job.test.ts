@@ -64,7 +64,7 @@ describe('cloche job run', () => {
   const succeeded = { status: 'succeeded', exitCode: 0 } as const;
   const run = (url: string, ...args: string[]) => runInProcess(['job', 'run', '--dir', directory, ...args], { url });
 
-  it('prints to the streams that the command printed to, and ends with its exit code', async () => {
+  it('cloche job run prints to the streams that the command printed to, and ends with its exit code', async () => {
     const events = [out(1, 'a\n'), out(2, 'b\n', 'stderr'), out(3, 'c'), ended(4, 'failed')];
     await using service = await startService({ status: 'failed', exitCode: 3 }, events);
     const outcome = await run(service.url, '--', 'make', '-k', 'test', '--json');
@@ -74,7 +74,7 @@ describe('cloche job run', () => {
     assert.equal(execFileSync('tar', ['-tf', '-'], { input: archive, encoding: 'utf8' }), 'file\n');
   });
 
-  it('says on a terminal what becomes of it', async () => {
+  it('cloche job run says on a terminal what becomes of it', async () => {
     const archive = { format: 'tar', sizeBytes: 2048, sha256: 'a', entries: 7 } as const;
     const state = (seq: number, status: 'queued' | 'running') =>
       ({ seq, at, type: 'state', data: { status } }) as const satisfies WorkspaceRunEvent;
@@ -95,7 +95,7 @@ describe('cloche job run', () => {
     );
   });
 
-  it('says on a terminal how many jobs are before it, and what it waits for', async () => {
+  it('cloche job run says on a terminal how many jobs are before it, and what it waits for', async () => {
     const queued = { status: 'queued', queuedAt: '2026-01-01T00:00:02.000Z', waitsFor: 'capacity' } as const;
     const later = { ...queued, id: 'wrun_3', queuedAt: '2026-01-01T00:00:03.000Z' } as const;
     const earlier = { ...queued, id: 'wrun_2', queuedAt: '2026-01-01T00:00:01.000Z' } as const;
@@ -119,7 +119,7 @@ describe('cloche job run', () => {
     assert.match(stderr, /\nqueued \(2nd, no host has room yet\)\n/);
   });
 
-  it('passes on what its options say', async () => {
+  it('cloche job run passes on what its options say', async () => {
     await using service = await startService(succeeded, [ended(1, 'succeeded')]);
     // biome-ignore format: pairs
     const flags = ['--template', 'node', '--env', 'A=b=c', '--secret', 'KEY=sec_1', '--artifact', 'dist/**', '--artifact', '*.xml',
@@ -139,13 +139,13 @@ describe('cloche job run', () => {
     });
   });
 
-  it('prints the id of a detached job and does not follow it', async () => {
+  it('cloche job run prints the id of a detached job and does not follow it', async () => {
     await using service = await startService(succeeded, []);
     assert.deepEqual(await run(service.url, '-d', 'true'), { exitCode: 0, stdout: 'wrun_1\n', stderr: '' });
     assert.deepEqual(service.names(), ['POST workspace-runs', 'PUT archive', 'POST start']);
   });
 
-  it('prints one line of JSON for each event', async () => {
+  it('cloche job run prints one line of JSON for each event', async () => {
     const events = [out(1, 'a\n'), ended(2, 'succeeded')];
     await using service = await startService(succeeded, events);
     const { stdout, stderr } = await run(service.url, '--json', 'true');
@@ -159,7 +159,7 @@ describe('cloche job run', () => {
     assert.equal(stderr, '');
   });
 
-  it('says why a job failed, and where its artifacts are', async () => {
+  it('cloche job run says why a job failed, and where its artifacts are', async () => {
     const lost = { status: 'failed', error: { code: 'sandbox_lost', message: 'The sandbox ended.' } } as const;
     const missing = { code: 'not_found', message: 'No file matches.' } as const;
     const events = [
@@ -190,7 +190,7 @@ describe('cloche job run', () => {
     }
   });
 
-  it('notes what it leaves out, and says in one sentence what it cannot pack', async () => {
+  it('cloche job run notes what it leaves out, and says in one sentence what it cannot pack', async () => {
     await using service = await startService(succeeded, [ended(1, 'succeeded')]);
     execFileSync('mkfifo', [join(directory, 'pipe')]);
     assert.match((await run(service.url, 'true')).stderr, /^pipe is left out: it is a pipe$/m);
@@ -207,7 +207,7 @@ describe('cloche job run', () => {
     assert.match(stderr, /^wrun_1 goes on; to follow it: cloche job logs -f wrun_1\nerror: /m);
   });
 
-  it('cancels the job when it is interrupted, and says so', async () => {
+  it('cloche job run cancels the job when it is interrupted, and says so', async () => {
     await using service = await startService({}, [], {
       'GET stream': eventStream([framed(out(1, 'started\n'))], { end: false }),
     });
@@ -244,7 +244,7 @@ describe('the progress of a job', () => {
     return err.text();
   };
 
-  it('is shown on a terminal, and only there; a note is shown once', async () => {
+  it('the progress of a job is shown on a terminal, and only there; a note is shown once', async () => {
     assert.match(await stepsOf(true), /packing .* 25% {2}976\.6 KiB of 3\.8 MiB .*uploading .* 25% .*log changed/s);
     assert.equal(await stepsOf(false), 'log changed while it was packed\n');
   });
@@ -268,7 +268,7 @@ describe('cloche job', () => {
     assert.match(shown.stdout, /^status +failed \(exit code 2\)\n(.*\n)*archive +tar, 2\.0 KiB, 7 entries\n/m);
   });
 
-  it('prints the output so far, and with -f that to come and the exit code', async () => {
+  it('cloche job prints the output so far, and with -f that to come and the exit code', async () => {
     await using service = await startService(info, [out(1, 'a\n'), ended(2, 'failed')]);
     assert.deepEqual(await runInProcess(['job', 'logs', 'wrun_1'], service), {
       exitCode: 0,
@@ -280,7 +280,7 @@ describe('cloche job', () => {
     assert.ok(service.names().includes('GET stream'));
   });
 
-  it('cancels jobs', async () => {
+  it('cloche job cancels jobs', async () => {
     await using service = await startService({ status: 'running' }, []);
     const { stderr } = await runInProcess(['job', 'cancel', 'wrun_1', 'wrun_1'], service);
     assert.equal(stderr, 'wrun_1 canceled\nwrun_1 canceled\n');
@@ -295,7 +295,7 @@ describe('cloche job artifacts', () => {
       'GET content': (response) => void response.end('content'),
     });
 
-  it('are listed, and downloaded by their paths', async () => {
+  it('cloche job artifacts are listed, and downloaded by their paths', async () => {
     await using service = await serve(artifact('art_1', '/workspace/dist/a.js'), artifact('art_2', 'dist/sub/b.js'));
     const { stdout } = await runInProcess(['job', 'artifacts', 'wrun_1'], service);
     assert.match(stdout, /^ID +PATH +SIZE\nart_1 +dist\/a\.js +7 B\nart_2 +dist\/sub\/b\.js +7 B\n$/);
@@ -307,7 +307,7 @@ describe('cloche job artifacts', () => {
     assert.match(again.stderr, /dist\/a\.js already exists/);
   });
 
-  it('are not written out of the folder', async () => {
+  it('cloche job artifacts are not written out of the folder', async () => {
     const target = join(directory, 'in');
     mkdirSync(target);
     for (const path of ['../out', '/workspace/../out', '/etc/out', 'a/../../out']) {

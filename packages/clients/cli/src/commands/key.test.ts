@@ -27,7 +27,7 @@ async function startService(script: Script) {
 }
 
 describe('cloche key', () => {
-  it('prints a new key alone to standard output', async () => {
+  it('cloche key prints a new key alone to standard output', async () => {
     await using service = await startService(() => json(201, { apiKey, secret: 'clk_secret' }));
     const args = ['key', 'create', 'ci', '--scopes', 'code:run,file:read', '--projects', 'prj_1', '--expires', '1h'];
     const { stdout, stderr, exitCode } = await runInProcess(args, service);
@@ -38,7 +38,7 @@ describe('cloche key', () => {
     assert.ok(Math.abs(Date.parse(expiresAt) - Date.now() - 3_600_000) < 60_000);
   });
 
-  it('prints the successor of a rotated key, and as JSON with --json', async () => {
+  it('cloche key prints the successor of a rotated key, and as JSON with --json', async () => {
     await using service = await startService(() => json(201, { apiKey, secret: 'clk_next' }));
     assert.equal((await runInProcess(['key', 'rotate', 'key_1', '--grace', '0'], service)).stdout, 'clk_next\n');
     assert.deepEqual(service.requests[0]?.body, { graceMs: 0 });
@@ -47,7 +47,7 @@ describe('cloche key', () => {
     assert.equal((await runInProcess(['key', 'rotate', 'key_1', '--grace', '8d'], service)).exitCode, 2);
   });
 
-  it('lists, shows and revokes', async () => {
+  it('cloche key lists, shows and revokes', async () => {
     await using service = await startService(({ method, path }) =>
       json(200, method === 'GET' && !path.includes('key_1') ? { data: [apiKey], hasMore: false } : { apiKey }),
     );
@@ -60,7 +60,7 @@ describe('cloche key', () => {
     assert.match((await runInProcess(['key', 'revoke', 'key_1'], service)).stderr, /key_1 \(ci\) revoked/);
   });
 
-  it('names the scopes that there are', async () => {
+  it('cloche key names the scopes that there are', async () => {
     const { exitCode, stderr } = await runInProcess(['key', 'create', 'ci', '--scopes', 'nope']);
     assert.equal(exitCode, 2);
     assert.match(stderr, /no scope nope; use \* or any of: sandbox:create/);
@@ -75,7 +75,7 @@ describe('cloche login', () => {
   after(() => rm(home, { recursive: true }));
   const file = () => join(home, '.config', 'cloche', 'config.json');
 
-  it('checks the key and keeps it where only the user can read it', async () => {
+  it('cloche login checks the key and keeps it where only the user can read it', async () => {
     await using service = await startService(() => json(200, current));
     const env = { HOME: home, CLOCHE_URL: service.url };
     const { exitCode, stderr } = await runInProcess(['login'], { env, input: 'clk_typed\n' });
@@ -92,7 +92,7 @@ describe('cloche login', () => {
     assert.equal(service.requests[1]?.headers.authorization, 'Bearer clk_typed');
   });
 
-  it('keeps the old key when the new one does not work, and a file that others could read becomes private', async () => {
+  it('cloche login keeps the old key when the new one does not work, and a file that others could read becomes private', async () => {
     await writeFile(file(), JSON.stringify({ url: 'http://localhost:1', apiKey: 'old' }), { mode: 0o644 });
     await using refusing = await startService(() => failing('unauthorized'));
     const refused = await runInProcess(['login', '--url', refusing.url], { env: { HOME: home }, input: 'clk_wrong' });
@@ -105,7 +105,7 @@ describe('cloche login', () => {
     assert.equal((await stat(file())).mode & 0o777, 0o600);
   });
 
-  it('keeps several services by their names, and uses the one that is named', async () => {
+  it('cloche login keeps several services by their names, and uses the one that is named', async () => {
     const env = { HOME: home };
     await using service = await startService(({ path }) =>
       json(200, path === '/healthz' ? { status: 'ok', version: '9.9.9' } : current),
@@ -143,7 +143,7 @@ describe('cloche login', () => {
     assert.deepEqual(await names(), ['default']);
   });
 
-  it('asks for a key that is there', async () => {
+  it('cloche login asks for a key that is there', async () => {
     const { exitCode, stderr } = await runInProcess(['login'], { env: { HOME: home }, input: ' \n' });
     assert.equal(exitCode, 2);
     assert.match(stderr, /No key was given/);

@@ -60,7 +60,7 @@ const artifact = {
 };
 
 describe('cloche mcp', () => {
-  it('has the tools that the service has, and sends each call to the service with one request', async () => {
+  it('cloche mcp has the tools that the service has, and sends each call to the service with one request', async () => {
     const names = (await client.listTools()).tools.map(({ name }) => name);
     for (const name of ['run_code', 'command_run', 'artifact_export', 'preview_open'])
       assert.ok(names.includes(name), name);
@@ -82,7 +82,7 @@ describe('cloche mcp', () => {
     }
   });
 
-  it('gives artifacts and previews as links', async () => {
+  it('cloche mcp gives artifacts and previews as links', async () => {
     const url = 'http://127.0.0.1/download';
     reply = (path) => json(200, path.endsWith('/download-url') ? { download: { url } } : { artifact });
     const exported = await call('artifact_export', { sandboxId: 'sbx_1', path: 'a.csv' });
@@ -101,7 +101,7 @@ describe('cloche mcp', () => {
     assert.equal(opened.content.at(-1).type, 'resource_link');
   });
 
-  it('tells progress with the output while code runs, and cancels the run with the call', async () => {
+  it('cloche mcp tells progress with the output while code runs, and cancels the run with the call', async () => {
     reply = () => eventStream([frame('stdout', 'first\nsecond\n')], { end: false });
     const messages: string[] = [];
     const abort = new AbortController();
@@ -113,14 +113,14 @@ describe('cloche mcp', () => {
     await server.requests.at(-1)?.disconnected;
   });
 
-  it('says what is wrong with a call', async () => {
+  it('cloche mcp says what is wrong with a call', async () => {
     const refused = await call('preview_open', { sandboxId: 'sbx_1', port: 70_000 }).catch((error) => error);
     assert.match(refused.content?.[0].text ?? refused.message, /port/);
   });
 });
 
 describe('the sandbox of a host that has started cloche mcp', () => {
-  it('is that of all its calls that name none, and is destroyed when the host closes the input', async () => {
+  it('the sandbox of a host that has started cloche mcp is that of all its calls that name none, and is destroyed when the host closes the input', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const sandbox = { ...sampleSandbox(), id: 'sbx_7', expiresAt };
     reply = (path) => (path.includes('/files') ? json(201, { file }) : json(200, { sandbox }));

@@ -95,7 +95,7 @@ const ON_TERMINALS_ALONE = {
 
 describe('output of programs', { concurrency: true }, () => {
   for (const [line, times] of Object.entries({ ...LINES, ...ON_TERMINALS_ALONE }))
-    it(`reaches a terminal from \`cloche ${line}\` as text and colours`, async () => {
+    it(`output of programs reaches a terminal from \`cloche ${line}\` as text and colours`, async () => {
       const printed = await cloche(line, true);
       assert.equal(printed.split(ON_TERMINAL).length - 1, times, JSON.stringify(printed));
       // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -103,18 +103,18 @@ describe('output of programs', { concurrency: true }, () => {
     });
 
   for (const [line, times] of Object.entries(LINES)) {
-    it(`reaches a pipe from \`cloche ${line}\` as it is`, async () => {
+    it(`output of programs reaches a pipe from \`cloche ${line}\` as it is`, async () => {
       assert.equal((await cloche(line, false)).split(OUTPUT).length - 1, times);
     });
 
-    it(`reaches a terminal from \`cloche ${line}\` as it is with --raw`, async () => {
+    it(`output of programs reaches a terminal from \`cloche ${line}\` as it is with --raw`, async () => {
       const [command = '', ...rest] = line.split(/ (?=--|sbx|-f|wrun|own)/);
       assert.equal((await cloche(`${command} --raw ${rest.join(' ')}`, true)).split(OUTPUT).length - 1, times);
     });
   }
 
   for (const line of ['cp sbx_1:x -', 'artifact download art_1 -'])
-    it(`of a file reaches a terminal from \`cloche ${line}\` as text and colours`, async () => {
+    it(`output of programs of a file reaches a terminal from \`cloche ${line}\` as text and colours`, async () => {
       assert.equal(await cloche(line, true), ON_TERMINAL);
     });
 });

@@ -12,7 +12,7 @@ const preview = {
 };
 
 describe('cloche preview', () => {
-  it('prints the link that opens the port, and nothing else on standard output', async () => {
+  it('cloche preview prints the link that opens the port, and nothing else on standard output', async () => {
     await using server = await startScriptedServer(() => json(201, { preview: { ...preview, accessToken: 'secret' } }));
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
     const { stdout, stderr, exitCode } = await runInProcess(['preview', 'sbx_1', '8000', '--ttl', '10m'], { env });

@@ -25,7 +25,7 @@ const always: Script = ({ method, path }) =>
     : json(method === 'POST' ? 201 : 200, { project });
 
 describe('cloche project', () => {
-  it('prints the id of a new project, and nothing else on standard output', async () => {
+  it('cloche project prints the id of a new project, and nothing else on standard output', async () => {
     const options = ['--metadata', 'team=a', '--quota', 'liveSandboxes=2', '--quota', 'previews=none'];
     const { stdout, exitCode, requests } = await run(always, 'create', 'billing', ...options);
     assert.deepEqual([exitCode, stdout], [0, 'prj_1\n']);
@@ -33,7 +33,7 @@ describe('cloche project', () => {
     assert.deepEqual(requests[0]?.body, { name: 'billing', metadata, quotas });
   });
 
-  it('lists projects, the deleted ones with --all, without their control characters', async () => {
+  it('cloche project lists projects, the deleted ones with --all, without their control characters', async () => {
     const { stdout } = await run(always, 'list');
     assert.match(stdout, /^ID +NAME +STATE +CREATED +METADATA\nprj_1 +billing +open .* team=a\n$/);
     assert.ok(!stdout.includes('\u001b[2J'));
@@ -42,7 +42,7 @@ describe('cloche project', () => {
     assert.deepEqual(JSON.parse(all.stdout), { data: [project], hasMore: false });
   });
 
-  it('shows, changes and deletes projects', async () => {
+  it('cloche project shows, changes and deletes projects', async () => {
     assert.match((await run(always, 'get', 'prj_1')).stdout, /quotas +liveSandboxes=2 previews=none\n/);
     const changed = await run(always, 'update', 'prj_1', '--name', 'new', '--quota', 'previews=none');
     assert.deepEqual(changed.requests[0]?.body, { name: 'new', quotas: { previews: null } });
@@ -59,7 +59,7 @@ describe('cloche project', () => {
     );
   });
 
-  it('fails when the service refuses', async () => {
+  it('cloche project fails when the service refuses', async () => {
     const refusal = await run(
       [failing('conflict', {}, { liveSandboxes: 1, workspaceRuns: 0 })],
       'delete',

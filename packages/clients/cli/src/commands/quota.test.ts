@@ -15,14 +15,14 @@ async function run(answered: unknown[], ...args: string[]) {
 }
 
 describe('cloche quota', () => {
-  it('shows the use and the limit of each quota', async () => {
+  it('cloche quota shows the use and the limit of each quota', async () => {
     const { stdout, requests } = await run(data, 'quota');
     assert.match(stdout, /^QUOTA +USED +LIMIT\nliveSandboxes +1 +2\npreviews +0 +none\n$/);
     assert.equal(requests[0]?.path, '/v1/quotas');
     assert.deepEqual(JSON.parse((await run(data, 'quota', '--json')).stdout), { data });
   });
 
-  it('shows the quotas of one project', async () => {
+  it('cloche quota shows the quotas of one project', async () => {
     const ofProject = data.map((use) => ({ ...use, project: 'prj_1' }));
     const { stdout, requests } = await run(ofProject, 'quota', '--project', 'prj_1');
     assert.match(stdout, /^QUOTA +USED +LIMIT +PROJECT\nliveSandboxes +1 +2 +prj_1\n/);
@@ -31,7 +31,7 @@ describe('cloche quota', () => {
 });
 
 describe('cloche admin quota set', () => {
-  it('refuses quotas that do not exist and values that are no numbers', async () => {
+  it('cloche admin quota set refuses quotas that do not exist and values that are no numbers', async () => {
     for (const setting of ['sandboxes=2', 'liveSandboxes=-1', 'liveSandboxes']) {
       const { exitCode, stderr } = await runInProcess(['admin', 'quota', 'set', '--org', 'acme', setting], { env: {} });
       assert.equal(exitCode, 2, stderr);

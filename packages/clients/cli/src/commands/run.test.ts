@@ -51,7 +51,7 @@ const runStream = 'POST /v1/sandboxes/sbx_1/code/runs/stream';
 const kill = 'DELETE /v1/sandboxes/sbx_1';
 
 describe('cloche run', () => {
-  it('prints to the streams that the code printed to, and kills the sandbox it made', async () => {
+  it('cloche run prints to the streams that the code printed to, and kills the sandbox it made', async () => {
     await using service = await startService(
       stream(frame('stdout', 'a\n'), frame('stderr', 'b\n'), frame('stdout', 'c')),
     );
@@ -61,7 +61,7 @@ describe('cloche run', () => {
     assert.deepEqual(service.requests[1]?.body, { code: 'print(1)', language: 'python' });
   });
 
-  it('lets its sandbox outlive the run only by a little, in case no client is left to kill it', async () => {
+  it('cloche run lets its sandbox outlive the run only by a little, in case no client is left to kill it', async () => {
     await using service = await startService(stream());
     await runInProcess(
       ['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:api.example.org,*.example.com'],
@@ -72,13 +72,13 @@ describe('cloche run', () => {
     assert.deepEqual(service.requests[2]?.body, { code: '1', language: 'python', timeoutMs: 90_000 });
   });
 
-  it('applies `--timeout` to the code, not to the wait for the sandbox', async () => {
+  it('cloche run applies `--timeout` to the code, not to the wait for the sandbox', async () => {
     await using service = await startService(stream());
     await runInProcess(['run', '-c', '1', '--timeout', '1s'], service);
     assert.deepEqual(callsOf(service), [create, 'GET /v1/sandboxes/sbx_1?waitFor=ready&waitMs=60000', runStream, kill]);
   });
 
-  it('takes the language from the name of the file, and code from standard input', async () => {
+  it('cloche run takes the language from the name of the file, and code from standard input', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-cli-'));
     await using service = await startService(stream());
     await writeFile(join(folder, 'cell.ts'), 'const n: number = 1');
@@ -92,7 +92,7 @@ describe('cloche run', () => {
     ]);
   });
 
-  it('writes the traceback of code that fails to standard error and exits with 1', async () => {
+  it('cloche run writes the traceback of code that fails to standard error and exits with 1', async () => {
     const error = { name: 'ValueError', message: 'no', traceback: ['Traceback:', '  line 1', 'ValueError: no'] };
     const failed = eventStream([
       frame('stdout', 'half a line'),
@@ -105,14 +105,14 @@ describe('cloche run', () => {
     assert.equal(callsOf(service).at(-1), kill);
   });
 
-  it('names an error that has no traceback', async () => {
+  it('cloche run names an error that has no traceback', async () => {
     const error = { name: 'TimeoutError', message: 'The run took longer than 60000 ms.' };
     await using service = await startService(eventStream([frame('complete', sampleRun({ error }))]));
     const { stderr } = await runInProcess(['run', '-c', '…'], service);
     assert.equal(stderr, 'TimeoutError: The run took longer than 60000 ms.\n');
   });
 
-  it('shows the readable form of a value, and says that there is a picture', async () => {
+  it('cloche run shows the readable form of a value, and says that there is a picture', async () => {
     await using service = await startService(
       stream(output('html', '<b>2</b>'), output('text', '2'), output('text', '<Figure>', 1), output('png', PNG, 1)),
     );
@@ -133,7 +133,7 @@ describe('cloche run', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('prints each event as a line of JSON with --json', async () => {
+  it('cloche run prints each event as a line of JSON with --json', async () => {
     await using service = await startService(stream(frame('stdout', 'a'), output('text', '2')));
     const { stdout, stderr } = await runInProcess(['run', '-c', '…', '--json'], service);
     const events = stdout
@@ -147,14 +147,14 @@ describe('cloche run', () => {
     assert.equal(stderr, '');
   });
 
-  it('leaves a sandbox alone that was there before, and speaks the language of a context that is named', async () => {
+  it('cloche run leaves a sandbox alone that was there before, and speaks the language of a context that is named', async () => {
     await using service = await startService(stream());
     await runInProcess(['run', '--sandbox', 'sbx_1', '--context', 'cctx_1', '-c', '1'], service);
     assert.deepEqual(callsOf(service), ['GET /v1/sandboxes/sbx_1/code/contexts/cctx_1', runStream]);
     assert.deepEqual(service.requests[1]?.body, { code: '1', language: 'typescript', contextId: 'cctx_1' });
   });
 
-  it('keeps its sandbox with --keep and says how to use it again', async () => {
+  it('cloche run keeps its sandbox with --keep and says how to use it again', async () => {
     await using service = await startService(stream());
     const { stderr } = await runInProcess(['run', '--keep', '-c', '1'], service);
     assert.deepEqual(callsOf(service), [create, runStream]);
@@ -162,7 +162,7 @@ describe('cloche run', () => {
     assert.match(stderr, /^Kept sbx_1, which ends in 1 h \(.*\d\d:\d\d\): cloche run --sandbox sbx_1\n$/);
   });
 
-  it('kills its sandbox when the run cannot be opened', async () => {
+  it('cloche run kills its sandbox when the run cannot be opened', async () => {
     await using service = await startService(failing('sandbox_failed'));
     const { exitCode, stderr } = await runInProcess(['run', '-c', '1'], service);
     assert.equal(exitCode, 1);
@@ -172,7 +172,7 @@ describe('cloche run', () => {
 
   for (const nodeArgs of [[], ['--no-strip-types']]) {
     const how = nodeArgs.length === 0 ? '' : ', also under a Node that runs no TypeScript';
-    it(`cancels the run and kills its sandbox on Ctrl-C${how}`, async () => {
+    it(`cloche run cancels the run and kills its sandbox on Ctrl-C${how}`, async () => {
       await using service = await startService(eventStream([frame('stdout', 'started\n')], { end: false }));
       const child = startCloche(['run', '-c', 'while True: pass'], { env: service.env, nodeArgs });
       const stderr = text(child.stderr);
@@ -184,7 +184,7 @@ describe('cloche run', () => {
     });
   }
 
-  it('stops when its reader does, and kills its sandbox without a word', async () => {
+  it('cloche run stops when its reader does, and kills its sandbox without a word', async () => {
     const flood: Reply = async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const chunk = frame('stdout', 'x'.repeat(64 * 1024));
@@ -203,7 +203,7 @@ describe('cloche run', () => {
     assert.equal(await stderr, '');
   });
 
-  it('refuses what contradicts itself, before anything is made', async () => {
+  it('cloche run refuses what contradicts itself, before anything is made', async () => {
     await using service = await startService(stream());
     for (const args of [
       ['-c', '1', 'file.py'],

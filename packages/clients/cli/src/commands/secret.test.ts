@@ -22,7 +22,7 @@ async function run(input: string, ...args: string[]) {
 }
 
 describe('cloche secret', () => {
-  it('reads the value of a new secret from standard input, without the newline at its end', async () => {
+  it('cloche secret reads the value of a new secret from standard input, without the newline at its end', async () => {
     const hosts = 'api.example.com,*.example.org';
     const { stdout, requests } = await run(
       'the value \n',
@@ -38,7 +38,7 @@ describe('cloche secret', () => {
     assert.deepEqual(requests[0]?.body, body);
   });
 
-  it('takes no value as an argument, and no empty one', async () => {
+  it('cloche secret takes no value as an argument, and no empty one', async () => {
     for (const args of [
       ['create', 'payments', 'the value', '--hosts', 'a.test'],
       ['update', 'sec_1', '--value', 'the value'],
@@ -51,7 +51,7 @@ describe('cloche secret', () => {
     }
   });
 
-  it('lists, shows, changes and deletes secrets, without their control characters', async () => {
+  it('cloche secret lists, shows, changes and deletes secrets, without their control characters', async () => {
     const { stdout } = await run('', 'list');
     assert.match(stdout, /^ID +NAME +HOSTS +UPDATED\nsec_1 +\S+ +api\.example\.com, \*\.example\.org +/);
     const shown = await run('', 'get', 'sec_1');

@@ -31,7 +31,7 @@ async function built(lines: readonly string[], step: number, how: string): Promi
 }
 
 describe('cloche template build', () => {
-  it('names the line of the Dockerfile that failed, and how', async () => {
+  it('cloche template build names the line of the Dockerfile that failed, and how', async () => {
     const log = '`cloche template logs own bld_1` prints its log.';
     const own = ['FROM python-node', '', 'RUN true', 'WORKDIR /srv', 'RUN ls \\', '  /nope'];
     const image = ['FROM debian:12', 'RUN true', 'RUN false'];

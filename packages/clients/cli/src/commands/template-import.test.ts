@@ -85,7 +85,7 @@ describe('cloche template import', () => {
       writeFileSync(archive, gzipSync(readFileSync(archive)));
     },
   })) {
-    it(`sends ${format} as it is, builds from it, and leaves neither sandbox nor artifact`, async () => {
+    it(`cloche template import sends ${format} as it is, builds from it, and leaves neither sandbox nor artifact`, async () => {
       write();
       await using service = await startService();
       const outcome = await run(service.url, '--language', 'python', '--disk', '4096');
@@ -98,7 +98,7 @@ describe('cloche template import', () => {
     });
   }
 
-  it('refuses a file that is no image before it sends anything', async () => {
+  it('cloche template import refuses a file that is no image before it sends anything', async () => {
     await using service = await startService();
     const missing = await run(service.url);
     assert.deepEqual([missing.exitCode, missing.stderr], [1, `error: ${archive} does not exist.\n`]);
@@ -116,7 +116,7 @@ describe('cloche template import of curated templates', () => {
   const run = (...args: string[]) =>
     runInProcess(['template', 'import', ...args, archive], { env: { CLOCHE_CACHE_DIR: join(folder, 'cache') } });
 
-  it('is told from that of an image by the first entry, and refuses what is no archive of an export', {
+  it('cloche template import of curated templates is told from that of an image by the first entry, and refuses what is no archive of an export', {
     skip: needsRoot,
   }, async () => {
     writeFileSync(archive, tarOf([{ name: 'cloche-templates.json', content: '{"format":9}' }]));
@@ -126,7 +126,7 @@ describe('cloche template import of curated templates', () => {
     assert.deepEqual(readdirSync(join(folder, 'cache/building')), []);
   });
 
-  it('takes no options of images, and an image takes a slug', async () => {
+  it('cloche template import of curated templates takes no options of images, and an image takes a slug', async () => {
     writeFileSync(archive, tarOf([{ name: 'cloche-templates.json', content: '{}' }]));
     const named = await run('--slug', 'own');
     assert.equal(named.exitCode, 2);
@@ -142,7 +142,9 @@ describe('cloche template export, refresh and revert', () => {
   const run = (...args: string[]) =>
     runInProcess(['template', ...args], { env: { CLOCHE_CACHE_DIR: join(folder, 'cache') } });
 
-  it('refuse a template that the release does not have, and say which it has', { skip: needsRoot }, async () => {
+  it('cloche template export, refresh and revert refuse a template that the release does not have, and say which it has', {
+    skip: needsRoot,
+  }, async () => {
     for (const args of [
       ['export', archive, 'nodejs'],
       ['refresh', 'nodejs'],
@@ -157,7 +159,9 @@ describe('cloche template export, refresh and revert', () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it('name the versions that can be gone back to', { skip: needsRoot }, async () => {
+  it('cloche template export, refresh and revert name the versions that can be gone back to', {
+    skip: needsRoot,
+  }, async () => {
     const { exitCode, stderr } = await run('revert', 'node', 'tplv_1');
     assert.deepEqual(
       [exitCode, stderr],
@@ -167,7 +171,7 @@ describe('cloche template export, refresh and revert', () => {
 });
 
 describe('cloche template build --image', () => {
-  it('builds a Dockerfile on the image, with its variables, directory and user', async () => {
+  it('cloche template build --image builds a Dockerfile on the image, with its variables, directory and user', async () => {
     writeLayout(archive, image, undefined, ['linux/arm64']);
     writeFileSync(
       join(folder, 'Dockerfile'),
@@ -202,7 +206,7 @@ describe('cloche template build --image', () => {
     assert.deepEqual(setup.at(-1), { as: 'user', run: "exec /bin/ash -c 'touch built'", cwd: '/srv/a', env: {} });
   });
 
-  it('names the account and the authorities with which the image of FROM is downloaded', async () => {
+  it('cloche template build --image names the account and the authorities with which the image of FROM is downloaded', async () => {
     writeFileSync(join(folder, 'Dockerfile'), 'FROM registry.example/a\n');
     writeFileSync(join(folder, 'ca.pem'), 'a certificate');
     await using service = await startService();
@@ -223,7 +227,7 @@ describe('cloche template build --image', () => {
     }
   });
 
-  it('replaces `from` of a recipe', async () => {
+  it('cloche template build --image replaces `from` of a recipe', async () => {
     writeSaved(archive, image);
     const file = join(folder, 'recipe.json');
     writeFileSync(file, JSON.stringify({ from: 'python-node', env: { A: 'b' } }));

@@ -32,7 +32,7 @@ async function top(data: CurrentSandboxMetrics[], hasMore: boolean, ...args: str
 }
 
 describe('cloche top', () => {
-  it('prints one table where the output is no terminal, the busiest sandbox first', async () => {
+  it('cloche top prints one table where the output is no terminal, the busiest sandbox first', async () => {
     const { stdout, exitCode, requests } = await top([metricsOf('calm', 0), metricsOf('busy', 1.5)], false);
     assert.equal(exitCode, 0);
     assert.match(
@@ -45,31 +45,31 @@ describe('cloche top', () => {
     );
   });
 
-  it('prints JSON, and requests one project and a number of sandboxes', async () => {
+  it('cloche top prints JSON, and requests one project and a number of sandboxes', async () => {
     const data = [metricsOf('one', 1)];
     const { stdout, requests } = await top(data, true, '--json', '--once', '--project', 'prj_1', '--limit', '1');
     assert.deepEqual(JSON.parse(stdout), { data, hasMore: true });
     assert.equal(requests[0]?.path, '/v1/sandbox-metrics?projectId=prj_1&limit=1');
   });
 
-  it('says how to see more sandboxes, or how to create one', async () => {
+  it('cloche top says how to see more sandboxes, or how to create one', async () => {
     assert.match((await top([metricsOf('one', 1)], true, '--limit', '1')).stderr, /--limit shows more than 1/);
     const { stdout, stderr } = await top([], false);
     assert.equal(stdout, '');
     assert.match(stderr, /cloche sandbox create/);
   });
 
-  it('shows a dash for what the runtime does not know', async () => {
+  it('cloche top shows a dash for what the runtime does not know', async () => {
     const { now, limits, sandboxId } = metricsOf('one', 1);
     const { processes: _, ...known } = now;
     assert.match((await top([{ sandboxId, limits, now: known }], false)).stdout, / - +1000 B/);
   });
 
-  it('refuses a number of sandboxes that cannot be listed', async () => {
+  it('cloche top refuses a number of sandboxes that cannot be listed', async () => {
     for (const limit of ['0', '501', 'many']) assert.equal((await top([], false, '--limit', limit)).exitCode, 2);
   });
 
-  it('fits into every width', () => {
+  it('cloche top fits into every width', () => {
     const metrics = { data: [metricsOf('a'.repeat(26), 1), metricsOf('b', 0)], hasMore: true };
     const state: TopState = { view: 'list', order: 'cpu', filter: '', isOnlyOne: false };
     for (const width of [200, 100, 80, 40, 10]) {
@@ -91,7 +91,7 @@ describe('cloche top', () => {
     }
   });
 
-  it('prints one sandbox that is named', async () => {
+  it('cloche top prints one sandbox that is named', async () => {
     const metrics = { ...metricsOf('one', 1), intervalMs: 10_000, samples: [] };
     await using server = await startScriptedServer(({ path }) =>
       json(200, path.endsWith('/commands') ? { data: [], hasMore: false } : { metrics }),

@@ -31,7 +31,7 @@ async function run(data: unknown[], ...args: string[]) {
 const cells = (line = '') => line.split(/ {2,}/);
 
 describe('cloche usage', () => {
-  it('shows a line for each day and project in units for people, and the total', async () => {
+  it('cloche usage shows a line for each day and project in units for people, and the total', async () => {
     const { stdout, requests } = await run([row, other]);
     const lines = stdout.trimEnd().split('\n');
     assert.deepEqual(lines.map(cells), [
@@ -57,7 +57,7 @@ describe('cloche usage', () => {
     assert.deepEqual(JSON.parse((await run([row], '--json')).stdout), { data: [row] });
   });
 
-  it('shows hours of a range and of one project', async () => {
+  it('cloche usage shows hours of a range and of one project', async () => {
     const args = ['--from', '2026-01-31', '--to', '2026-02-01', '--by', 'hour', '--project', 'prj_1'];
     const { stdout, requests } = await run([row], ...args);
     assert.match(stdout, /^HOUR .*\n2026-01-31 14:00 {2}prj_1 /);

@@ -45,7 +45,7 @@ const always: Script = ({ method, path }) => {
 };
 
 describe('cloche webhook', () => {
-  it('prints the secret of a new webhook, and nothing else on standard output', async () => {
+  it('cloche webhook prints the secret of a new webhook, and nothing else on standard output', async () => {
     const options = ['--events', 'sandbox.*,artifact.created', '--project', 'prj_1', '--description', 'chat'];
     const { stdout, exitCode, requests } = await run(always, 'create', webhook.url, ...options);
     assert.deepEqual([exitCode, stdout], [0, `${SECRET}\n`]);
@@ -58,7 +58,7 @@ describe('cloche webhook', () => {
     assert.equal((await run(always, 'rotate', 'whk_1')).stdout, `${SECRET}\n`);
   });
 
-  it('lists, shows, changes and deletes webhooks, without their control characters', async () => {
+  it('cloche webhook lists, shows, changes and deletes webhooks, without their control characters', async () => {
     const { stdout } = await run(always, 'list');
     assert.match(stdout, /^ID +URL +EVENTS +STATE\nwhk_1 +https:\/\/example.com\/hook +sandbox.\* +disabled: gone\n$/);
     const shown = await run(always, 'get', 'whk_1');
@@ -81,7 +81,7 @@ describe('cloche webhook', () => {
 });
 
 describe('cloche webhook listen', () => {
-  it('forwards new events in order, signed, also when the program refuses one or is not there', async () => {
+  it('cloche webhook listen forwards new events in order, signed, also when the program refuses one or is not there', async () => {
     const seen: unknown[] = [];
     const program = createServer(async (request, response) => {
       const body = (await buffer(request)).toString();

@@ -8,7 +8,7 @@ import { packLocal } from './pack-local.ts';
 import { unpackLocal } from './unpack-local.ts';
 
 describe('a side of a copy', () => {
-  it('is in a sandbox, here, or a standard stream', () => {
+  it('a side of a copy is in a sandbox, here, or a standard stream', () => {
     assert.deepEqual(readEndpoint('sbx_1:/a b'), { kind: 'sandbox', sandboxId: 'sbx_1', path: '/a b' });
     assert.deepEqual(readEndpoint('sbx_1:a:b'), { kind: 'sandbox', sandboxId: 'sbx_1', path: 'a:b' });
     assert.deepEqual(readEndpoint('-'), { kind: 'standard' });
@@ -21,7 +21,7 @@ describe('a side of a copy', () => {
       assert.deepEqual(readEndpoint(path), { kind: 'local', path });
   });
 
-  it('keeps its name inside a directory, and is its content with a dot', () => {
+  it('a side of a copy keeps its name inside a directory, and is its content with a dot', () => {
     const name = nameOf(readEndpoint('a/b/'));
     assert.equal(String(joinLocal('to/', name)), 'to/b');
     assert.equal(joinSandbox('to/', name), 'to/b');
@@ -43,7 +43,7 @@ describe('a side of a copy', () => {
 describe('a name that text cannot spell', () => {
   const name = Buffer.from([0x61, 0x20, 0xff, 0x2e, 0x78]);
 
-  it('is spelled by a URI in a sandbox, wherever it goes, and is its bytes here', () => {
+  it('a name that text cannot spell is spelled by a URI in a sandbox, wherever it goes, and is its bytes here', () => {
     assert.deepEqual(nameOf(readEndpoint('sbx_1:file:///workspace/%61%20%ff.x')), name);
     assert.deepEqual(joinLocal('to', name), Buffer.concat([Buffer.from('to/'), name]));
     assert.equal(joinSandbox('/a b/', name), 'file:///a%20b/a%20%FF.x');
@@ -51,12 +51,12 @@ describe('a name that text cannot spell', () => {
     assert.equal(joinSandbox('file:///a%20b/', name), 'file:///a%20b/a%20%FF.x');
   });
 
-  it('does not lead out of the place that it is copied to', () => {
+  it('a name that text cannot spell does not lead out of the place that it is copied to', () => {
     const climbing = nameOf(readEndpoint('sbx_1:file:///workspace/..%2F..%2Fetc%2Fpasswd'));
     assert.equal(String(climbing), 'passwd');
   });
 
-  it('of text is text: a percent sign is one, and in a URI an escape', () => {
+  it('a name that text cannot spell of text is text: a percent sign is one, and in a URI an escape', () => {
     assert.equal(joinSandbox('to', nameOf(readEndpoint('100%41'))), 'to/100%41');
     assert.equal(joinSandbox('file:///to', nameOf(readEndpoint('100%41'))), 'file:///to/100%2541');
   });
@@ -70,7 +70,7 @@ describe('a directory of this machine', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it('is packed and unpacked', async () => {
+  it('a directory of this machine is packed and unpacked', async () => {
     writeFileSync(join(folder, 'from/sub/program'), 'x', { mode: 0o755 });
     const { signal } = new AbortController();
     await unpackLocal(join(folder, 'to'), packLocal(join(folder, 'from')), { signal });
@@ -78,7 +78,7 @@ describe('a directory of this machine', () => {
     assert.equal(statSync(join(folder, 'to/sub/program')).mode & 0o100, 0o100);
   });
 
-  it('that cannot be read whole fails, instead of ending early', async () => {
+  it('a directory of this machine that cannot be read whole fails, instead of ending early', async () => {
     const read = async () => {
       for await (const _ of packLocal(join(folder, 'nothing')));
     };

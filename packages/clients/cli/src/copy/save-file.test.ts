@@ -18,7 +18,7 @@ async function* broken(chunks: readonly string[]): AsyncGenerator<Uint8Array> {
   throw new TypeError('terminated');
 }
 
-it('leaves nothing of a download that breaks off, however soon', async () => {
+it('a saved file leaves nothing of a download that breaks off, however soon', async () => {
   const { signal } = new AbortController();
   for (const chunks of [[], ['some'], ['some', 'more']]) {
     const saved = saveFile(join(folder, 'file'), broken(chunks), { replace: true, signal });
@@ -29,7 +29,7 @@ it('leaves nothing of a download that breaks off, however soon', async () => {
   assert.deepEqual(readdirSync(folder), []);
 });
 
-it('leaves nothing when it is canceled, before it begins or after', async () => {
+it('a saved file leaves nothing when it is canceled, before it begins or after', async () => {
   for (const delayMs of [undefined, 0, 5]) {
     const stop = new AbortController();
     if (delayMs === undefined) stop.abort(new Error('stop'));
@@ -48,7 +48,7 @@ it('leaves nothing when it is canceled, before it begins or after', async () => 
   assert.deepEqual(readdirSync(folder), []);
 });
 
-it('writes all that comes', async () => {
+it('a saved file writes all that comes', async () => {
   const { signal } = new AbortController();
   const chunks = (async function* () {
     yield Buffer.from('one ');

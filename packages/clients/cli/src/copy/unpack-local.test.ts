@@ -54,7 +54,7 @@ const unpack = (...entries: Entry[]) => unpackLocal(target, inPieces(tarOf(entri
 const tree = (path: string) => readdirSync(path, { recursive: true, encoding: 'utf8' }).sort();
 
 describe('an archive of a sandbox', () => {
-  it('becomes files, directories and links, with times and without set-id bits', async () => {
+  it('an archive of a sandbox becomes files, directories and links, with times and without set-id bits', async () => {
     await unpack(folder('sub'), [{ name: 'sub/tool', mode: 0o6755 }, '#!'], link('l', '/etc/hosts'));
     assert.deepEqual(tree(target), ['l', 'sub', 'sub/tool']);
     assert.equal(readlinkSync(join(target, 'l')), '/etc/hosts');
@@ -64,7 +64,7 @@ describe('an archive of a sandbox', () => {
     assert.equal(statSync(join(target, 'sub')).mtimeMs, 1e12);
   });
 
-  it('of directories that their owner may not write can be copied again', async () => {
+  it('an archive of a sandbox of directories that their owner may not write can be copied again', async () => {
     for (const content of ['first', 'second']) {
       await unpack([{ name: 'closed/', flag: '5', mode: 0o555 }], file('closed/file', content));
       assert.equal(readFileSync(join(target, 'closed/file'), 'utf8'), content);
@@ -72,7 +72,7 @@ describe('an archive of a sandbox', () => {
     assert.equal(statSync(join(target, 'closed')).mode & 0o700, 0o700);
   });
 
-  it('keeps hard links among its files, and names of any bytes', async () => {
+  it('an archive of a sandbox keeps hard links among its files, and names of any bytes', async () => {
     const name = `\xff\n${'n'.repeat(253)}`;
     await unpack(folder('d'), file(`d/${name}`), link('again', `d/${name}`, '1'));
     const [found] = readdirSync(join(target, 'd'), { encoding: 'latin1' as 'utf8' });
@@ -80,7 +80,7 @@ describe('an archive of a sandbox', () => {
     assert.equal(lstatSync(join(target, 'again')).nlink, 2);
   });
 
-  it('is merged into a directory: files are replaced, others stay', async () => {
+  it('an archive of a sandbox is merged into a directory: files are replaced, others stay', async () => {
     await unpack(folder('sub'), file('sub/old', 'old'), file('sub/kept', 'kept'));
     await unpack(folder('sub'), file('sub/old', 'new'), folder('sub/more'), file('sub/more/x', 'x'));
     assert.deepEqual(tree(target), ['sub', 'sub/kept', 'sub/more', 'sub/more/x', 'sub/old']);
@@ -94,14 +94,14 @@ describe('a link that is in the target already', () => {
     symlinkSync('../elsewhere', join(target, 'link'));
   });
 
-  it('is replaced by a directory of that name, and not followed', async () => {
+  it('a link that is in the target already is replaced by a directory of that name, and not followed', async () => {
     await unpack(file('link/file'));
     assert.deepEqual(readdirSync(join(scratch, 'elsewhere')), []);
     assert.ok(lstatSync(join(target, 'link')).isDirectory());
     assert.deepEqual(tree(target), ['link', 'link/file']);
   });
 
-  it('is replaced by a file of that name, and not followed', async () => {
+  it('a link that is in the target already is replaced by a file of that name, and not followed', async () => {
     writeFileSync(join(scratch, 'elsewhere/file'), 'of the user');
     symlinkSync('../elsewhere/file', join(target, 'file'));
     await unpack(file('file'));
@@ -109,14 +109,14 @@ describe('a link that is in the target already', () => {
     assert.ok(lstatSync(join(target, 'file')).isFile());
   });
 
-  it('is not followed where it has the name of what is copied', async () => {
+  it('a link that is in the target already is not followed where it has the name of what is copied', async () => {
     const archive = inPieces(tarOf([file('file')]));
     await unpackLocal(target, archive, { as: Buffer.from('link'), signal: never });
     assert.deepEqual(readdirSync(join(scratch, 'elsewhere')), []);
     assert.deepEqual(tree(target), ['link', 'link/file']);
   });
 
-  it('would be followed by tar alone', () => {
+  it('a link that is in the target already would be followed by tar alone', () => {
     execFileSync('tar', ['-C', target, '-xf', '-'], { input: tarOf([file('link/file')]) });
     assert.deepEqual(readdirSync(join(scratch, 'elsewhere')), ['file']);
   });
@@ -160,7 +160,7 @@ describe('nothing is changed where an archive', () => {
     });
   }
 
-  it('has a file where there is a directory, or a directory where there is a file', async () => {
+  it('nothing is changed where an archive has a file where there is a directory, or a directory where there is a file', async () => {
     mkdirSync(join(target, 'folder'), { recursive: true });
     writeFileSync(join(target, 'file'), 'of the user');
     await assert.rejects(unpack(file('a'), file('folder')), { name: 'CliError', message: /is a directory here/ });
@@ -168,7 +168,7 @@ describe('nothing is changed where an archive', () => {
     assert.deepEqual(tree(target), ['file', 'folder']);
   });
 
-  it('is no archive', async () => {
+  it('nothing is changed where an archive is no archive', async () => {
     const nonsense = inPieces(Buffer.alloc(2000, 'nonsense'));
     await assert.rejects(unpackLocal(target, nonsense, { signal: never }), {
       name: 'CliError',
@@ -177,7 +177,7 @@ describe('nothing is changed where an archive', () => {
     assert.ok(!existsSync(target));
   });
 
-  it('stops arriving', async () => {
+  it('nothing is changed where an archive stops arriving', async () => {
     const source = (async function* () {
       yield tarOf([file('a')]).subarray(0, 1024);
       throw new Error('the connection broke');
@@ -187,7 +187,7 @@ describe('nothing is changed where an archive', () => {
     assert.ok(!existsSync(target));
   });
 
-  it('is interrupted', async () => {
+  it('nothing is changed where an archive is interrupted', async () => {
     const stop = new AbortController();
     const source = (async function* () {
       yield tarOf([file('a')]).subarray(0, 1024);

@@ -57,7 +57,7 @@ describe('a picture', () => {
       assert.deepEqual([drawn(picture, 'kitty'), drawn(picture, 'iterm2')], [undefined, undefined]);
     });
 
-  it('is sent to terminals that draw it, and to none below tmux or in CI', () => {
+  it('a picture is sent to terminals that draw it, and to none below tmux or in CI', () => {
     for (const [env, protocol] of [
       [{ KITTY_WINDOW_ID: '1' }, 'kitty'],
       [{ TERM: 'xterm-ghostty' }, 'kitty'],
@@ -81,7 +81,7 @@ const line = (x: unknown, y: unknown, more: object = {}) => {
 };
 
 describe('a drawing of a chart', () => {
-  it('has twelve rows, from the corner of the least to that of the greatest, with axes and labels', () => {
+  it('a drawing of a chart has twelve rows, from the corner of the least to that of the greatest, with axes and labels', () => {
     const lines = drawChart(line([0, 1], [0, 10]), 40) ?? [];
     assert.equal(lines.length, 15);
     assert.equal(lines[0], 'T');
@@ -97,7 +97,7 @@ describe('a drawing of a chart', () => {
     );
   });
 
-  it('has only the points of a scatter, each at its place', () => {
+  it('a drawing of a chart has only the points of a scatter, each at its place', () => {
     const lines = drawChart(line([0, 1], [0, 1], { type: 'scatter' }), 40) ?? [];
     const dots = lines
       .slice(1, 13)
@@ -107,7 +107,7 @@ describe('a drawing of a chart', () => {
     assert.deepEqual(dots?.toSorted(), ['\u2808', '\u2840']);
   });
 
-  it('has bars as long as their values, upright and lying, with names of any width', () => {
+  it('a drawing of a chart has bars as long as their values, upright and lying, with names of any width', () => {
     const bars = (x: unknown, y: unknown, horizontal = false) =>
       drawChart(JSON.stringify({ axes: [{ series: [{ type: 'bar', x, y, horizontal }] }] }), 40);
     const upright = bars(['a', '日本'], [1, 2]) ?? [];
@@ -129,7 +129,7 @@ describe('a drawing of a chart', () => {
     ['lists of other lengths', line([1, 2, 3], [])],
     ['no lists', line('abc', { length: 3 })],
   ] as const)
-    it(`of ${what} is none`, () => assert.equal(drawChart(json, 80), undefined));
+    it(`a drawing of a chart of ${what} is none`, () => assert.equal(drawChart(json, 80), undefined));
 
   const many = Array.from({ length: 5000 }, (_, index) => index);
   for (const [what, json] of [
@@ -143,7 +143,7 @@ describe('a drawing of a chart', () => {
     ['names as wide as they like', line([1, 2], [1, 2], { label: '日'.repeat(500) })],
     ['5,000 points', line(many, many)],
   ] as const)
-    it(`of ${what} fits its terminal and only draws`, () => {
+    it(`a drawing of a chart of ${what} fits its terminal and only draws`, () => {
       for (const columns of [20, 60, 80, 200]) {
         const lines = drawChart(json, columns) ?? [];
         assert.ok(lines.length > 0 && lines.length < 20, `${lines.length}`);

@@ -36,7 +36,7 @@ const PYTHON = [
 ];
 
 describe('typed Python', () => {
-  it('goes on where the interpreter of Python lets it go on', () => {
+  it('typed Python goes on where the interpreter of Python lets it go on', () => {
     const program = `import codeop, json, sys
 def complete(code):
     try: return codeop.compile_command(code, symbol="single") is not None
@@ -49,7 +49,7 @@ print(json.dumps([complete(code) for code in json.load(sys.stdin)]))`;
       assert.equal(isComplete('python', code), oracle[index], JSON.stringify(code));
   });
 
-  it('waits for an empty line in a cell magic, and runs a line magic at once', () => {
+  it('typed Python waits for an empty line in a cell magic, and runs a line magic at once', () => {
     const typed = ['%%bash', '%%bash\nls', '%%bash\nls\n', '%time x', '!ls', ''];
     const complete = typed.map((code) => isComplete('python', code));
     assert.deepEqual(complete, [false, false, true, true, true, true]);

@@ -4,7 +4,7 @@ import type { TemplateBuild, TemplateBuildLogEntry } from '@cloche/contract';
 import { recordedOutput } from '../../testing/run-in-process.ts';
 import { BuildProgress } from './build-progress.ts';
 
-it('prints each step once, with its output, its time, and whether it was cached', async () => {
+it('the progress of a build prints each step once, with its output, its time, and whether it was cached', async () => {
   let now = 0;
   const { output, text } = recordedOutput(false);
   const statuses = ['cached', 'succeeded', 'succeeded', 'failed', 'pending'] as const;
@@ -38,7 +38,7 @@ it('says of several cached steps how many they are, and at the end how long the 
   assert.equal(text(), '[1-3/4] 3 steps cached\n[4/4] RUN a\nbuilt in 12 s\n');
 });
 
-it('prints the cached steps in one line although the service notes each', async () => {
+it('the progress of a build prints the cached steps in one line although the service notes each', async () => {
   const { output, text } = recordedOutput(false);
   const steps = ['cached', 'cached', 'running'].map((status) => ({ status, description: 'RUN a' }));
   const build = async () => ({ steps }) as TemplateBuild;
@@ -49,7 +49,7 @@ it('prints the cached steps in one line although the service notes each', async 
   assert.equal(text(), '[1-2/3] 2 steps cached\n[3/3] RUN a\na\n');
 });
 
-it('shows on a terminal which step runs and for how long, in a last line that gives way to output', async () => {
+it('the progress of a build shows on a terminal which step runs and for how long, in a last line that gives way to output', async () => {
   let now = 0;
   const { output, text } = recordedOutput(true);
   const build = { steps: [{ status: 'running', description: `RUN ${'long '.repeat(30)}` }] } as TemplateBuild;

@@ -17,7 +17,7 @@ const TEXT =
   '         city  people  share\n0      town 0       0    0.0\n1      town 1    1000    0.3\n2  town 2  2000  0.6';
 
 describe('a DataFrame on a terminal', () => {
-  it('has the width of the terminal, and says how many rows follow', () => {
+  it('a DataFrame on a terminal has the width of the terminal, and says how many rows follow', () => {
     const lines = drawTable(dataOf({}), TEXT, at(80))?.split('\n') ?? [];
     assert.deepEqual(lines.slice(0, 3), [
       '   city    people      share',
@@ -28,7 +28,7 @@ describe('a DataFrame on a terminal', () => {
     assert.equal(lines.at(-1), '… 9,990 more rows');
   });
 
-  it('leaves out columns that do not fit, and says how many', () => {
+  it('a DataFrame on a terminal leaves out columns that do not fit, and says how many', () => {
     const wide = Array.from({ length: 30 }, (_, index) => ({ name: `column ${index}`, type: 'object' }));
     const cells = [wide.map(() => 'wide 日本語 text')];
     for (const width of [60, 80, 110, 200]) {
@@ -38,7 +38,7 @@ describe('a DataFrame on a terminal', () => {
     }
   });
 
-  it('shows a whole small table, and what is missing as pandas does', () => {
+  it('a DataFrame on a terminal shows a whole small table, and what is missing as pandas does', () => {
     const few = [
       ['a\u001b[2J', null, null],
       [null, 2, 1],
@@ -48,7 +48,7 @@ describe('a DataFrame on a terminal', () => {
     assert.equal(drawn, '   when  people  share\n0  a       None    NaN\n1  NaT        2    1.0');
   });
 
-  it('is left to IPython where its rows have labels, or the data is malformed', () => {
+  it('a DataFrame on a terminal is left to IPython where its rows have labels, or the data is malformed', () => {
     const labelled = '        people\ncity\nParis     1\nRome      2';
     for (const text of [labelled, '   a\n5  1\n6  2', '   a\n1  1\n0  2', '', 'a\n\u001b[1m0  1'])
       assert.equal(drawTable(dataOf({}), text, at(80)), undefined, text);

@@ -11,7 +11,7 @@ const HARMLESS = /^(?:[^\u0000-\u001f\u007f-\u009f]|[\b\t\n\r]|\u001b\[[\d;:]*m)
 const shown = (text: string, hasColors = true) => new ProgramText(hasColors).pass(text);
 
 describe('text of a program', () => {
-  it('is unchanged where it only has text, colours and movements within the line', () => {
+  it('text of a program is unchanged where it only has text, colours and movements within the line', () => {
     for (const text of [
       'a line\nanother\n',
       '  1%\r 50%\r100%\n',
@@ -23,14 +23,14 @@ describe('text of a program', () => {
       assert.equal(shown(text), text);
   });
 
-  it('loses what acts on the terminal, and keeps the text around it', () => {
+  it('text of a program loses what acts on the terminal, and keeps the text around it', () => {
     for (const [title, sequence] of Object.entries(ACTIONS)) {
       assert.equal(shown(`before${sequence}after\n`), 'beforeafter\n', title);
       assert.equal(shown(`${sequence}${ESC}[32mok${ESC}[0m`), `${ESC}[32mok${ESC}[0m`, title);
     }
   });
 
-  it('loses it however its bytes are spread over parts of the output', () => {
+  it('text of a program loses it however its bytes are spread over parts of the output', () => {
     for (const [title, sequence] of Object.entries(ACTIONS)) {
       const text = new ProgramText(true);
       const parts = [...`a${sequence}b`].map((part) => text.pass(part));
@@ -40,7 +40,7 @@ describe('text of a program', () => {
     assert.deepEqual([colored.pass(`x${ESC}`), colored.pass('[3'), colored.pass('1my')], ['x', '', `${ESC}[31my`]);
   });
 
-  it('is harmless for each of 500 sequences and more, whole, cut off, nested and in pairs', () => {
+  it('text of a program is harmless for each of 500 sequences and more, whole, cut off, nested and in pairs', () => {
     const sequences = corpus();
     assert.ok(sequences.length >= 500, String(sequences.length));
     for (const [index, sequence] of sequences.entries()) {
@@ -60,13 +60,13 @@ describe('text of a program', () => {
     }
   });
 
-  it('hides no more than the rest of a line behind a sequence that has no end', () => {
+  it('text of a program hides no more than the rest of a line behind a sequence that has no end', () => {
     for (const begin of [`${ESC}]0;title`, `${ESC}P`, `${ESC}_G`, `${ESC}[12`, `${ESC}(`, ESC, '\u009d', '\u009b1'])
       assert.match(shown(`${begin}\nnext line\n`), /^\n?next line\n$/, JSON.stringify(begin));
     assert.equal(shown(`a${ESC}[${'1;'.repeat(1000)}1mb`), 'ab');
   });
 
-  it('has no colours where the terminal shows none', () => {
+  it('text of a program has no colours where the terminal shows none', () => {
     assert.equal(shown(`${ESC}[31mred${ESC}[0m\r\n`, false), 'red\r\n');
   });
 

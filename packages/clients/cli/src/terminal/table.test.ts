@@ -28,14 +28,14 @@ const rows: Row[] = [
 
 describe('a table on a terminal', () => {
   for (const width of [20, 24, 30, 60, 80, 110, 120, 200, 400]) {
-    it(`has no line wider than its ${width} columns`, () => {
+    it(`a table on a terminal has no line wider than its ${width} columns`, () => {
       const lines = table(rows, columns, to(width)).split('\n');
       assert.equal(lines.length, 4);
       for (const line of lines) assert.ok(widthOf(line) <= width, `${widthOf(line)}: ${line}`);
     });
   }
 
-  it('keeps the id whole, cuts wide cells with an ellipsis, and leaves columns out from the right', () => {
+  it('a table on a terminal keeps the id whole, cuts wide cells with an ellipsis, and leaves columns out from the right', () => {
     assert.match(table(rows, columns, to(110)), /^ID +NAME +STATUS +LABELS\n.*a… {2}ready +team=blue app=web\n/);
     assert.match(
       table(rows, columns, to(80)),
@@ -52,12 +52,12 @@ describe('a table on a terminal', () => {
     assert.equal(new Set(before).size, 1, `${before}`);
   });
 
-  it('is whole where it is piped', () => {
+  it('a table on a terminal is whole where it is piped', () => {
     const text = table(rows, columns, { colors, isTerminal: false, columns: 20 });
     for (const row of rows) for (const cell of [row.name, row.labels]) assert.ok(text.includes(cell));
   });
 
-  it('takes one column for a letter, two for wide characters and emoji, and none for marks', () => {
+  it('a table on a terminal takes one column for a letter, two for wide characters and emoji, and none for marks', () => {
     for (const [text, width] of [
       ['abc', 3],
       ['日本', 4],
@@ -80,7 +80,7 @@ describe('a table on a terminal', () => {
 });
 
 describe('fields on a terminal', () => {
-  it('go on below their value where they are wider', () => {
+  it('fields on a terminal go on below their value where they are wider', () => {
     const text = fields(
       [
         ['id', ID],

@@ -48,7 +48,7 @@ describe('the bar of a transfer', () => {
     );
   }
 
-  it('never breaks its line, however narrow the terminal and however long the name', async () => {
+  it('the bar of a transfer never breaks its line, however narrow the terminal and however long the name', async () => {
     for (const columns of [100, 80, 50, 20, 1]) {
       let now = 0;
       const { output, written } = paper(true, columns);
@@ -67,7 +67,7 @@ describe('the bar of a transfer', () => {
     }
   });
 
-  it('is not drawn into bytes that go to the terminal', async () => {
+  it('the bar of a transfer is not drawn into bytes that go to the terminal', async () => {
     const out = paper(true);
     const err = paper(true);
     const bar = TransferBar.beside({ out: out.output, err: err.output }, 'data', { isStandard: true });
@@ -76,7 +76,7 @@ describe('the bar of a transfer', () => {
     assert.deepEqual(err.written, []);
   });
 
-  it('is drawn no more than ten times a second', async () => {
+  it('the bar of a transfer is drawn no more than ten times a second', async () => {
     let now = 0;
     const { output, written } = paper(true);
     const bar = new TransferBar(output, 'data', () => now);

@@ -22,7 +22,7 @@ function after(keys: string, from: TopState = LIST) {
 }
 
 describe('the keys of cloche top', () => {
-  it('select, show alone, sort, filter, help and quit', () => {
+  it('the keys of cloche top select, show alone, sort, filter, help and quit', () => {
     for (const [keys, is, actions = []] of [
       ['\u001b[B', { selectedId: 'sbx_b2' }],
       ['\u001b[B\u001b[B\u001b[B\u001b[B', { selectedId: 'sbx_c3' }],
@@ -59,7 +59,7 @@ describe('the keys of cloche top', () => {
     assert.deepEqual(after('y', asked.state).actions, ['destroy']);
   });
 
-  it('leave the view of the only sandbox by quitting', () => {
+  it('the keys of cloche top leave the view of the only sandbox by quitting', () => {
     const only: TopState = { ...LIST, view: 'one', selectedId: 'sbx_a1', isOnlyOne: true };
     for (const keys of ['q', '\u001b', '\u0003']) assert.deepEqual(after(keys, only).actions, ['quit']);
     assert.equal(after('k', only).state.view, 'confirm');
@@ -75,7 +75,7 @@ describe('the screen of cloche top', () => {
       now: { at: '', cpu, memoryBytes, networkBytes: { egress: 0, ingress: 0 } },
     }) as CurrentSandboxMetrics;
 
-  it('has the rows that the filter lets through, in the order that was asked for', () => {
+  it('the screen of cloche top has the rows that the filter lets through, in the order that was asked for', () => {
     const data = [measured('sbx_a', 1, 5), measured('sbx_b', 2, 3), measured('sbx_ab', 0, 9)];
     const ids = (order: TopState['order'], filter = '') =>
       shownRows(data, { order, filter }).map((one) => one.sandboxId);
@@ -84,14 +84,14 @@ describe('the screen of cloche top', () => {
     assert.deepEqual(ids('id', 'a'), ['sbx_a', 'sbx_ab']);
   });
 
-  it('keeps the selected row in sight', () => {
+  it('the screen of cloche top keeps the selected row in sight', () => {
     const data = Array.from({ length: 50 }, (_, index) => measured(`sbx_${index}`, 50 - index, 0));
     const options = { columns: 80, rows: 10, colors: picocolors.createColors(false), url: '' };
     const lines = frameOf({ ...LIST, selectedId: 'sbx_40' }, { data, hasMore: false }, undefined, options);
     assert.ok(lines.slice(0, 10).some((line) => line.startsWith('sbx_40 ')));
   });
 
-  it('draws what was measured as bars, as many as there is room for', () => {
+  it('the screen of cloche top draws what was measured as bars, as many as there is room for', () => {
     assert.equal(sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8), '▁▂▃▄▅▆▇█');
     assert.equal(sparkline([0, 0, 7, 7], 2), '▁█');
     assert.equal(sparkline([1, 1], 60, 2), '▅▅');

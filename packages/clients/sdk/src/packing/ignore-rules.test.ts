@@ -71,7 +71,7 @@ function writeRandomTree(top: string, random: Random): void {
 }
 
 describe('what .gitignore leaves out', () => {
-  it('is what git leaves out, in random trees', async () => {
+  it('what .gitignore leaves out is what git leaves out, in random trees', async () => {
     for (let seed = 1; seed <= 60; seed += 1) writeRandomTree(`tree ${seed}`, new Random(seed));
     git('init', '-q');
     const byGit = filesByGit();
@@ -80,7 +80,7 @@ describe('what .gitignore leaves out', () => {
     assert.deepEqual(await packed(), byGit);
   });
 
-  it('is also left out below the folder of the repository that is packed', async () => {
+  it('what .gitignore leaves out is also left out below the folder of the repository that is packed', async () => {
     write({ '.gitignore': 'node_modules\n/app/out\n', 'app/.gitignore': '*.tmp', 'app/main/x.tmp': '' });
     write({ 'app/main/x.js': '', 'app/main/node_modules/y.js': '', 'app/out/z': '', 'app/main/out/z': '' });
     git('init', '-q');
@@ -88,33 +88,33 @@ describe('what .gitignore leaves out', () => {
     assert.deepEqual(await packed(join(root, 'app/main')), ['out/z', 'x.js']);
   });
 
-  it('is packed if it is the directory itself', async () => {
+  it('what .gitignore leaves out is packed if it is the directory itself', async () => {
     write({ '.gitignore': 'dist\n*.map', 'dist/a.js': '', 'dist/a.map': '' });
     git('init', '-q');
     assert.deepEqual(await packed(join(root, 'dist')), ['a.js', 'a.map']);
   });
 
-  it('needs no repository, in which case folders above do not count', async () => {
+  it('what .gitignore leaves out needs no repository, in which case folders above do not count', async () => {
     write({ '.gitignore': '*.js', 'app/.gitignore': '*.map', 'app/a.js': '', 'app/a.map': '' });
     assert.deepEqual(await packed(join(root, 'app')), ['.gitignore', 'a.js']);
   });
 });
 
 describe('.clocheignore', () => {
-  it('leaves out more, and includes again what .gitignore leaves out', async () => {
+  it('.clocheignore leaves out more, and includes again what .gitignore leaves out', async () => {
     write({ '.gitignore': 'dist/\n*.log', '.clocheignore': '!dist/\ndocs\n!/keep.log' });
     write({ 'dist/a.js': '', 'dist/b.log': '', 'docs/x': '', 'keep.log': '', 'sub/keep.log': '' });
     assert.deepEqual(await packed(), ['.clocheignore', '.gitignore', 'dist/a.js', 'keep.log']);
   });
 
-  it('of a folder above counts more than a .gitignore below', async () => {
+  it('.clocheignore of a folder above counts more than a .gitignore below', async () => {
     write({ '.clocheignore': '*.data', 'sub/.gitignore': '!big.data', 'sub/big.data': '', 'sub/x': '' });
     assert.deepEqual(await packed(), ['.clocheignore', 'sub/.gitignore', 'sub/x']);
   });
 });
 
 describe('the folder .git', () => {
-  it('is left out at every depth, also as a file', async () => {
+  it('the folder .git is left out at every depth, also as a file', async () => {
     write({ '.git/HEAD': 'ref', 'module/.git': 'gitdir: ../x', 'module/a': '' });
     assert.deepEqual(await packed(), ['module/a']);
   });

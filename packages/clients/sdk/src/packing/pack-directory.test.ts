@@ -63,7 +63,7 @@ const list = (tar: Buffer) =>
   execFileSync('tar', ['-tf', '-'], { input: tar, encoding: 'utf8' }).split('\n').slice(0, -1);
 
 describe('a packed directory', () => {
-  it('is unpacked by tar into the same files, directories, links, modes and times', async () => {
+  it('a packed directory is unpacked by tar into the same files, directories, links, modes and times', async () => {
     const long = 'n'.repeat(120);
     mkdirSync(join(root, 'empty'));
     mkdirSync(join(root, long));
@@ -90,7 +90,7 @@ describe('a packed directory', () => {
     assert.deepEqual([mode(root), mode(target)], ['4755\n', '755\n']);
   });
 
-  it('becomes the same bytes each time, in the order of the names', async () => {
+  it('a packed directory becomes the same bytes each time, in the order of the names', async () => {
     for (const name of ['b', 'a', 'c/d', 'c.x']) {
       mkdirSync(join(root, name, '..'), { recursive: true });
       writeFileSync(join(root, name), name);
@@ -101,7 +101,7 @@ describe('a packed directory', () => {
     assert.ok(first.equals(again) && first.equals(anew));
   });
 
-  it('is compressed on request, and reports what was read of it', async () => {
+  it('a packed directory is compressed on request, and reports what was read of it', async () => {
     writeFileSync(join(root, 'file'), Buffer.alloc(600_000, 'text '));
     const plain = await bytesOf(await pack());
     const source = await pack({ compress: true });
@@ -115,7 +115,7 @@ describe('a packed directory', () => {
     assert.ok(progress.length > 1);
   });
 
-  it('has no sockets and pipes, which are noted', async () => {
+  it('a packed directory has no sockets and pipes, which are noted', async () => {
     writeFileSync(join(root, 'file'), '');
     execFileSync('mkfifo', [join(root, 'pipe')]);
     const server = createServer().listen(join(root, 'socket'));
@@ -136,7 +136,7 @@ describe('a directory is refused', () => {
   const refused = (words: RegExp, changes: Partial<PackOptions> = {}) =>
     assert.rejects(pack(changes), { name: 'ClocheError', code: 'packing_failed', message: words });
 
-  it('if links lead out of it; the error names each', async () => {
+  it('a directory is refused if links lead out of it; the error names each', async () => {
     mkdirSync(join(root, 'sub'));
     symlinkSync('/etc/passwd', join(root, 'absolute'));
     symlinkSync('../../outside', join(root, 'sub/climbing'));
@@ -146,7 +146,9 @@ describe('a directory is refused', () => {
     await pack();
   });
 
-  it('if files or directories cannot be read; the error names each', { skip: needsRoot }, async () => {
+  it('a directory is refused if files or directories cannot be read; the error names each', {
+    skip: needsRoot,
+  }, async () => {
     mkdirSync(join(root, 'closed'), { mode: 0o700 });
     writeFileSync(join(root, 'secret'), '', { mode: 0o600 });
     chmodSync(scratch, 0o755);
@@ -158,7 +160,7 @@ describe('a directory is refused', () => {
     }
   });
 
-  it('if it has too many entries', async () => {
+  it('a directory is refused if it has too many entries', async () => {
     for (let index = 0; index < 5; index += 1) writeFileSync(join(root, String(index)), '');
     await refused(/more than 4 entries/, { maxEntries: 4 });
     await pack({ maxEntries: 5 });
@@ -171,7 +173,7 @@ describe('a directory is refused', () => {
     await refused(/is not a directory/);
   });
 
-  it('when the caller aborts', async () => {
+  it('a directory is refused when the caller aborts', async () => {
     writeFileSync(join(root, 'file'), '');
     await assert.rejects(pack({ signal: AbortSignal.abort(new Error('enough')) }), /enough/);
   });
@@ -190,14 +192,14 @@ describe('a file that changes while it is packed', () => {
     });
   }
 
-  it('is packed as large as it was if it grows, with a note', async () => {
+  it('a file that changes while it is packed is packed as large as it was if it grows, with a note', async () => {
     const tar = await packedWhile(() => appendFileSync(large(), 'b'.repeat(100_000)));
     const content = execFileSync('tar', ['-xOf', '-'], { input: tar, maxBuffer: 4_000_000 });
     assert.ok(content.equals(Buffer.alloc(2_000_000, 'a')));
     assert.deepEqual(notes, [{ path: 'large', reason: 'changed' }]);
   });
 
-  it('fails the packing if it becomes shorter', async () => {
+  it('a file that changes while it is packed fails the packing if it becomes shorter', async () => {
     const words = { code: 'packing_failed', message: /"large" became shorter/ };
     await assert.rejects(
       packedWhile(() => truncateSync(large(), 1000)),
@@ -205,7 +207,7 @@ describe('a file that changes while it is packed', () => {
     );
   });
 
-  it('is left out if it is gone before it is read', async () => {
+  it('a file that changes while it is packed is left out if it is gone before it is read', async () => {
     writeFileSync(join(root, 'other'), '');
     const source = await pack();
     unlinkSync(large());
@@ -227,7 +229,7 @@ describe('a large directory', () => {
     delete process.env.TMPDIR;
   });
 
-  it('is packed once, with its size and SHA-256, and read any number of times', async () => {
+  it('a large directory is packed once, with its size and SHA-256, and read any number of times', async () => {
     const progress: ArchiveProgress[] = [];
     const source = await pack({ streamedBytes, onProgress: (step) => progress.push(step) });
     const [first, again] = [await bytesOf(source), await bytesOf(source)];
@@ -243,7 +245,7 @@ describe('a large directory', () => {
     await assert.rejects(bytesOf(source));
   });
 
-  it('is refused if its archive is too large, and leaves nothing', async () => {
+  it('a large directory is refused if its archive is too large, and leaves nothing', async () => {
     await assert.rejects(pack({ streamedBytes, maxBytes: 10 }), {
       code: 'packing_failed',
       message: /larger than 10 bytes/,

@@ -53,7 +53,7 @@ async function beginUpload(attempt: number | undefined, tar: Buffer) {
 }
 
 describe('the archive of a workspace run', { skip: needsRoot }, () => {
-  it('is not unpacked by an earlier attempt that goes on after a later one, and the command keeps its files', async () => {
+  it('the archive of a workspace run is not unpacked by an earlier attempt that goes on after a later one, and the command keeps its files', async () => {
     const late = await beginUpload(1, tarOf('file', 'of the earlier attempt'));
     assert.equal((await upload(2, tarOf('file', 'of the later attempt'))).status, 200);
     assert.deepEqual(readdirSync(agent.workspace), ['file'], 'the earlier attempt has left nothing');
@@ -63,7 +63,7 @@ describe('the archive of a workspace run', { skip: needsRoot }, () => {
     assert.equal(readFileSync(inside('file'), 'utf8'), 'of the command');
   });
 
-  it('is refused from an attempt that begins after a later one', async () => {
+  it('the archive of a workspace run is refused from an attempt that begins after a later one', async () => {
     assert.equal((await upload(2, tarOf('kept', 'x'))).status, 200);
     rmSync(inside('kept'));
     const { status, json } = await upload(1, tarOf('kept', 'x'));
@@ -73,7 +73,7 @@ describe('the archive of a workspace run', { skip: needsRoot }, () => {
     assert.equal((await upload(3, tarOf('kept', 'x'))).status, 200);
   });
 
-  it('is unpacked by a repeated attempt, and an attempt of another run changes nothing about it', async () => {
+  it('the archive of a workspace run is unpacked by a repeated attempt, and an attempt of another run changes nothing about it', async () => {
     assert.equal((await upload(4, tarOf('one', 'x'), 'wrun_2')).status, 200);
     assert.equal((await upload(4, tarOf('two', 'x'), 'wrun_2')).status, 200);
     assert.equal((await upload(1, tarOf('three', 'x'), 'wrun_3')).status, 200);

@@ -70,7 +70,7 @@ function makeTree(folder: string): void {
 describe('an archive of a folder', { skip: needsRoot }, () => {
   const unpackers = { tar: 'tar -xf', 'tar.gz': 'tar -xzf', zip: 'python3 -m zipfile -e' };
   for (const [format, unpacker] of Object.entries(unpackers)) {
-    it(`is a ${format} that others unpack`, async () => {
+    it(`an archive of a folder is a ${format} that others unpack`, async () => {
       mkdirSync(inside('tree'));
       makeTree(inside('tree'));
       writeFileSync(join(scratch, 'archive'), (await download('tree', format)).bytes);
@@ -80,7 +80,7 @@ describe('an archive of a folder', { skip: needsRoot }, () => {
       assert.ok(readFileSync(join(scratch, 'out/large')).equals(readFileSync(inside('tree/large'))));
     });
 
-    it(`is a ${format} that comes back as it was`, async () => {
+    it(`an archive of a folder is a ${format} that comes back as it was`, async () => {
       mkdirSync(inside('tree'));
       makeTree(inside('tree'));
       const answer = await upload((await download('tree', format)).bytes, 'back/again');
@@ -94,7 +94,7 @@ describe('an archive of a folder', { skip: needsRoot }, () => {
     });
   }
 
-  it('leaves pipes out, holds hard links twice, and may be of one file', async () => {
+  it('an archive of a folder leaves pipes out, holds hard links twice, and may be of one file', async () => {
     mkdirSync(inside('tree'));
     writeFileSync(inside('tree/file'), 'x');
     linkSync(inside('tree/file'), inside('tree/same'));
@@ -105,7 +105,7 @@ describe('an archive of a folder', { skip: needsRoot }, () => {
     assert.deepEqual(tree(inside('one')), ['./file']);
   });
 
-  it('has names of any bytes as a tar; a zip cannot have them', async () => {
+  it('an archive of a folder has names of any bytes as a tar; a zip cannot have them', async () => {
     mkdirSync(inside('tree'));
     for (const name of [Buffer.from([0xff, 0x0a]), Buffer.concat([Buffer.alloc(200, 'n'), Buffer.from([0xfe])])])
       writeFileSync(Buffer.concat([Buffer.from(inside('tree/')), name]), 'x');
@@ -115,7 +115,7 @@ describe('an archive of a folder', { skip: needsRoot }, () => {
     await assert.rejects(download('tree', 'zip'));
   });
 
-  it('is of what exists, in a format that exists', async () => {
+  it('an archive of a folder is of what exists, in a format that exists', async () => {
     assert.equal((await download('nothing', 'tar')).status, 404);
     assert.equal((await download('.', 'rar')).status, 400);
   });
@@ -130,7 +130,7 @@ describe('an archive that others packed', { skip: needsRoot }, () => {
     'tar with zstd': 'tar --zstd -cf',
     "Python's zip": 'python3 -m zipfile -c',
   })) {
-    it(`with ${name} is unpacked`, async (test) => {
+    it(`an archive that others packed with ${name} is unpacked`, async (test) => {
       mkdirSync(join(scratch, 'in'));
       makeTree(join(scratch, 'in'));
       if (name === "Python's zip") rmSync(join(scratch, 'in/link'));
@@ -144,7 +144,7 @@ describe('an archive that others packed', { skip: needsRoot }, () => {
     });
   }
 
-  it('with hard links keeps them', async () => {
+  it('an archive that others packed with hard links keeps them', async () => {
     mkdirSync(join(scratch, 'in'));
     writeFileSync(join(scratch, 'in/a'), 'x');
     linkSync(join(scratch, 'in/a'), join(scratch, 'in/b'));
@@ -155,7 +155,7 @@ describe('an archive that others packed', { skip: needsRoot }, () => {
 });
 
 describe('unpacking', { skip: needsRoot }, () => {
-  it('joins folders and replaces files', async () => {
+  it('unpacking joins folders and replaces files', async () => {
     mkdirSync(inside('there/sub'), { recursive: true });
     writeFileSync(inside('there/sub/kept'), 'kept');
     writeFileSync(inside('there/sub/old'), 'old');
@@ -167,7 +167,7 @@ describe('unpacking', { skip: needsRoot }, () => {
     assert.equal(readFileSync(inside('there/sub/old'), 'utf8'), 'new');
   });
 
-  it('can be unpacked again over folders that it has closed to writing', async () => {
+  it('unpacking can be unpacked again over folders that it has closed to writing', async () => {
     const closed = { flag: '5', mode: 0o555 } as const;
     const archive = (content: string) =>
       tarOf(
@@ -182,7 +182,9 @@ describe('unpacking', { skip: needsRoot }, () => {
     }
   });
 
-  it('is refused before its end, and the connection goes on to the next request', { timeout: 20_000 }, async () => {
+  it('unpacking is refused before its end, and the connection goes on to the next request', {
+    timeout: 20_000,
+  }, async () => {
     // While the zeros are unpacked, the random bytes fill the buffers of the streams, so that more stay unread.
     const zeros: [{ name: string }, string] = [{ name: 'zeros' }, '\0'.repeat(32 * 1024 * 1024)];
     const rest: [{ name: string }, string] = [{ name: 'rest' }, randomBytes(160 * 1024).toString('hex')];
@@ -193,13 +195,13 @@ describe('unpacking', { skip: needsRoot }, () => {
     }
   });
 
-  it('takes the last of several entries of one name, and no set-uid bits', async () => {
+  it('unpacking takes the last of several entries of one name, and no set-uid bits', async () => {
     await upload(tarOf([{ name: 'a' }, 'first'], [{ name: 'a', mode: 0o6755 }, 'second']), 'out');
     assert.equal(readFileSync(inside('out/a'), 'utf8'), 'second');
     assert.equal(statSync(inside('out/a')).mode & 0o7777, 0o755);
   });
 
-  it('changes nothing where a file and a folder would have to take each other’s place', async () => {
+  it('unpacking changes nothing where a file and a folder would have to take each other’s place', async () => {
     mkdirSync(inside('there/folder'), { recursive: true });
     writeFileSync(inside('there/file'), 'file');
     for (const name of ['folder', 'file/below']) {
@@ -209,7 +211,7 @@ describe('unpacking', { skip: needsRoot }, () => {
     }
   });
 
-  it('goes through no link of the place that it unpacks into', async () => {
+  it('unpacking goes through no link of the place that it unpacks into', async () => {
     mkdirSync(inside('there'));
     symlinkSync(scratch, inside('there/link'));
     const answer = await upload(tarOf([{ name: 'link/file' }, 'x']), 'there');

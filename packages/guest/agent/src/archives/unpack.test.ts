@@ -33,17 +33,17 @@ const into = (
 ) => unpack(groups, folder as FilePath, system, { maxEntries: 100, maxBytes: 1000, ...limits }, signal);
 
 describe('an archive without measure', () => {
-  it('is refused by the number of its entries, and nothing of it stays', async () => {
+  it('an archive without measure is refused by the number of its entries, and nothing of it stays', async () => {
     await assert.rejects(into(bomb(0)), { code: 'bad_archive', message: /cannot have more than 100 entries/ });
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it('is refused by the size of what it holds, and nothing of it stays', async () => {
+  it('an archive without measure is refused by the size of what it holds, and nothing of it stays', async () => {
     await assert.rejects(into(bomb(64)), { code: 'disk_full' });
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it('cannot be as large as the disk has room, whatever its limit', async () => {
+  it('an archive without measure cannot be as large as the disk has room, whatever its limit', async () => {
     const huge: ArchiveEntry = {
       name: 'huge',
       type: 'file',
@@ -74,14 +74,14 @@ describe('an archive whose unpacking is ended', () => {
     last();
   }
 
-  it('leaves nothing if nothing was moved into place yet', async () => {
+  it('an archive whose unpacking is ended leaves nothing if nothing was moved into place yet', async () => {
     const ending = new AbortController();
     const end = () => ending.abort(new Error('a later attempt'));
     await assert.rejects(into(files(end), { maxEntries: 500 }, undefined, ending.signal), /a later attempt/);
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it('moves no further entries into place', async () => {
+  it('an archive whose unpacking is ended moves no further entries into place', async () => {
     const ending = new AbortController();
     const system = new FileSystem(ROOT_RIGHTS);
     let moved = 0;

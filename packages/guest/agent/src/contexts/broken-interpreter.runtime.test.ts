@@ -51,7 +51,7 @@ async function opened(make: (python: string) => void): Promise<[number, string, 
 
 describe('a context', () => {
   for (const [what, [make, reason]] of Object.entries(BROKEN)) {
-    it(`whose interpreter is ${what} is refused for good, with the reason`, async () => {
+    it(`a context whose interpreter is ${what} is refused for good, with the reason`, async () => {
       const [status, code, message] = await opened(make);
       assert.deepEqual([status, code], [409, 'unusable'], message);
       assert.match(message, reason);
@@ -63,7 +63,7 @@ describe('a context', () => {
     killed: 'kill -9 $$',
     'out of memory': 'echo MemoryError >&2; exit 1',
   })) {
-    it(`whose interpreter is ${what} may be asked for again`, async () => {
+    it(`a context whose interpreter is ${what} may be asked for again`, async () => {
       assert.deepEqual((await opened(script(line))).slice(0, 2), [500, 'kernel_failed']);
     });
   }

@@ -14,14 +14,14 @@ for (const language of ['javascript', 'typescript']) {
     });
     after(() => agent[Symbol.asyncDispose]());
 
-    test('runs cells that share their variables', async () => {
+    test(`a ${language} context of the agent runs cells that share their variables`, async () => {
       const { stdout, done } = await agent.run(context, 'let x = 20; console.log("printed")');
       assert.equal(stdout, 'printed\n');
       assert.equal(done.error, undefined);
       assert.equal((await agent.run(context, 'x + 1')).outputs[0]?.value, '21');
     });
 
-    test('stops an endless loop and keeps its variables', async () => {
+    test(`a ${language} context of the agent stops an endless loop and keeps its variables`, async () => {
       await agent.run(context, 'let kept = 42');
       const { done } = await agent.run(context, 'while (true) {}', { timeoutMs: 200 });
       assert.equal(done.error?.name, 'TimeoutError');
@@ -30,7 +30,7 @@ for (const language of ['javascript', 'typescript']) {
       assert.equal(next.done.stateLost, undefined);
     });
 
-    test('finds the packages that npm has installed for the user', async () => {
+    test(`a ${language} context of the agent finds the packages that npm has installed for the user`, async () => {
       const folder = join(agent.folder, 'home/.local/lib/node_modules/installed');
       mkdirSync(folder, { recursive: true });
       writeFileSync(join(folder, 'index.js'), 'exports.kind = "global"');
@@ -38,7 +38,7 @@ for (const language of ['javascript', 'typescript']) {
       assert.equal(found.outputs[0]?.value, "'globalglobal'", JSON.stringify(found.done));
     });
 
-    test('is replaced when its process ends', async () => {
+    test(`a ${language} context of the agent is replaced when its process ends`, async () => {
       const { done } = await agent.run(context, 'process.kill(process.pid, "SIGKILL"); await new Promise(() => {})');
       assert.equal(done.error?.name, 'KernelDiedError');
       assert.equal((await agent.run(context, '1')).done.stateLost, true);

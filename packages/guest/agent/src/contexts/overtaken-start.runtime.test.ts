@@ -68,21 +68,25 @@ describe('a kernel that is refused a process or thread while it starts', () => {
     ['python', { skip }],
     ['javascript', {}],
   ] as const) {
-    test(`ends soon, and its context with process_limit: ${language}`, options, async (t) => {
-      const seen: string[] = [];
-      for (let most = 0; most <= AMPLE; most += 1) {
-        writeFileSync(join(folder, 'pids.max'), String(most));
-        const from = performance.now();
-        seen.push(`${most}: ${await start(language)}`);
-        assert.ok(performance.now() - from < PROMPT_MS, seen.join('; '));
-      }
-      t.diagnostic(seen.join('; '));
-      assert.equal(seen.at(-1), `${AMPLE}: ready`);
-      for (const each of seen) assert.match(each, /: (ready|process_limit)$/, seen.join('; '));
-    });
+    test(
+      `a kernel that is refused a process or thread while it starts ends soon, and its context with process_limit: ${language}`,
+      options,
+      async (t) => {
+        const seen: string[] = [];
+        for (let most = 0; most <= AMPLE; most += 1) {
+          writeFileSync(join(folder, 'pids.max'), String(most));
+          const from = performance.now();
+          seen.push(`${most}: ${await start(language)}`);
+          assert.ok(performance.now() - from < PROMPT_MS, seen.join('; '));
+        }
+        t.diagnostic(seen.join('; '));
+        assert.equal(seen.at(-1), `${AMPLE}: ready`);
+        for (const each of seen) assert.match(each, /: (ready|process_limit)$/, seen.join('; '));
+      },
+    );
   }
 
-  test('ends its context with process_limit also if processes end right after the check', async () => {
+  test('a kernel that is refused a process or thread while it starts ends its context with process_limit also if processes end right after the check', async () => {
     writeFileSync(join(folder, 'pids.max'), String(AMPLE));
     group.fullFor = 1;
     assert.equal(await start('javascript'), 'process_limit');

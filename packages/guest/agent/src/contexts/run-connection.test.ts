@@ -61,7 +61,7 @@ describe('a connection for runs', () => {
     return run;
   }
 
-  it('is closed, which ends its run, when the server has fallen silent', async () => {
+  it('a connection for runs is closed, which ends its run, when the server has fallen silent', async () => {
     assert.equal(await open(KEPT_ALIVE), RUNS_ACCEPTED_KEPT);
     await startRun();
     const abandoned = once(context, 'abandoned');
@@ -70,7 +70,7 @@ describe('a connection for runs', () => {
     assert.ok(agent.destroyed);
   });
 
-  it('stays while the server sends empty lines, and carries the next run after one that came late', async () => {
+  it('a connection for runs stays while the server sends empty lines, and carries the next run after one that came late', async () => {
     await open(KEPT_ALIVE);
     const run = await startRun();
     for (let third = 0; third < 12; third += 1) {
@@ -85,14 +85,14 @@ describe('a connection for runs', () => {
     assert.ok(!agent.destroyed);
   });
 
-  it('is not watched for a client that sends no empty lines, as the warm-up', async () => {
+  it('a connection for runs is not watched for a client that sends no empty lines, as the warm-up', async () => {
     assert.equal(await open({}), RUNS_ACCEPTED);
     const run = await startRun();
     mock.timers.tick(10 * RUN_SILENCE_MS);
     assert.ok(!run.ended && !agent.destroyed);
   });
 
-  it('is closed by anything but empty lines during a run', async () => {
+  it('a connection for runs is closed by anything but empty lines during a run', async () => {
     await open(KEPT_ALIVE);
     await startRun();
     await send('\nx');

@@ -16,7 +16,7 @@ class WatchedRun {
 }
 
 describe('the claims of an agent', () => {
-  it('end the run of a lower claim, and refuse a lower claim from then on', () => {
+  it('the claims of an agent end the run of a lower claim, and refuse a lower claim from then on', () => {
     const claims = new RunFencing();
     const [first, second] = [new WatchedRun('idem_1', 1), new WatchedRun('idem_1', 2)];
     claims.enter(first);
@@ -30,7 +30,7 @@ describe('the claims of an agent', () => {
     assert.equal(second.isAbandoned, false);
   });
 
-  it('let the same claim start again, other records and runs without a record alone', () => {
+  it('the claims of an agent let the same claim start again, other records and runs without a record alone', () => {
     const claims = new RunFencing();
     const run = new WatchedRun('idem_1', 2);
     claims.enter(run);
@@ -40,14 +40,14 @@ describe('the claims of an agent', () => {
     assert.equal(run.isAbandoned, false);
   });
 
-  it('are remembered for the last thousand records', () => {
+  it('the claims of an agent are remembered for the last thousand records', () => {
     const claims = new RunFencing();
     for (let record = 0; record <= 1000; record += 1) claims.enter(new WatchedRun(`idem_${record}`, 2));
     claims.require({ recordId: 'idem_0', claim: 1 });
     assert.throws(() => claims.require({ recordId: 'idem_1', claim: 1 }), { code: 'conflict' });
   });
 
-  it('are not remembered after the run of a first claim, which no lower one can follow', () => {
+  it('the claims of an agent are not remembered after the run of a first claim, which no lower one can follow', () => {
     const claims = new RunFencing();
     const retried = new WatchedRun('idem_retried', 2);
     claims.enter(retried);
@@ -60,7 +60,7 @@ describe('the claims of an agent', () => {
     assert.throws(() => claims.require({ recordId: 'idem_retried', claim: 1 }), { code: 'conflict' });
   });
 
-  it('stay those of a run whose twin has ended', () => {
+  it('the claims of an agent stay those of a run whose twin has ended', () => {
     const claims = new RunFencing();
     const [twin, run] = [new WatchedRun('idem_1'), new WatchedRun('idem_1')];
     claims.enter(twin);

@@ -25,7 +25,7 @@ function asked({ mock }: TestContext) {
 }
 
 describe('a file that is quick', () => {
-  it('is read and written at the given position, without a thread', async (test) => {
+  it('a file that is quick is read and written at the given position, without a thread', async (test) => {
     const file = new AdaptiveFile(handle.fd, () => 0);
     const threads = asked(test);
     const bytes = randomBytes(100_000);
@@ -39,7 +39,7 @@ describe('a file that is quick', () => {
     assert.deepEqual(threads(), [0, 0]);
   });
 
-  it('that was slow is left to threads for a while, with the same bytes, and then tried again', async (test) => {
+  it('a file that is quick that was slow is left to threads for a while, with the same bytes, and then tried again', async (test) => {
     let [now, takesMs] = [0, 5];
     const file = new AdaptiveFile(handle.fd, () => (now += takesMs));
     const threads = asked(test);
@@ -58,7 +58,7 @@ describe('a file that is quick', () => {
     assert.ok(into.equals(bytes));
   });
 
-  it('fails as the system does, either way', async () => {
+  it('a file that is quick fails as the system does, either way', async () => {
     const full = await open('/dev/full', 'w');
     try {
       for (const takesMs of [0, 5]) {

@@ -79,7 +79,7 @@ describe('listing', { skip: needsRoot }, () => {
     assert.equal(link.etag, undefined);
   });
 
-  it('goes as deep as it is asked to, a folder before what it holds, and follows no link', async () => {
+  it('listing goes as deep as it is asked to, a folder before what it holds, and follows no link', async () => {
     for (const name of ['a/b/c', 'a/a', 'b']) put(name);
     symlinkSync('.', inside('a/self'));
     assert.deepEqual(await namesOf({ depth: '1' }), ['a', 'b']);
@@ -102,13 +102,13 @@ describe('listing', { skip: needsRoot }, () => {
     for (const { path } of entries) assert.equal((await agent.call('GET', '/content', { path })).status, 200);
   });
 
-  it('takes 10,000 files, and refuses more than the limit', async () => {
+  it('listing takes 10,000 files, and refuses more than the limit', async () => {
     for (let index = 0; index < 10_000; index += 1) writeFileSync(inside(`${index}`), '');
     assert.equal((await list())?.length, 10_000);
     assert.equal(await list({ limit: '9999' }), 'too_many');
   });
 
-  it('is of folders alone', async () => {
+  it('listing is of folders alone', async () => {
     put('file');
     assert.equal(await list({ path: 'file' }), 'conflict');
     assert.equal(await list({ path: 'nothing' }), 'not_found');
@@ -116,7 +116,7 @@ describe('listing', { skip: needsRoot }, () => {
 });
 
 describe('describing', { skip: needsRoot }, () => {
-  it('is of what is there itself, a link or a missing target', async () => {
+  it('describing is of what is there itself, a link or a missing target', async () => {
     symlinkSync('nowhere', inside('dangling'));
     const { json } = await agent.call('GET', '/stat', { path: 'dangling' });
     assert.deepEqual([json.type, json.target], ['symlink', 'nowhere']);
@@ -125,7 +125,7 @@ describe('describing', { skip: needsRoot }, () => {
 });
 
 describe('making a folder', { skip: needsRoot }, () => {
-  it('makes those above it, all the user’s, and can be repeated', async () => {
+  it('making a folder makes those above it, all the user’s, and can be repeated', async () => {
     for (let again = 0; again < 2; again += 1) {
       const { status, json } = await post('/directories', { path: 'a/b/c' });
       assert.deepEqual([status, json.type, json.uid], [200, 'directory', agent.user.uid]);
@@ -133,7 +133,7 @@ describe('making a folder', { skip: needsRoot }, () => {
     assert.equal(statSync(inside('a')).uid, agent.user.uid);
   });
 
-  it('takes the place of nothing', async () => {
+  it('making a folder takes the place of nothing', async () => {
     put('file');
     assert.deepEqual(refusal(await post('/directories', { path: 'file' })), [409, 'conflict']);
     assert.deepEqual(refusal(await post('/directories', { path: 'file/below' })), [409, 'conflict']);
@@ -145,7 +145,7 @@ for (const verb of ['move', 'copy'] as const) {
     post(`/${verb}`, { from, to, overwrite: String(overwrite) });
 
   describe(verb === 'move' ? 'moving' : 'copying', { skip: needsRoot }, () => {
-    it('gives a file its new path, and makes the folders above it', async () => {
+    it('making a folder gives a file its new path, and makes the folders above it', async () => {
       put('from', 'text');
       chmodSync(inside('from'), 0o751);
       const { json } = await act('from', 'deep/er/to');
@@ -154,7 +154,7 @@ for (const verb of ['move', 'copy'] as const) {
       assert.equal(existsSync(inside('from')), verb === 'copy');
     });
 
-    it('takes a whole folder, its links as links', async () => {
+    it('making a folder takes a whole folder, its links as links', async () => {
       put('tree/a/file');
       symlinkSync('a/file', inside('tree/link'));
       chmodSync(inside('tree/a'), 0o700);
@@ -165,7 +165,7 @@ for (const verb of ['move', 'copy'] as const) {
       assert.equal(existsSync(inside('tree')), verb === 'copy');
     });
 
-    it('replaces an existing entry only with `overwrite`', async () => {
+    it('making a folder replaces an existing entry only with `overwrite`', async () => {
       const kinds = ['file', 'folder/inner', 'folder'];
       put('file', 'file');
       put('folder/inner', 'inner');
@@ -185,7 +185,7 @@ for (const verb of ['move', 'copy'] as const) {
       nothingLeft();
     });
 
-    it('puts nothing into itself, nor in the place of what holds it', async () => {
+    it('making a folder puts nothing into itself, nor in the place of what holds it', async () => {
       put('outer/inner/file');
       symlinkSync('outer', inside('alias'));
       for (const to of ['outer/inner/new', 'outer/new', 'alias/new'])
@@ -209,7 +209,7 @@ for (const verb of ['move', 'copy'] as const) {
       }
     });
 
-    it('leaves everything as it was where it is refused', async () => {
+    it('making a folder leaves everything as it was where it is refused', async () => {
       put('file');
       assert.deepEqual(refusal(await act('nothing', 'fresh/to')), [404, 'not_found']);
       assert.equal(existsSync(inside('fresh')), false);
@@ -229,7 +229,7 @@ it('a copy is the user’s, and leaves nothing where a pipe cannot be copied', {
 });
 
 describe('deleting', { skip: needsRoot }, () => {
-  it('removes files, links and empty folders, and other folders only with `recursive`', async () => {
+  it('deleting removes files, links and empty folders, and other folders only with `recursive`', async () => {
     put('target/file');
     symlinkSync('target', inside('link'));
     assert.equal((await remove('link')).json.type, 'symlink');
@@ -244,7 +244,7 @@ describe('deleting', { skip: needsRoot }, () => {
     assert.ok(existsSync('/etc/passwd'));
   });
 
-  it('says what is not there, and keeps the workspace and the root', async () => {
+  it('deleting says what is not there, and keeps the workspace and the root', async () => {
     assert.deepEqual(refusal(await remove('nothing')), [404, 'not_found']);
     assert.deepEqual(refusal(await remove('.', true)), [409, 'conflict']);
     assert.deepEqual(refusal(await remove('/', true)), [409, 'conflict']);

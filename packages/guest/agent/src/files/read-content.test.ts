@@ -19,7 +19,7 @@ before(async () => {
 after(() => agent?.[Symbol.asyncDispose]());
 
 describe('reading a file', { skip: needsRoot }, () => {
-  it('gives its bytes, small and large', async () => {
+  it('reading a file gives its bytes, small and large', async () => {
     for (const size of [0, 1, 200_000, 3_000_001]) {
       const bytes = randomBytes(size);
       writeFileSync(inside('bytes'), bytes);
@@ -30,7 +30,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     }
   });
 
-  it('gives one range of it', async () => {
+  it('reading a file gives one range of it', async () => {
     for (const size of [1_000, 2_000_000]) {
       const bytes = randomBytes(size);
       writeFileSync(inside('ranged'), bytes);
@@ -50,13 +50,13 @@ describe('reading a file', { skip: needsRoot }, () => {
     }
   });
 
-  it('gives the whole file for several ranges, and for what is no range', async () => {
+  it('reading a file gives the whole file for several ranges, and for what is no range', async () => {
     writeFileSync(inside('whole'), '0123456789');
     for (const range of ['bytes=0-1,3-4', 'lines=1-2', 'bytes=5-2', 'bytes=-'])
       assert.equal((await read('whole', { range })).status, 200, range);
   });
 
-  it('refuses a range that begins after its end, and says how long it is', async () => {
+  it('reading a file refuses a range that begins after its end, and says how long it is', async () => {
     writeFileSync(inside('short'), '0123456789');
     for (const range of ['bytes=10-', 'bytes=-0']) {
       const answer = await read('short', { range });
@@ -65,7 +65,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     }
   });
 
-  it('has an ETag that changes with every change, however quick', async () => {
+  it('reading a file has an ETag that changes with every change, however quick', async () => {
     const tags = new Set<string | undefined>();
     for (let version = 0; version < 50; version += 1) {
       writeFileSync(inside('tagged'), String(version).padStart(4));
@@ -74,7 +74,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.equal(tags.size, 50);
   });
 
-  it('heeds conditions', async () => {
+  it('reading a file heeds conditions', async () => {
     writeFileSync(inside('conditional'), 'x');
     const etag = (await read('conditional')).headers.etag ?? '';
     assert.equal((await read('conditional', { 'if-none-match': `"a", ${etag}` })).status, 304);
@@ -86,20 +86,20 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.equal((await read('conditional', { range: 'bytes=0-', 'if-range': '"a"' })).status, 200);
   });
 
-  it('answers HEAD with the headers alone', async () => {
+  it('reading a file answers HEAD with the headers alone', async () => {
     writeFileSync(inside('headed'), randomBytes(1_000_000));
     const answer = await agent.call('HEAD', '/content', { path: 'headed' });
     assert.deepEqual([answer.status, answer.headers['content-length'], answer.bytes.length], [200, '1000000', 0]);
   });
 
-  it('refuses what is no file, and never hangs on a pipe or a device', async () => {
+  it('reading a file refuses what is no file, and never hangs on a pipe or a device', async () => {
     mkdirSync(inside('folder'));
     execFileSync('mkfifo', [inside('pipe')]);
     for (const path of ['folder', 'pipe', '/dev/zero', '/dev/tty', '.'])
       assert.deepEqual(codeOf(await read(path)), [409, 'conflict'], path);
   });
 
-  it('names what is missing, and what is in the way', async () => {
+  it('reading a file names what is missing, and what is in the way', async () => {
     writeFileSync(inside('leaf'), '');
     symlinkSync('loop-b', inside('loop-a'));
     symlinkSync('loop-a', inside('loop-b'));
@@ -113,7 +113,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.deepEqual(codeOf(await read('file:///a%zz')), [400, 'invalid_path']);
   });
 
-  it('follows links before `..`, as the system does', async () => {
+  it('reading a file follows links before `..`, as the system does', async () => {
     mkdirSync(inside('deep/er'), { recursive: true });
     writeFileSync(inside('deep/up'), 'above the link’s target');
     symlinkSync('deep/er', inside('link'));
@@ -121,7 +121,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.equal((await read('../workspace/deep/up')).status, 200);
   });
 
-  it('reads names of any bytes by their URI', async () => {
+  it('reading a file reads names of any bytes by their URI', async () => {
     const path = Buffer.concat([Buffer.from(`${agent.workspace}/`), Buffer.from([0xff, 0x0a, 0x25])]);
     writeFileSync(path, 'odd');
     assert.equal((await read(`file://${agent.workspace}/%FF%0A%25`)).bytes.toString(), 'odd');
@@ -131,7 +131,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.equal((await read('ü'.repeat(127))).bytes.toString(), 'long');
   });
 
-  it('reads files of the system that do not say how long they are', async () => {
+  it('reading a file reads files of the system that do not say how long they are', async () => {
     const status = await read('/proc/self/status');
     assert.match(status.bytes.toString(), /^Name:/);
     assert.equal(status.headers['content-length'], String(status.bytes.length));
@@ -140,7 +140,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     assert.equal(page.headers['content-length'], String(page.bytes.length));
   });
 
-  it('gives what a growing file had at first, and breaks off when it shrinks', async () => {
+  it('reading a file gives what a growing file had at first, and breaks off when it shrinks', async () => {
     for (const [change, isWhole] of [
       [() => appendFileSync(inside('changing'), 'more'), true],
       [() => truncateSync(inside('changing'), 10), false],
@@ -164,7 +164,7 @@ describe('reading a file', { skip: needsRoot }, () => {
     }
   });
 
-  it('reads the end of a sparse file of 5 GB', async () => {
+  it('reading a file reads the end of a sparse file of 5 GB', async () => {
     writeFileSync(inside('sparse'), '');
     truncateSync(inside('sparse'), 5 * 1024 ** 3);
     appendFileSync(inside('sparse'), 'end');

@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('what is done with the rights of the user', { skip: needsRoot }, () => {
-  it('may do what the user may, and no more', () => {
+  it('what is done with the rights of the user may do what the user may, and no more', () => {
     assert.throws(() => rights.run(() => readFileSync(secret)), { code: 'EACCES' });
     assert.throws(() => rights.run(() => writeFileSync(join(folder, 'new'), '')), { code: 'EACCES' });
     assert.throws(() => rights.run(() => chownSync(secret, 1000, 1000)), { code: 'EPERM' });
@@ -31,7 +31,7 @@ describe('what is done with the rights of the user', { skip: needsRoot }, () => 
     );
   });
 
-  it('has no group but that of the user', () => {
+  it('what is done with the rights of the user has no group but that of the user', () => {
     writeFileSync(join(folder, 'of-group'), '', { mode: 0o640 });
     assert.throws(() => rights.run(() => readFileSync(join(folder, 'of-group'))), { code: 'EACCES' });
     chownSync(join(folder, 'of-group'), 0, USER.gid);
@@ -41,7 +41,7 @@ describe('what is done with the rights of the user', { skip: needsRoot }, () => 
     );
   });
 
-  it('makes files of the user', () => {
+  it('what is done with the rights of the user makes files of the user', () => {
     mkdirSync(join(folder, 'open'));
     chmodSync(join(folder, 'open'), 0o777);
     rights.run(() => writeFileSync(join(folder, 'open/file'), ''));
@@ -65,7 +65,7 @@ describe('what is done with the rights of the user', { skip: needsRoot }, () => 
     assert.equal(readFileSync(secret, 'utf8'), 'of root');
   });
 
-  it('changes nothing for other threads', async () => {
+  it('what is done with the rights of the user changes nothing for other threads', async () => {
     const reads: Promise<string>[] = [];
     for (let attempt = 0; attempt < 200; attempt += 1) {
       reads.push(readFile(secret, 'utf8'));

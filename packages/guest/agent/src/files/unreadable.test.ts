@@ -68,7 +68,7 @@ describe('a tree', { skip }, () => {
     });
   }
 
-  it('of processes that start and end meanwhile is listed', async () => {
+  it('a tree of processes that start and end meanwhile is listed', async () => {
     await using busy = churn('while :; do /bin/true; done');
     for (let round = 0; round < 2; round += 1) {
       const entries = await list('/proc', { depth: '3', user: 'root' });
@@ -76,7 +76,7 @@ describe('a tree', { skip }, () => {
     }
   });
 
-  it('whose directories vanish meanwhile is listed and packed', async () => {
+  it('a tree whose directories vanish meanwhile is listed and packed', async () => {
     const path = `${agent.folder}/churned`;
     mkdirSync(path);
     chownSync(path, 1000, 1000);
@@ -88,7 +88,7 @@ describe('a tree', { skip }, () => {
     }
   });
 
-  it('with links of processes that nobody may read is packed for root without them', async () => {
+  it('a tree with links of processes that nobody may read is packed for root without them', async () => {
     // The kernel's own processes have no program.
     const { status, bytes } = await agent.call('GET', '/archive', { path: '/proc/2', format: 'tar', user: 'root' });
     assert.equal(status, 200, bytes.toString());
@@ -112,7 +112,7 @@ describe('a listing', { skip }, () => {
     },
   };
   for (const [what, make] of Object.entries(KINDS)) {
-    it(`of ${what} says that it is no directory`, async () => {
+    it(`a listing of ${what} says that it is no directory`, async () => {
       const path = `${agent.workspace}/${what.replaceAll(' ', '-')}`;
       make(path);
       const { status, json } = await agent.call('GET', '', { path, depth: '1', limit: '10' });

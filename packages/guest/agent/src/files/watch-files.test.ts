@@ -80,7 +80,7 @@ function directoriesWatched(): number {
 }
 
 describe('watching', { skip: needsRoot }, () => {
-  it('tells what is created, changed and deleted', async () => {
+  it('watching tells what is created, changed and deleted', async () => {
     writeFileSync(inside('old'), '');
     const changes = await watch();
     writeFileSync(inside('new'), '');
@@ -94,7 +94,7 @@ describe('watching', { skip: needsRoot }, () => {
     changes.close();
   });
 
-  it('goes below when asked to, into directories that are made meanwhile as well', async () => {
+  it('watching goes below when asked to, into directories that are made meanwhile as well', async () => {
     mkdirSync(inside('there'));
     const [deep, flat] = [await watch(true), await watch(false)];
     writeFileSync(inside('there/file'), '');
@@ -107,7 +107,7 @@ describe('watching', { skip: needsRoot }, () => {
     flat.close();
   });
 
-  it('follows no link, and shows nothing of an upload that is under way', async () => {
+  it('watching follows no link, and shows nothing of an upload that is under way', async () => {
     mkdirSync(join(agent.folder, 'elsewhere'));
     symlinkSync(join(agent.folder, 'elsewhere'), inside('link'));
     lchownSync(inside('link'), agent.user.uid, agent.user.gid);
@@ -118,7 +118,7 @@ describe('watching', { skip: needsRoot }, () => {
     changes.close();
   });
 
-  it('reports when it has missed changes', async () => {
+  it('watching reports when it has missed changes', async () => {
     const changes = await watch();
     for (let index = 0; index < 3_000; index += 1) writeFileSync(inside(`file-${index}`), '');
     const seen = await changes.until('overflow');
@@ -135,7 +135,7 @@ describe('watching', { skip: needsRoot }, () => {
     await changes.until('ended');
   });
 
-  it('tells what changes while it still looks at the directories', async () => {
+  it('watching tells what changes while it still looks at the directories', async () => {
     makeMany('watched');
     const before = directoriesWatched();
     let count = 0;
@@ -213,7 +213,7 @@ describe('watching', { skip: needsRoot }, () => {
     ],
   };
   for (const [name, [act, told]] of Object.entries(OPERATIONS)) {
-    it(`tells ${name} as what it is, and loses nothing`, async () => {
+    it(`watching tells ${name} as what it is, and loses nothing`, async () => {
       mkdirSync(inside('folder'));
       for (const file of ['old', 'other', 'folder/inner']) writeFileSync(inside(file), file);
       const changes = await watch();
@@ -226,7 +226,7 @@ describe('watching', { skip: needsRoot }, () => {
     });
   }
 
-  it('loses neither the file that a name had first nor the one that it has then', async () => {
+  it('watching loses neither the file that a name had first nor the one that it has then', async () => {
     const changes = await watch();
     writeFileSync(inside('first'), '1');
     await changes.allUntil('created first');
@@ -237,7 +237,7 @@ describe('watching', { skip: needsRoot }, () => {
     changes.close();
   });
 
-  it('is of directories that exist', async () => {
+  it('watching is of directories that exist', async () => {
     writeFileSync(inside('file'), '');
     assert.equal((await agent.call('GET', '/watch', { path: 'file', recursive: 'false' })).status, 409);
     assert.equal((await agent.call('GET', '/watch', { path: 'nothing', recursive: 'false' })).status, 404);

@@ -35,7 +35,7 @@ after(() => agent?.[Symbol.asyncDispose]());
 describe('writing a file', { skip: needsRoot }, () => {
   const leftovers = () => readdirSync(agent.workspace).filter((name) => name.startsWith('.cloche'));
 
-  it('stores the bytes, with a length and in chunks', async () => {
+  it('writing a file stores the bytes, with a length and in chunks', async () => {
     for (const size of [0, 1, 3_000_001]) {
       const bytes = randomBytes(size);
       for (const headers of [{ 'content-length': size }, { 'transfer-encoding': 'chunked' }]) {
@@ -48,13 +48,13 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.equal((await write('stored', 'x')).json.etag, (await read('stored')).headers.etag);
   });
 
-  it('makes the folders above it, all of them the user’s', async () => {
+  it('writing a file makes the folders above it, all of them the user’s', async () => {
     const answer = await write('a/b/c', 'x');
     assert.deepEqual([answer.json.path, answer.json.mode], [inside('a/b/c'), 0o644]);
     for (const path of ['a', 'a/b', 'a/b/c']) assert.equal(statSync(inside(path)).uid, agent.user.uid, path);
   });
 
-  it('keeps the mode of the file that it replaces, or sets the one that is asked for', async () => {
+  it('writing a file keeps the mode of the file that it replaces, or sets the one that is asked for', async () => {
     writeFileSync(inside('program'), 'old');
     chmodSync(inside('program'), 0o751);
     await write('program', 'new');
@@ -63,7 +63,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.equal(statSync(inside('program')).mode & 0o7777, 0o600);
   });
 
-  it('writes to where a link leads, and leaves other names of the old file alone', async () => {
+  it('writing a file writes to where a link leads, and leaves other names of the old file alone', async () => {
     writeFileSync(inside('target'), 'old');
     linkSync(inside('target'), inside('other-name'));
     symlinkSync('target', inside('to-target'));
@@ -76,7 +76,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.equal(readFileSync(inside('not-yet'), 'utf8'), 'made');
   });
 
-  it('heeds conditions before it asks for the body', async () => {
+  it('writing a file heeds conditions before it asks for the body', async () => {
     writeFileSync(inside('guarded'), 'old');
     const etag = (await read('guarded')).headers.etag ?? '';
     const refused: [string, Record<string, string>][] = [
@@ -102,7 +102,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.deepEqual(leftovers(), []);
   });
 
-  it('succeeds for one of many requests that create the same file', async () => {
+  it('writing a file succeeds for one of many requests that create the same file', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) => write('raced', String(index), { 'if-none-match': '*' })),
     );
@@ -111,7 +111,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.deepEqual(leftovers(), []);
   });
 
-  it('refuses to take the place of a folder, a pipe or a device', async () => {
+  it('writing a file refuses to take the place of a folder, a pipe or a device', async () => {
     mkdirSync(inside('place'));
     execFileSync('mkfifo', [inside('fifo')]);
     writeFileSync(inside('plain'), '');
@@ -119,7 +119,7 @@ describe('writing a file', { skip: needsRoot }, () => {
       assert.deepEqual(codeOf(await write(path, 'x')), [409, 'conflict'], path);
   });
 
-  it('leaves nothing of an upload that broke off: no file, no part of it, no folder', async () => {
+  it('writing a file leaves nothing of an upload that broke off: no file, no part of it, no folder', async () => {
     writeFileSync(inside('kept'), 'old');
     for (const path of ['kept', 'fresh/folder/file']) {
       const asked = agent.open('PUT', '/content', { path }, { 'content-length': 10_000_000 });
@@ -137,7 +137,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     return readdirSync(agent.workspace, { recursive: true }).some((name) => String(name).endsWith('.part'));
   }
 
-  it('refuses at once what is announced to be larger than the disk', async () => {
+  it('writing a file refuses at once what is announced to be larger than the disk', async () => {
     writeFileSync(inside('fits'), 'old');
     const asked = agent.open(
       'PUT',

@@ -50,7 +50,7 @@ describe('an agent that dials out', () => {
     return String((await answer)[0]);
   }
 
-  test('answers on its connections, several at once', async () => {
+  test('an agent that dials out answers on its connections, several at once', async () => {
     await listen();
     dialOut.start();
     await eventually(() => taken.length === 8, { because: 'the agent has dialled' });
@@ -58,7 +58,7 @@ describe('an agent that dials out', () => {
     for (const answer of answers) assert.match(answer, /you asked for \/health/);
   });
 
-  test('opens another for each that is in use, and no more than it needs', async () => {
+  test('an agent that dials out opens another for each that is in use, and no more than it needs', async () => {
     await listen();
     dialOut.start();
     await eventually(() => taken.length === 8, { because: 'the agent has dialled' });
@@ -69,7 +69,7 @@ describe('an agent that dials out', () => {
     assert.equal(taken.length, 9);
   });
 
-  test('opens them again when they end, and when no server listened', async () => {
+  test('an agent that dials out opens them again when they end, and when no server listened', async () => {
     dialOut.start();
     await listen();
     const first = await nextConnection();
@@ -77,7 +77,7 @@ describe('an agent that dials out', () => {
     assert.match(await ask(await nextConnection()), /you asked for/);
   });
 
-  test('goes on with its answer when the host has said all that it has to', async () => {
+  test('an agent that dials out goes on with its answer when the host has said all that it has to', async () => {
     await listen();
     dialOut.start();
     const connection = await nextConnection();
@@ -85,7 +85,7 @@ describe('an agent that dials out', () => {
     assert.equal(String(Buffer.concat(await connection.toArray())), 'you said hello');
   });
 
-  test('opens none any more once it is stopped', async () => {
+  test('an agent that dials out opens none any more once it is stopped', async () => {
     await listen();
     dialOut.start();
     await eventually(() => taken.length === 8, { because: 'the agent has dialled' });

@@ -60,7 +60,7 @@ function decode(random: Random, bytes: Buffer): unknown[] {
 }
 
 describe('whatever a kernel sends', () => {
-  test('comes out of its frames whole, or is refused, and never as more than was sent', async () => {
+  test('whatever a kernel sends comes out of its frames whole, or is refused, and never as more than was sent', async () => {
     await fuzz(3000, (random) => {
       const frames = Buffer.concat(FROM_KERNEL.map(encodeFrame));
       const bytes = mutateBytes(random, frames);
@@ -71,7 +71,7 @@ describe('whatever a kernel sends', () => {
     });
   });
 
-  test('is read as a message of the protocol, or refused', async () => {
+  test('whatever a kernel sends is read as a message of the protocol, or refused', async () => {
     await fuzz(5000, (random) => {
       const sent = mutateJson(random, random.pick<unknown>(FROM_KERNEL));
       let message: FromKernel;
@@ -86,7 +86,7 @@ describe('whatever a kernel sends', () => {
     });
   });
 
-  test('becomes outputs that the server takes, within their limits', async () => {
+  test('whatever a kernel sends becomes outputs that the server takes, within their limits', async () => {
     const limits = { outputBytes: 1000, outputsBytes: 3000 };
     await fuzz(3000, (random) => {
       const sent = mutateJson(random, random.pick<unknown>([FROM_KERNEL[1].forms, FROM_KERNEL[2].forms]));
@@ -102,7 +102,7 @@ describe('whatever a kernel sends', () => {
 });
 
 describe('whatever is asked of the agent', () => {
-  test('is read as it was meant, or refused as a bad request', async () => {
+  test('whatever is asked of the agent is read as it was meant, or refused as a bad request', async () => {
     await fuzz(3000, async (random) => {
       const [read, valid] = random.pick<Request>(REQUESTS);
       const body = mutateBytes(random, Buffer.from(JSON.stringify(mutateJson(random, valid))));

@@ -30,7 +30,7 @@ describe('a tunnel to a port', () => {
     return Buffer.concat(await socket.toArray()).toString();
   }
 
-  it('carries what came with the request, and each end by itself', async () => {
+  it('a tunnel to a port carries what came with the request, and each end by itself', async () => {
     const app = createServer({ allowHalfOpen: true }, async (socket) => {
       let all = '';
       for await (const chunk of socket.iterator({ destroyOnReturn: false })) all += chunk;
@@ -45,7 +45,7 @@ describe('a tunnel to a port', () => {
     assert.equal(answer.split('\r\n\r\n')[1], 'got early and late');
   });
 
-  it('ends both connections when one breaks', async () => {
+  it('a tunnel to a port ends both connections when one breaks', async () => {
     const inner = Promise.withResolvers<Socket>();
     const app = createServer((socket) => inner.resolve(socket.on('error', () => undefined)));
     await once(app.listen(0, '127.0.0.1'), 'listening');
@@ -57,7 +57,7 @@ describe('a tunnel to a port', () => {
     app.close();
   });
 
-  it('refuses a port without a listener, an invalid port, and other protocols', async () => {
+  it('a tunnel to a port refuses a port without a listener, an invalid port, and other protocols', async () => {
     const app = createServer();
     await once(app.listen(0, '127.0.0.1'), 'listening');
     const closed = portOf(app);

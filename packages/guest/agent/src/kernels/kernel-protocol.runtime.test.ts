@@ -6,7 +6,7 @@ import { findPythonPackages } from '../../testing/test-cache.ts';
 const packages = findPythonPackages();
 
 describe('a Python kernel', { skip: packages === undefined && 'no python-node template is built' }, () => {
-  test('stops a cell whose interrupt comes with it, and no other', async () => {
+  test('a Python kernel stops a cell whose interrupt comes with it, and no other', async () => {
     await using kernel = await PythonKernel.start(packages);
     for (let round = 0; round < 20; round++) {
       const runId = `endless-${round}`;
@@ -18,7 +18,7 @@ describe('a Python kernel', { skip: packages === undefined && 'no python-node te
     }
   });
 
-  test('keeps nothing of a warm-up cell', async () => {
+  test('a Python kernel keeps nothing of a warm-up cell', async () => {
     await using kernel = await PythonKernel.start(packages);
     kernel.send({ type: 'execute', runId: 'warm-up', code: 'x = 1; 2', warmUp: true });
     await kernel.next('output');

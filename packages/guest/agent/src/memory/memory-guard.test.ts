@@ -75,14 +75,14 @@ describe('a memory guard', () => {
     assert.equal(guard.hostMayHaveKilled(), true);
   });
 
-  test('kills nothing while there is enough', () => {
+  test('a memory guard kills nothing while there is enough', () => {
     const machine = new Machine();
     machine.add(1, LIMIT_BYTES);
     new MemoryGuard(LIMIT_BYTES, machine).look();
     assert.deepEqual(machine.killed, []);
   });
 
-  test('kills what has most, counting what is to go first as if it had more', () => {
+  test('a memory guard kills what has most, counting what is to go first as if it had more', () => {
     const machine = new Machine();
     machine.add(1, 600);
     machine.add(2, 500, 300);
@@ -93,7 +93,7 @@ describe('a memory guard', () => {
     assert.equal(guard.kills, 1);
   });
 
-  test('kills nothing as long as there is what can be spared', () => {
+  test('a memory guard kills nothing as long as there is what can be spared', () => {
     const machine = new Machine();
     machine.spareBytes = 200;
     machine.add(1, 900);
@@ -106,7 +106,7 @@ describe('a memory guard', () => {
     assert.deepEqual(machine.killed, [1]);
   });
 
-  test('kills no other before the first had time to end', async () => {
+  test('a memory guard kills no other before the first had time to end', async () => {
     const machine = new Machine();
     machine.endsAtOnce = false;
     machine.add(1, 900);
@@ -125,7 +125,7 @@ describe('a memory guard', () => {
     assert.deepEqual(machine.killed, [1, 3]);
   });
 
-  test('takes shared memory away that outlives its process, before it kills another', async () => {
+  test('a memory guard takes shared memory away that outlives its process, before it kills another', async () => {
     const machine = new Machine();
     machine.sharedBytes = LIMIT_BYTES;
     machine.add(1, 200, 1000);
@@ -140,7 +140,7 @@ describe('a memory guard', () => {
     assert.deepEqual(machine.killed, [1]);
   });
 
-  test('takes it away also where there is enough for now, which the next process would need', async () => {
+  test('a memory guard takes it away also where there is enough for now, which the next process would need', async () => {
     const machine = new Machine();
     machine.sharedBytes = LIMIT_BYTES - 10;
     machine.add(1, 200);
@@ -148,7 +148,7 @@ describe('a memory guard', () => {
     await eventually(() => machine.sharedBytes === 0, { because: 'the shared memory is released' });
   });
 
-  test('looks more often the less there is left', async () => {
+  test('a memory guard looks more often the less there is left', async () => {
     const isOver = new AbortController();
     const watch = (usedBytes: number) => {
       const machine = new Machine();

@@ -12,7 +12,7 @@ const packages = findPythonPackages();
 const skip = packages === undefined ? 'no python-node template is built' : !hasMemoryController() && 'no memory cgroup';
 
 describe('a sandbox that runs out of memory', { skip }, () => {
-  test('loses the run that took it, and no other context', async () => {
+  test('a sandbox that runs out of memory loses the run that took it, and no other context', async () => {
     using group = new MemoryGroup(`cloche-agent-test-${process.pid}`);
     await using agent = await StartedAgent.start(packages);
     group.add(agent.process.pid);

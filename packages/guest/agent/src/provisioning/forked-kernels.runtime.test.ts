@@ -59,14 +59,14 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       kernelWaitMs,
     });
 
-  test('has one that is started in its place, if it dies before it is ready', async () => {
+  test('a context that is given a forked kernel has one that is started in its place, if it dies before it is ready', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     kernel.socket.on('data', () => kernel.socket.destroy());
     assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
     assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
   });
 
-  test('finds one that came before with its place taken, which is the one of the context from then on', async () => {
+  test('a context that is given a forked kernel finds one that came before with its place taken, which is the one of the context from then on', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     try {
       const first = await kernel.next();
@@ -87,7 +87,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
-  test('finds its first run warmed up from end to end, and the kernel as it was', async () => {
+  test('a context that is given a forked kernel finds its first run warmed up from end to end, and the kernel as it was', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     const unpacked = new Set<string>();
     const watcher = watch('/var/tmp', (_event, name) => {
@@ -126,7 +126,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
-  test('is not warmed up once a context has it, at whatever moment that is', async () => {
+  test('a context that is given a forked kernel is not warmed up once a context has it, at whatever moment that is', async () => {
     for (let round = 0; round < 40; round++) {
       using kernel = await ScriptedKernel.arriveAt(folder);
       const id = `taken-${round}`;
@@ -149,7 +149,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
-  test('runs its first cell in a started kernel if the forked one no longer fits by then', async () => {
+  test('a context that is given a forked kernel runs its first cell in a started kernel if the forked one no longer fits by then', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     assert.equal((await kernel.next()).type, 'assign');
     kernel.send({ type: 'ready', protocolVersion: 1 });
@@ -162,7 +162,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     assert.deepEqual([outputs[0]?.value, done.executionCount, done.stateLost], ['2', 1, undefined]);
   });
 
-  test('has one that is started as well, if it is said that none comes', async () => {
+  test('a context that is given a forked kernel has one that is started as well, if it is said that none comes', async () => {
     const opening = open('given-none', 20_000);
     let isOpen = false;
     const opened = () => {

@@ -43,7 +43,7 @@ describe('kernels that arrive at the agent', () => {
     assert.equal(statSync(join(folder, 'kernels')).mode & 0o777, 0o700);
   });
 
-  test('are given to waiting contexts, in order, and their pipes have no name any more', async () => {
+  test('kernels that arrive at the agent are given to waiting contexts, in order, and their pipes have no name any more', async () => {
     const [first, second] = [kernels.take(SOON_MS), kernels.take(SOON_MS)];
     await arrive();
     const given = await first;
@@ -54,21 +54,21 @@ describe('kernels that arrive at the agent', () => {
     assert.deepEqual(readdirSync(join(folder, 'kernels')), ['kernels.sock']);
   });
 
-  test('wait for a later context', async () => {
+  test('kernels that arrive at the agent wait for a later context', async () => {
     await arrive();
     const waiting = await kernels.take(SOON_MS);
     release(waiting);
     assert.equal(await kernels.take(0), undefined);
   });
 
-  test('are not waited for when none comes, or when it is said that none will', async () => {
+  test('kernels that arrive at the agent are not waited for when none comes, or when it is said that none will', async () => {
     assert.equal(await kernels.take(1), undefined);
     const waiting = kernels.take(SOON_MS);
     kernels.giveUp();
     assert.equal(await waiting, undefined);
   });
 
-  test('that are too many, have no pipes, no process or a name that is a path are turned away', async () => {
+  test('kernels that arrive at the agent that are too many, have no pipes, no process or a name that is a path are turned away', async () => {
     const kept = [await arrive(), await arrive()];
     const turnedAway = [
       await arrive(),

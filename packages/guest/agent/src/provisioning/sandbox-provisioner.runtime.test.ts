@@ -39,7 +39,7 @@ describe('a kernel that was started ahead', () => {
     return unused()[0] ?? assert.fail('it ended');
   }
 
-  test('becomes the next context of its language, and another is started', async () => {
+  test('a kernel that was started ahead becomes the next context of its language, and another is started', async () => {
     const first = await pidOf(await agent.open('javascript'));
     const ahead = await spare([first]);
     const second = await pidOf(await agent.open('javascript'));
@@ -47,14 +47,14 @@ describe('a kernel that was started ahead', () => {
     assert.notEqual(await spare([first, second]), ahead);
   });
 
-  test('is no context', async () => {
+  test('a kernel that was started ahead is no context', async () => {
     const id = await agent.open('javascript');
     await spare(await Promise.all((await contexts()).map(pidOf)));
     assert.ok((await contexts()).includes(id));
     assert.equal((await contexts()).length, kernels().length - 1);
   });
 
-  test('is not given to a context that works elsewhere', async () => {
+  test('a kernel that was started ahead is not given to a context that works elsewhere', async () => {
     const used = kernels();
     mkdirSync(join(agent.workspace, 'elsewhere'));
     const request = { language: 'javascript', cwd: join(agent.workspace, 'elsewhere'), timeoutMs: 30_000 };
@@ -63,7 +63,7 @@ describe('a kernel that was started ahead', () => {
     assert.match((await agent.run('elsewhere', 'process.cwd()')).outputs[0]?.value ?? '', /elsewhere/);
   });
 
-  test('is replaced when the environment changes', async () => {
+  test('a kernel that was started ahead is replaced when the environment changes', async () => {
     const env = { CHANGED: 'yes' };
     const used = await Promise.all((await contexts()).map(pidOf));
     const before = await spare(used);
@@ -75,7 +75,7 @@ describe('a kernel that was started ahead', () => {
     assert.equal((await agent.run(context, 'process.env.CHANGED')).outputs[0]?.value, "'yes'");
   });
 
-  test('that died in the meantime is passed over', async () => {
+  test('a kernel that was started ahead that died in the meantime is passed over', async () => {
     const context = await agent.open('typescript');
     const used = kernels('javascript');
     const ahead = await spare([...used, await pidOf(context)]);

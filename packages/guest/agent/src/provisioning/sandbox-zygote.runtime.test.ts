@@ -72,7 +72,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     return forked;
   }
 
-  test('does not load while a cell is run', async () => {
+  test('a zygote of the sandbox’s own does not load while a cell is run', async () => {
     const over = join(agent.workspace, 'over');
     const code = `import os, time\nprint("begun")\nwhile not os.path.exists(${JSON.stringify(over)}): time.sleep(0.01)`;
     const run = await agent.start(await agent.open(), code);
@@ -93,7 +93,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     assert.equal(await output(context, rights), `(1000, 1000, 1000) True ${agent.workspace}`);
   });
 
-  test('gives each randomness of its own', async () => {
+  test('a zygote of the sandbox’s own gives each randomness of its own', async () => {
     const code =
       'import random, uuid, ssl, numpy; print(random.random(), uuid.uuid4(), ssl.RAND_bytes(8).hex(), numpy.random.random())';
     const [one = [], other = []] = [
@@ -106,7 +106,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     assert.equal(await output(await forkedContext(), seed), 'None', 'it would be the zygote’s');
   });
 
-  test('that is killed or stopped costs time and no context, and another one is loaded', async () => {
+  test('a zygote of the sandbox’s own that is killed or stopped costs time and no context, and another one is loaded', async () => {
     const kept = await forkedContext();
     for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
       const [before = ''] = zygotes();
@@ -118,7 +118,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     assert.equal(await output(kept, FORKED), 'False', 'its parent has ended; it lives');
   });
 
-  test('leaves no pipe behind, and no kernel that has ended', async () => {
+  test('a zygote of the sandbox’s own leaves no pipe behind, and no kernel that has ended', async () => {
     const context = await forkedContext();
     const pid = await output(context, 'import os; print(os.getpid())');
     await agent.call('DELETE', `/contexts/${context}`);
@@ -127,7 +127,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     await eventually(() => !hasPipes(), { because: 'no pipe is left' });
   });
 
-  test('is the only one whose children are met, and none of root’s is', async () => {
+  test('a zygote of the sandbox’s own is the only one whose children are met, and none of root’s is', async () => {
     // A kernel of this name may arrive.
     const kernelId = new KernelPipes(place, { uid: 0, gid: 0 }).take();
     // The test's own process belongs to root.
@@ -158,7 +158,7 @@ describe('a zygote that is to be loaded', () => {
     });
   }
 
-  test('waits while it is postponed, and does not start once it is closed', async () => {
+  test('a zygote that is to be loaded waits while it is postponed, and does not start once it is closed', async () => {
     const zygote = await zygoteWith(true);
     zygote.startSoon();
     assert.ok(zygote.isComing);
@@ -173,7 +173,7 @@ describe('a zygote that is to be loaded', () => {
     assert.ok(!zygote.isComing);
   });
 
-  test('stands still while it is postponed halfway', {
+  test('a zygote that is to be loaded is paused while it is postponed halfway', {
     skip: packages === undefined && 'no template is built',
   }, async () => {
     chmodSync(kernelsFolder, 0o755);
@@ -195,7 +195,7 @@ describe('a zygote that is to be loaded', () => {
     await zygote.close();
   });
 
-  test('leaves out warm imports that fail, end the process, start threads or never end', {
+  test('a zygote that is to be loaded leaves out warm imports that fail, end the process, start threads or never end', {
     skip: packages === undefined && 'no template is built',
   }, async () => {
     const home = mkdtempSync(join(tmpdir(), 'cloche-imports-'));
@@ -223,7 +223,7 @@ describe('a zygote that is to be loaded', () => {
     await zygote.close();
   });
 
-  test('does not start where memory is short, and no context waits for it', async () => {
+  test('a zygote that is to be loaded does not start where memory is short, and no context waits for it', async () => {
     const zygote = await zygoteWith(false);
     zygote.startSoon();
     await eventually(() => !zygote.isComing, { because: 'the start is given up' });

@@ -59,7 +59,7 @@ describe('a spare kernel', () => {
     });
   };
 
-  test('belongs to the context that takes it, and another is started only on request', async () => {
+  test('a spare kernel belongs to the context that takes it, and another is started only on request', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     spares.restock('javascript');
@@ -78,7 +78,7 @@ describe('a spare kernel', () => {
     assert.ok(spares.has('javascript'));
   });
 
-  test('is not warmed up once a context has it', async () => {
+  test('a spare kernel is not warmed up once a context has it', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);
@@ -103,7 +103,7 @@ describe('a spare kernel', () => {
     assert.deepEqual(said, { mine: ['output', 'done'], warmUp: [] });
   });
 
-  test('stays for another context, if it cannot be placed where it is wanted', async () => {
+  test('a spare kernel stays for another context, if it cannot be placed where it is wanted', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);
@@ -119,7 +119,7 @@ describe('a spare kernel', () => {
     await gone(spares);
   });
 
-  test('is not started while the context that requested it starts a kernel', async () => {
+  test('a spare kernel is not started while the context that requested it starts a kernel', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     assert.equal(
@@ -130,7 +130,7 @@ describe('a spare kernel', () => {
     assert.equal(started.length, 0);
   });
 
-  test('ends when unused for long, and when memory becomes short', async () => {
+  test('a spare kernel ends when unused for long, and when memory becomes short', async () => {
     const forShort = sparesWith({ keptMs: 200 });
     forShort.restock('javascript');
     await eventually(() => started.length > 0, { because: 'a spare is started' });
@@ -146,7 +146,7 @@ describe('a spare kernel', () => {
     assert.equal(started.length, 1);
   });
 
-  test('that dies is replaced, each time later than before, and no longer when it is unlikely to be used', async () => {
+  test('a spare kernel that dies is replaced, each time later than before, and no longer when it is unlikely to be used', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);

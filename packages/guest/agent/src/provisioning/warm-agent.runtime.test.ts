@@ -13,7 +13,7 @@ const FORKED = `import os; print(b"cloche_zygote" in open(f"/proc/{os.getppid()}
 describe('an agent that is asked to be warm', () => {
   const SLOW = 'import time; time.sleep(1.5)';
 
-  test('answers when a kernel waits that has loaded the warm imports, with the first import or without', {
+  test('an agent that is asked to be warm answers when a kernel waits that has loaded the warm imports, with the first import or without', {
     skip: packages === undefined && 'no template is built',
   }, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-warm-'));
@@ -46,7 +46,7 @@ describe('an agent that is asked to be warm', () => {
     'its Python is no Python': { CLOCHE_OWN_ZYGOTE: '1', CLOCHE_PYTHON: '/bin/false' },
   };
   for (const [why, env] of Object.entries(ENVIRONMENTS)) {
-    test(`answers although ${why}`, async () => {
+    test(`an agent that is asked to be warm answers although ${why}`, async () => {
       const folder = mkdtempSync(join(tmpdir(), 'cloche-warm-'));
       chmodSync(folder, 0o755);
       await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: join(folder, 'kernels'), ...env });
@@ -56,7 +56,7 @@ describe('an agent that is asked to be warm', () => {
     });
   }
 
-  test('answers when a kernel waits whose Python has no IPython', {
+  test('an agent that is asked to be warm answers when a kernel waits whose Python has no IPython', {
     skip: packages === undefined && 'no template is built, whose IPython it gets',
   }, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-warm-'));
@@ -74,7 +74,7 @@ describe('an agent that is asked to be warm', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('answers when a context is opened meanwhile, which waits for no import', {
+  test('an agent that is asked to be warm answers when a context is opened meanwhile, which waits for no import', {
     skip: packages === undefined && 'no template is built',
   }, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-warm-'));

@@ -44,7 +44,7 @@ print(len({id(each) >> 12 for each in few}))
 `;
 
 describe('the memory of a zygote', () => {
-  test('holds the code that is run in few pages, and it does what it did', () => {
+  test('the memory of a zygote holds the code that is run in few pages, and it does what it did', () => {
     const [before, after, ...same] = python(`${FUNCTIONS}
 expected, before = run(), pages()
 group_called_code(run)
@@ -53,12 +53,12 @@ print(before, pages(), run() == expected, used[3].__code__.co_filename, names['o
     assert.ok(Number(after) * 3 < Number(before), `${after} pages instead of ${before}`);
   });
 
-  test('has no free places that the objects of a fork would be scattered to', () => {
+  test('the memory of a zygote has no free places that the objects of a fork would be scattered to', () => {
     const [strewn, together] = ['False', 'True'].map((fill) => Number(python(POOLS.replace('FILL', fill))));
     assert.ok(Number(together) * 2 < Number(strewn), `${together} pages instead of ${strewn}`);
   });
 
-  test('hides modules after a trial import, ready to be imported again', () => {
+  test('the memory of a zygote hides modules after a trial import, ready to be imported again', () => {
     const said = python(`
 import sys
 from cloche_zygote.preloaded_modules import PreloadedModules, remember_files

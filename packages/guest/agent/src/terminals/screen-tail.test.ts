@@ -5,7 +5,7 @@ import { ScreenTail } from './screen-tail.ts';
 const LIMIT = 128 * 1024;
 
 describe('the tail of a screen', () => {
-  it('is all that was shown, while that is little', () => {
+  it('the tail of a screen is all that was shown, while that is little', () => {
     const tail = new ScreenTail();
     const bytes = Buffer.from('one');
     tail.push(bytes);
@@ -14,7 +14,7 @@ describe('the tail of a screen', () => {
     assert.equal(tail.bytes.toString(), 'one\r\ntwo');
   });
 
-  it('is the latest lines, from the beginning of one, however it came', () => {
+  it('the tail of a screen is the latest lines, from the beginning of one, however it came', () => {
     for (const step of [1, 100, 5000, 300_000]) {
       const tail = new ScreenTail();
       const all = Buffer.from(Array.from({ length: 60_000 }, (_, n) => `line ${n}\r\n`).join(''));

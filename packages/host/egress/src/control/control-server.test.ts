@@ -41,7 +41,7 @@ describe('the control socket', () => {
     assert.equal(health.authorityCertificate, rig.egress.authorityCertificate);
   });
 
-  test('puts, lists, replaces and deletes sandboxes', async () => {
+  test('the control socket puts, lists, replaces and deletes sandboxes', async () => {
     const other = { sandboxId: 'sbx_other', policy: { mode: 'deny-all' } };
     assert.equal((await call('PUT', '/sandboxes/198.18.0.6', other)).status, 204);
     assert.equal((await call('PUT', '/sandboxes/198.18.0.6', other)).status, 204);
@@ -56,7 +56,7 @@ describe('the control socket', () => {
     assert.equal((await call('DELETE', '/sandboxes/198.18.0.6')).status, 204);
   });
 
-  test('tells what was decided, and refuses what it does not know', async () => {
+  test('the control socket tells what was decided, and refuses what it does not know', async () => {
     const { status, body } = await call('GET', '/decisions?afterSeq=0&sandboxId=sbx_none&waitMs=1');
     const page = Value.Parse(DecisionPage, JSON.parse(body));
     assert.deepEqual([status, page.decisions, page.missed], [200, [], 0]);
@@ -65,7 +65,7 @@ describe('the control socket', () => {
     }
   });
 
-  test('keeps what is under way of a sandbox that is put again as it was', async () => {
+  test('the control socket keeps what is under way of a sandbox that is put again as it was', async () => {
     const known = rig.egress.sandboxes.find('127.0.9.1');
     await call('PUT', '/sandboxes', { sandboxes: [{ address: '127.0.9.1', sandboxId: 'sbx_test', policy: POLICY }] });
     assert.ok(known && rig.egress.sandboxes.find('127.0.9.1') === known && !known.signal.aborted);
@@ -73,7 +73,7 @@ describe('the control socket', () => {
     assert.ok(known.signal.aborted);
   });
 
-  test('changes nothing for a message that is wrong in any part', async () => {
+  test('the control socket changes nothing for a message that is wrong in any part', async () => {
     const before = (await call('GET', '/sandboxes')).body;
     const wrong = { sandboxId: 'sbx_x', policy: { mode: 'allowlist', hosts: ['Not A Host'] } };
     const right = { sandboxId: 'sbx_y', policy: { mode: 'deny-all' } };
@@ -99,7 +99,7 @@ describe('the control socket', () => {
     assert.equal((await call('GET', '/sandboxes')).body, before);
   });
 
-  test('counts decisions', async () => {
+  test('the control socket counts decisions', async () => {
     rig.setPolicy(POLICY);
     await rig.send('GET / HTTP/1.1\r\nHost: other.example\r\n\r\n');
     const { body } = await call('GET', '/metrics');
@@ -107,7 +107,7 @@ describe('the control socket', () => {
     assert.match(body, /cloche_egress_connections \d/);
   });
 
-  test('is open to its owner alone, and answers no other user', async () => {
+  test('the control socket is open to its owner alone, and answers no other user', async () => {
     assert.equal(statSync(join(rig.folder, 'control.sock')).mode & 0o777, 0o600);
     const folder = mkdtempSync(join(tmpdir(), 'cloche-control-'));
     const asked: (number | undefined)[] = [];
@@ -132,7 +132,7 @@ describe('the control socket', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('holds /lifetime open for as long as it lives', async () => {
+  test('the control socket holds /lifetime open for as long as it lives', async () => {
     const lasting = await EgressRig.open(POLICY);
     const asked = request({ socketPath: join(lasting.folder, 'control.sock'), path: '/lifetime' }).end();
     const [answer] = (await once(asked, 'response')) as [IncomingMessage];

@@ -20,7 +20,7 @@ const denied = (sandboxId: string, host = 'denied.example'): DecisionRecord => (
 });
 
 describe('a decision', () => {
-  test('is a line in the log, a count, and there for the operator', async () => {
+  test('a decision is a line in the log, a count, and there for the operator', async () => {
     const { lines, registry, decisions } = makeLog();
     decisions.record({ ...denied('sbx_a'), bytesUp: 3, bytesDown: 5 });
     assert.deepEqual(
@@ -35,7 +35,7 @@ describe('a decision', () => {
     );
   });
 
-  test('of a sandbox that makes too many is counted, and how many there were is a line of its own', async () => {
+  test('a decision of a sandbox that makes too many is counted, and how many there were is a line of its own', async () => {
     const { lines, registry, decisions } = makeLog();
     for (let n = 0; n < LINES_A_WINDOW + 50; n++) decisions.record(denied('sbx_loud'));
     decisions.record(denied('sbx_quiet'));
@@ -52,7 +52,7 @@ describe('a decision', () => {
     assert.equal(lines.at(-1)?.verdict, 'denied');
   });
 
-  test('is kept with as much of a host as a name can have', () => {
+  test('a decision is kept with as much of a host as a name can have', () => {
     const { decisions } = makeLog();
     decisions.record(denied('sbx_a', 'x'.repeat(10_000)));
     assert.ok(Value.Check(DecisionPage, decisions.recent.read({})));
@@ -62,7 +62,7 @@ describe('a decision', () => {
 describe('recent decisions', () => {
   const add = (recent: RecentDecisions, sandboxId: string) => recent.add({ at: '', sandboxId, verdict: 'permitted' });
 
-  test('are read on from where one was, of one sandbox or of all', () => {
+  test('recent decisions are read on from where one was, of one sandbox or of all', () => {
     const recent = new RecentDecisions();
     for (const id of ['sbx_a', 'sbx_b', 'sbx_a']) add(recent, id);
     const seqs = (range: object) => recent.read(range).decisions.map(({ seq }) => seq);
@@ -77,7 +77,7 @@ describe('recent decisions', () => {
     assert.equal(recent.read({ sandboxId: 'sbx_b' }).nextSeq, 3);
   });
 
-  test('are bounded, and say how many are gone', () => {
+  test('recent decisions are bounded, and say how many are gone', () => {
     const recent = new RecentDecisions(10);
     for (let n = 0; n < 1000; n++) add(recent, 'sbx_a');
     const { decisions, missed } = recent.read({ afterSeq: 5 });
@@ -93,13 +93,13 @@ describe('recent decisions', () => {
     assert.equal(first.decisions.length + second.decisions.length, 700);
   });
 
-  test('are all new to a reader that has read further with an earlier egress', () => {
+  test('recent decisions are all new to a reader that has read further with an earlier egress', () => {
     const recent = new RecentDecisions();
     add(recent, 'sbx_a');
     assert.equal(recent.read({ afterSeq: 99 }).decisions.length, 1);
   });
 
-  test('are waited for, by sandbox, and no longer than asked', async () => {
+  test('recent decisions are waited for, by sandbox, and no longer than asked', async () => {
     const recent = new RecentDecisions();
     let over = false;
     const waiting = recent.wait({ sandboxId: 'sbx_b' }, new AbortController().signal).then(() => {

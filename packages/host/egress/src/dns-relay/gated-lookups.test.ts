@@ -51,14 +51,14 @@ function data({ answers = [] }: DecodedPacket): unknown[] {
 }
 
 describe('a name', () => {
-  test('that an allowlist names is looked up, in lower case', async () => {
+  test('a name that an allowlist names is looked up, in lower case', async () => {
     const answer = await ask('ALLOWED.example');
     assert.deepEqual([answer.id, answer.questions?.[0]?.name, data(answer)], [77, 'ALLOWED.example', ['203.0.113.7']]);
     await ask('a.wild.example');
     assert.deepEqual(rig.resolver.asked, ['allowed.example', 'a.wild.example']);
   });
 
-  test('that the policy closes is unknown at once, and asked nowhere', async () => {
+  test('a name that the policy closes is unknown at once, and asked nowhere', async () => {
     for (const name of [
       'other.example',
       'wild.example',
@@ -78,7 +78,7 @@ describe('a name', () => {
     assert.deepEqual(rig.resolver.asked, []);
   });
 
-  test('has no IPv6 address, and no other records under an allowlist', async () => {
+  test('a name has no IPv6 address, and no other records under an allowlist', async () => {
     for (const type of ['AAAA', 'TXT', 'HTTPS', 'MX', 'ANY'] as Question['type'][]) {
       const answer = await ask('allowed.example', type);
       assert.deepEqual([rcode(answer), data(answer)], [0, []], type);
@@ -90,7 +90,7 @@ describe('a name', () => {
     assert.deepEqual(rig.resolver.asked, ['allowed.example']);
   });
 
-  test('is asked in a question of our own, with nothing that rides along', async () => {
+  test('a name is asked in a question of our own, with nothing that rides along', async () => {
     const rider = {
       type: 'OPT' as const,
       name: '.',
@@ -115,12 +115,12 @@ describe('a name', () => {
     assert.deepEqual(rig.resolver.asked, ['allowed.example']);
   });
 
-  test('keeps its closed addresses to itself', async () => {
+  test('a name keeps its closed addresses to itself', async () => {
     rig.resolver.addresses.set('allowed.example', () => ['10.0.0.1', '203.0.113.1', '127.0.9.2']);
     assert.deepEqual(data(await ask('allowed.example')), ['203.0.113.1']);
   });
 
-  test('with more addresses than a datagram holds is asked for again by connection', async () => {
+  test('a name with more addresses than a datagram holds is asked for again by connection', async () => {
     const many = Array.from({ length: 60 }, (_, index) => `203.0.113.${index}`);
     rig.resolver.addresses.set('allowed.example', () => many);
     const cut = await ask('allowed.example');

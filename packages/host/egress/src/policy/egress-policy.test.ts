@@ -22,7 +22,7 @@ function host(text: string): Host {
 }
 
 describe('a policy', () => {
-  test('matches names exactly, suffixes without their apex, and addresses', () => {
+  test('a policy matches names exactly, suffixes without their apex, and addresses', () => {
     const [allowlist, denylist] = (['allowlist', 'denylist'] as const).map((mode) =>
       readPolicy({ mode, hosts: HOSTS }),
     );
@@ -33,7 +33,7 @@ describe('a policy', () => {
       assert.ok(!permitsHost(allowlist, host(text)) && permitsHost(denylist, host(text)), text);
   });
 
-  test('that denies all permits nothing', () => {
+  test('a policy that denies all permits nothing', () => {
     const policy = readPolicy({ mode: 'deny-all' });
     assert.ok(
       ![...MATCHING, ...OTHERS].some(
@@ -43,7 +43,7 @@ describe('a policy', () => {
     assert.ok(!permitsAddressOfName(policy, '203.0.113.1'));
   });
 
-  test('lets other protocols through as a denylist alone, and not at the ports of HTTP and HTTPS', () => {
+  test('a policy lets other protocols through as a denylist alone, and not at the ports of HTTP and HTTPS', () => {
     const at = (text: string, port = 22) => ({ host: host(text), port });
     assert.ok(!permitsRaw(readPolicy({ mode: 'allowlist', hosts: HOSTS }), at('203.0.113.9')));
     assert.ok(permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), at('203.0.113.1')));
@@ -53,7 +53,7 @@ describe('a policy', () => {
     }
   });
 
-  test('that cannot be read is ignored', () => {
+  test('a policy that cannot be read is ignored', () => {
     for (const wrong of ['Example.com', '10.0.0.0/8', '*', 'http://a', 'a.*']) {
       assert.throws(() => readPolicy({ mode: 'allowlist', hosts: [wrong] }), /host "/, wrong);
     }
@@ -68,13 +68,13 @@ describe('a closed address', () => {
       isOwnAddress: (address) => own.includes(address),
     });
 
-  test('is one that the operator closes, though the operator opens it as well', () => {
+  test('a closed address is one that the operator closes, though the operator opens it as well', () => {
     const addresses = closed(['10.0.0.0/8'], [], ['10.1.0.0/16', '1.1.1.1/32']);
     assert.ok(!addresses.isClosed('10.2.0.1'));
     for (const address of ['10.1.0.1', '1.1.1.1']) assert.ok(addresses.isClosed(address), address);
   });
 
-  test('is one of the ranges that the contract names', () => {
+  test('a closed address is one of the ranges that the contract names', () => {
     const inside = [
       '0.0.0.0',
       '10.0.0.1',
@@ -113,7 +113,7 @@ describe('a closed address', () => {
     assert.ok(closed().isClosed('::1') && closed().isClosed(''));
   });
 
-  test('may be opened by the operator, but never the host’s own, nor another sandbox', () => {
+  test('a closed address may be opened by the operator, but never the host’s own, nor another sandbox', () => {
     const some = closed(['10.1.0.0/16', '198.18.0.0/15', '192.0.2.0/24'], ['10.1.0.9', '192.0.2.7']);
     assert.ok(!some.isClosed('10.1.2.3') && some.isClosed('10.2.0.1'));
     for (const address of ['10.1.0.9', '192.0.2.7', '198.18.0.6']) assert.ok(some.isClosed(address), address);

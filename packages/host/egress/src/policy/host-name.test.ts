@@ -89,13 +89,13 @@ describe('a host', () => {
 });
 
 describe('an authority', () => {
-  test('is a host with or without a port', () => {
+  test('an authority is a host with or without a port', () => {
     assert.deepEqual(parseAuthority('Example.com:8080'), { host: { kind: 'name', name: 'example.com' }, port: 8080 });
     assert.deepEqual(parseAuthority('0x7f.1'), { host: { kind: 'ipv4', address: '127.0.0.1' } });
     assert.deepEqual(parseAuthority('a:'), { host: { kind: 'name', name: 'a' } });
   });
 
-  test('is nothing else', () => {
+  test('an authority is nothing else', () => {
     for (const text of [
       '',
       ':80',

@@ -73,7 +73,7 @@ const upgrade = () => rig.send(`GET / HTTP/1.1\r\nHost: allowed.example\r\n${SWI
 
 describe('the answer of a server', () => {
   for (const [name, bytes] of Object.entries(BAD)) {
-    test(`with ${name} is not passed on: the client gets 502`, async () => {
+    test(`the answer of a server with ${name} is not passed on: the client gets 502`, async () => {
       to(plain, bytes);
       assert.match(await rig.send(getRequest('allowed.example')), /^HTTP\/1\.1 502 .*"code":"egress_failed"/s);
       to(secure, bytes);
@@ -83,7 +83,7 @@ describe('the answer of a server', () => {
   }
 
   for (const status of [200, 299, 404, 599]) {
-    test(`with the status ${status} is passed on`, async () => {
+    test(`the answer of a server with the status ${status} is passed on`, async () => {
       to(plain, `HTTP/1.1 ${status} Some\r\n${BODY}`);
       assert.match(
         await rig.send(getRequest('allowed.example')),
@@ -94,7 +94,7 @@ describe('the answer of a server', () => {
     });
   }
 
-  test('with a bad status or another protocol does not upgrade either', async () => {
+  test('the answer of a server with a bad status or another protocol does not upgrade either', async () => {
     for (const bytes of [
       `HTTP/1.1 600 Late\r\n${BODY}`,
       'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n',

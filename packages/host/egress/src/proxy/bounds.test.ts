@@ -145,7 +145,7 @@ describe('a sandbox that opens connections and says nothing', () => {
   const ALLOWED = 256;
   const REQUEST = 'GET /short HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n';
 
-  test('has no more than 256, takes none from other sandboxes, and has new ones once they end', async () => {
+  test('a sandbox that opens connections and says nothing has no more than 256, takes none from other sandboxes, and has new ones once they end', async () => {
     to(web);
     rig.egress.sandboxes.put(OTHER_ADDRESS, { sandboxId: 'sbx_other', policy: POLICY });
     rig.egress.sandboxes.delete(SANDBOX_ADDRESS);

@@ -51,7 +51,7 @@ function answer(socket: Socket): void {
   speakHostilely(socket, new Random(random.below(2 ** 31)), answers);
 }
 
-test('of HTTP/1.1, plain and in TLS', async () => {
+test('a hostile server of HTTP/1.1, plain and in TLS', async () => {
   await fuzz(REQUESTS, async (given) => {
     random = given;
     const isSecure = given.chance(0.5);
@@ -69,7 +69,7 @@ test('of HTTP/1.1, plain and in TLS', async () => {
   });
 });
 
-test('of HTTP/2', async () => {
+test('a hostile server of HTTP/2', async () => {
   rig.destination = { address: '203.0.113.7', port: portOf(secure) };
   const socket = await rig.connectTls({ servername: 'allowed.example', ALPNProtocols: ['h2'] });
   const session = connectHttp2('https://allowed.example', { createConnection: () => socket });

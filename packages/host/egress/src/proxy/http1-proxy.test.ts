@@ -60,7 +60,7 @@ describe('an allowlist', () => {
     }
   });
 
-  test('says what was decided in one line each', async () => {
+  test('an allowlist says what was decided in one line each', async () => {
     rig.decisions.length = 0;
     await rig.send(getRequest('allowed.example'));
     await rig.send(getRequest('other.example'));
@@ -78,7 +78,7 @@ describe('an allowlist', () => {
     assert.ok((rig.decisions[0]?.bytesDown ?? 0) > 0 && (rig.decisions[0]?.bytesUp ?? 0) > 0);
   });
 
-  test('is asked again for the second request of a connection', async () => {
+  test('an allowlist is asked again for the second request of a connection', async () => {
     const next = (host: string, path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
     const requests = [next('allowed.example', '/1'), next('other.example', '/2'), next('allowed.example', '/3')];
     const answer = await rig.send(requests.join(''));
@@ -89,7 +89,7 @@ describe('an allowlist', () => {
     );
   });
 
-  test('closes what is neither HTTP nor TLS', async () => {
+  test('an allowlist closes what is neither HTTP nor TLS', async () => {
     assert.equal(await rig.send('SSH-2.0-OpenSSH_9.2\r\n'), '');
     assert.equal(await rig.send(Buffer.from([0, 1, 2, 3])), '');
   });
@@ -143,7 +143,7 @@ describe('the target of a request', () => {
     assert.equal(served.length, 1);
   });
 
-  test('that looks like a host in origin form stays a path', async () => {
+  test('the target of a request that looks like a host in origin form stays a path', async () => {
     assert.equal(status(await both('//other.example/', 'allowed.example')), 200);
     assert.deepEqual([served[0]?.url, served[0]?.host], ['//other.example/', 'allowed.example']);
   });
@@ -153,7 +153,7 @@ describe('the target of a request', () => {
     assert.equal(status(await rig.send(twice)), 400);
   });
 
-  test('without a host means the address', async () => {
+  test('the target of a request without a host means the address', async () => {
     assert.equal(status(await rig.send('GET / HTTP/1.0\r\n\r\n')), 403);
     rig.destination = { address: '127.0.0.1', port: portOf(server) };
     rig.setPolicy({ mode: 'allowlist', hosts: ['127.0.0.1'] });
@@ -165,14 +165,14 @@ describe('the target of a request', () => {
 describe('a literal address', () => {
   const FORMS = ['127.0.0.1', '127.0.0.1.', '127.1', '2130706433', '0x7f000001', '0177.0.0.1', '0x7f.1'];
 
-  test('is refused in every notation by a denylist that names it', async () => {
+  test('a literal address is refused in every notation by a denylist that names it', async () => {
     rig.setPolicy({ mode: 'denylist', hosts: ['127.0.0.1'] });
     for (const host of FORMS) assert.equal(status(await rig.send(getRequest(host))), 403, host);
     rig.setPolicy({ mode: 'denylist', hosts: ['203.0.113.9'] });
     for (const host of FORMS) assert.equal(status(await rig.send(getRequest(host))), 200, host);
   });
 
-  test('that a denylist names is not reached by a name either', async () => {
+  test('a literal address that a denylist names is not reached by a name either', async () => {
     rig.setPolicy({ mode: 'denylist', hosts: ['127.0.0.1'] });
     assert.equal(status(await rig.send(getRequest('allowed.example'))), 403);
     assert.deepEqual(served, []);
@@ -180,7 +180,7 @@ describe('a literal address', () => {
 });
 
 describe('a closed address', () => {
-  test('is reached by no name, and by no name that changes', async () => {
+  test('a closed address is reached by no name, and by no name that changes', async () => {
     let lookups = 0;
     for (const address of ['10.0.0.1', '127.0.0.2', '169.254.169.254', '127.0.9.2', '0.0.0.0', '224.0.0.1']) {
       rig.resolver.addresses.set('allowed.example', () => (lookups++ % 2 === 0 ? [address] : ['127.0.0.1']));
@@ -190,7 +190,7 @@ describe('a closed address', () => {
     rig.name('allowed.example');
   });
 
-  test('beside an open one is passed over', async () => {
+  test('a closed address beside an open one is passed over', async () => {
     rig.resolver.addresses.set('allowed.example', () => ['10.0.0.1', '127.0.0.1']);
     assert.equal(status(await rig.send(getRequest('allowed.example'))), 200);
     rig.name('allowed.example');
@@ -226,7 +226,7 @@ describe('a smuggled request', () => {
     });
   }
 
-  test('in a body is a body', async () => {
+  test('a smuggled request in a body is a body', async () => {
     const answer = await rig.send(
       `POST /post HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\nContent-Length: ${HIDDEN.length}\r\n\r\n${HIDDEN}`,
     );
@@ -239,7 +239,7 @@ describe('a smuggled request', () => {
 });
 
 describe('what is passed on', () => {
-  test('is without the fields of one connection, and with all others in order', async () => {
+  test('what is passed on is without the fields of one connection, and with all others in order', async () => {
     const answer = await rig.send(
       'POST / HTTP/1.1\r\nX-B: 1\r\nHost: allowed.example\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: x\r\nTE: trailers\r\nx-b: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n',
     );
@@ -251,7 +251,7 @@ describe('what is passed on', () => {
     assert.deepEqual(answer.match(/Set-Cookie: ../g), ['Set-Cookie: a=', 'Set-Cookie: b=']);
   });
 
-  test('reaches the server from a client that waits for 100 Continue', async () => {
+  test('what is passed on reaches the server from a client that waits for 100 Continue', async () => {
     const socket = rig.connect();
     socket.write(
       'PUT / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n',
@@ -261,7 +261,7 @@ describe('what is passed on', () => {
     assert.equal(served[0]?.body, 'abc');
   });
 
-  test('is nothing when the host is denied: the client gets 403 and no 100 Continue', async () => {
+  test('what is passed on is nothing when the host is denied: the client gets 403 and no 100 Continue', async () => {
     const answer = await rig.send(
       'PUT / HTTP/1.1\r\nHost: other.example\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n',
     );

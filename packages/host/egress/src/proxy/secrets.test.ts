@@ -100,14 +100,14 @@ const basic = (credentials: string) => Buffer.from(credentials).toString('base64
 const unbasic = (field = '') => Buffer.from(field.replace(/^basic /i, ''), 'base64').toString();
 
 describe('the value of a secret', () => {
-  test('takes the place of the placeholder in every field value of a request to its host', async () => {
+  test('the value of a secret takes the place of the placeholder in every field value of a request to its host', async () => {
     await send({ fields: [...bearer(PLACEHOLDER), `X-Key: a${PLACEHOLDER}b${PLACEHOLDER}`, `Cookie: k=${OTHER}`] });
     assert.equal(fieldOf('authorization'), `Bearer ${ON_THE_WIRE}`);
     assert.equal(fieldOf('x-key'), `a${ON_THE_WIRE}b${ON_THE_WIRE}`);
     assert.equal(fieldOf('cookie'), `k=${OTHER}`);
   });
 
-  test('takes its place within Basic authentication, as user, as password, and beside other text', async () => {
+  test('the value of a secret takes its place within Basic authentication, as user, as password, and beside other text', async () => {
     for (const credentials of [`me:${PLACEHOLDER}`, `${PLACEHOLDER}:`, `${PLACEHOLDER}:${PLACEHOLDER}`]) {
       await send({ fields: [`Authorization: Basic ${basic(credentials)}`] });
       assert.equal(unbasic(fieldOf('authorization', served.length - 1)), credentials.replaceAll(PLACEHOLDER, VALUE));
@@ -117,7 +117,7 @@ describe('the value of a secret', () => {
     assert.match(unbasic(fieldOf('authorization', served.length - 1)), /the value/);
   });
 
-  test('takes its place in HTTP/2 requests', async () => {
+  test('the value of a secret takes its place in HTTP/2 requests', async () => {
     rig.destination = { address: '203.0.113.7', port: portOf(api) };
     const socket = await rig.connectTls({ servername: 'api.example', ALPNProtocols: ['h2'] });
     const session = connectHttp2('https://api.example', { createConnection: () => socket });
@@ -129,7 +129,7 @@ describe('the value of a secret', () => {
     assert.equal(headers['x-echo'], `Bearer ${PLACEHOLDER}`);
   });
 
-  test('takes its place in requests for WebSockets, and is hidden in both kinds of answers', async () => {
+  test('the value of a secret takes its place in requests for WebSockets, and is hidden in both kinds of answers', async () => {
     const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: abc', ...bearer(PLACEHOLDER)];
     for (const [path, status] of [
       ['/', 101],
@@ -143,7 +143,7 @@ describe('the value of a secret', () => {
     }
   });
 
-  test('takes its place also when the request arrives byte by byte', async () => {
+  test('the value of a secret takes its place also when the request arrives byte by byte', async () => {
     rig.destination = { address: '203.0.113.7', port: portOf(api) };
     const socket = await rig.connectTls({ servername: 'api.example' });
     const received = rig.readAll(socket);
@@ -155,7 +155,7 @@ describe('the value of a secret', () => {
     assert.equal(fieldOf('authorization'), `Bearer ${ON_THE_WIRE}`);
   });
 
-  test('is hidden in the status line and the fields of the answer, but not in its body', async () => {
+  test('the value of a secret is hidden in the status line and the fields of the answer, but not in its body', async () => {
     const answer = await send({ fields: bearer(PLACEHOLDER) });
     const [head = '', body = ''] = answer.split('\r\n\r\n');
     assert.match(head, new RegExp(`^HTTP/1.1 200 Bearer ${PLACEHOLDER}\r\n`));
@@ -165,12 +165,12 @@ describe('the value of a secret', () => {
     assert.ok(body.includes('the value'));
   });
 
-  test('that is shorter than eight characters is not looked for in the answer', async () => {
+  test('the value of a secret that is shorter than eight characters is not looked for in the answer', async () => {
     server.values.set(PLACEHOLDER, 'HTTP');
     assert.match(await send({ fields: bearer(PLACEHOLDER) }), /^HTTP\/1\.1 200 .*X-Echo: Bearer HTTP\r\n/s);
   });
 
-  test('has the change in force for the next request, and none after the deletion', async () => {
+  test('the value of a secret has the change in force for the next request, and none after the deletion', async () => {
     for (const value of ['first value', 'second value']) {
       server.values.set(PLACEHOLDER, value);
       await send({ fields: bearer(PLACEHOLDER) });
@@ -209,14 +209,14 @@ describe('the placeholder travels as it is', () => {
     assert.deepEqual(server.asked, []);
   });
 
-  test('in two pieces of a value or of two fields', async () => {
+  test('the placeholder travels as it is in two pieces of a value or of two fields', async () => {
     const [half, rest] = [PLACEHOLDER.slice(0, 20), PLACEHOLDER.slice(20)];
     await send({ fields: [`X-Key: ${half} ${rest}`, `X-Half: ${half}`, `X-Half: ${rest}`] });
     assert.equal(fieldOf('x-key'), `${half} ${rest}`);
     assert.equal(fieldOf('x-half'), half);
   });
 
-  test('in base64 that is not Basic authentication', async () => {
+  test('the placeholder travels as it is in base64 that is not Basic authentication', async () => {
     await send({ fields: [`Authorization: Bearer ${basic(PLACEHOLDER)}`, `X-Key: ${basic(PLACEHOLDER)}`] });
     assert.equal(fieldOf('authorization'), `Bearer ${basic(PLACEHOLDER)}`);
     assert.equal(fieldOf('x-key'), basic(PLACEHOLDER));
@@ -224,7 +224,7 @@ describe('the placeholder travels as it is', () => {
 });
 
 describe('a secret', () => {
-  test('opens no host that the policy closes', async () => {
+  test('a secret opens no host that the policy closes', async () => {
     const closing = [
       { mode: 'denylist', hosts: ['api.example'] },
       { mode: 'denylist', hosts: ['*.example'] },
@@ -239,7 +239,7 @@ describe('a secret', () => {
     assert.deepEqual([served, server.asked], [[], []]);
   });
 
-  test('is in no decision', async () => {
+  test('a secret is in no decision', async () => {
     rig.decisions.length = 0;
     await send({ fields: bearer(PLACEHOLDER) });
     assert.deepEqual(
@@ -249,7 +249,7 @@ describe('a secret', () => {
     assert.doesNotMatch(JSON.stringify([rig.decisions, rig.failures]), /the value/);
   });
 
-  test('of a request that the server gives no values for refuses the request, which goes nowhere', async () => {
+  test('a secret of a request that the server gives no values for refuses the request, which goes nowhere', async () => {
     server.status = 500;
     assert.match(await send({ fields: bearer(PLACEHOLDER) }), /^HTTP\/1\.1 503 .*"reason":"secrets"/s);
     server.values.set(PLACEHOLDER, 'x'.repeat(8192));
@@ -259,7 +259,7 @@ describe('a secret', () => {
     assert.deepEqual(served, []);
   });
 
-  test('is there for a request that waited while the server started again', async () => {
+  test('a secret is there for a request that waited while the server started again', async () => {
     await server.stop();
     const sent = send({ fields: bearer(PLACEHOLDER) });
     await delay(300);
@@ -269,7 +269,7 @@ describe('a secret', () => {
     assert.equal(fieldOf('authorization'), `Bearer ${ON_THE_WIRE}`);
   });
 
-  test('is not sent for a client that left while the server was asked', async () => {
+  test('a secret is not sent for a client that left while the server was asked', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     server.gate = promise;
     rig.destination = { address: '203.0.113.7', port: portOf(api) };
@@ -283,7 +283,7 @@ describe('a secret', () => {
     assert.deepEqual(served, []);
   });
 
-  test('is asked about for many requests at a time with few messages of bounded size', async () => {
+  test('a secret is asked about for many requests at a time with few messages of bounded size', async () => {
     rig.destination = { address: '203.0.113.7', port: portOf(api) };
     const socket = await rig.connectTls({ servername: 'api.example', ALPNProtocols: ['h2'] });
     const session = connectHttp2('https://api.example', { createConnection: () => socket });

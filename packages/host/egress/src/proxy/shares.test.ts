@@ -120,7 +120,7 @@ describe('a sandbox has at most 256 requests at once', () => {
     for (const session of sessions) session.destroy();
   });
 
-  test('and 512 with those that wait; further streams are refused, for the client to ask again', async () => {
+  test('a sandbox has at most 256 requests at once and 512 with those that wait; further streams are refused, for the client to ask again', async () => {
     const sessions = await Promise.all(Array.from({ length: 6 }, http2Session));
     const refused: number[] = [];
     for (const session of sessions) {
@@ -134,7 +134,7 @@ describe('a sandbox has at most 256 requests at once', () => {
     for (const session of sessions) session.destroy();
   });
 
-  test('with WebSockets among them', async () => {
+  test('a sandbox has at most 256 requests at once with WebSockets among them', async () => {
     const upgrade = GET.replace('\r\n\r\n', '\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
     to(web);
     const sockets = Array.from({ length: 200 }, () => rig.connect());
@@ -148,7 +148,7 @@ describe('a sandbox has at most 256 requests at once', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  test('and forgets those that its clients give up before they begin', async () => {
+  test('a sandbox has at most 256 requests at once and forgets those that its clients give up before they begin', async () => {
     const [holding, fickle] = [await http2Session(), await http2Session()];
     const more = await http2Session();
     for (const session of [holding, more]) {
@@ -167,7 +167,7 @@ describe('a sandbox has at most 256 requests at once', () => {
 });
 
 describe('a sandbox that pipelines requests', () => {
-  test('has one of each connection under way, and is answered in order', async () => {
+  test('a sandbox that pipelines requests has one of each connection under way, and is answered in order', async () => {
     to(web);
     const socket = rig.connect();
     socket.write(GET.repeat(10));
@@ -184,7 +184,7 @@ describe('a sandbox that pipelines requests', () => {
     socket.destroy();
   });
 
-  test('without end loses the connection', async () => {
+  test('a sandbox that pipelines requests without end loses the connection', async () => {
     to(web);
     const flood = Array.from({ length: 8 }, () => rig.connect());
     for (const socket of flood) socket.write('GET / HTTP/1.1\r\n\r\n'.repeat(3600));
@@ -192,7 +192,7 @@ describe('a sandbox that pipelines requests', () => {
     await neighbourIsAnswered();
   });
 
-  test('has nothing read behind a request that was refused', async () => {
+  test('a sandbox that pipelines requests has nothing read behind a request that was refused', async () => {
     to(web);
     const answer = await rig.send(GET.replace('allowed', 'other') + SHORT);
     assert.match(answer, /^HTTP\/1\.1 403 /);

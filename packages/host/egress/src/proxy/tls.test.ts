@@ -50,7 +50,7 @@ describe('HTTPS', () => {
     assert.deepEqual(served, [{ url: '/', host: 'allowed.example', serverName: 'allowed.example', body: '' }]);
   });
 
-  test('shows the client a certificate of the host’s authority for that name alone', async () => {
+  test('HTTPS shows the client a certificate of the host’s authority for that name alone', async () => {
     const socket = await rig.connectTls({ servername: 'allowed.example' });
     const certificate = new X509Certificate(socket.getPeerCertificate().raw);
     assert.equal(certificate.subjectAltName, 'DNS:allowed.example');
@@ -58,7 +58,7 @@ describe('HTTPS', () => {
     socket.destroy();
   });
 
-  test('to a host that is not permitted is refused inside', async () => {
+  test('HTTPS to a host that is not permitted is refused inside', async () => {
     const answer = await getOver('other.example', 'other.example');
     assert.match(answer, /^HTTP\/1\.1 403 .*"egress_denied","host":"other\.example"/s);
     rig.setPolicy(DENYLIST);
@@ -66,7 +66,7 @@ describe('HTTPS', () => {
     assert.deepEqual(served, []);
   });
 
-  test('whose server name and host differ is refused, whichever of them is permitted', async () => {
+  test('HTTPS whose server name and host differ is refused, whichever of them is permitted', async () => {
     for (const policy of [ALLOWLIST, DENYLIST]) {
       rig.setPolicy(policy);
       for (const [name, host] of [
@@ -86,7 +86,7 @@ describe('HTTPS', () => {
     assert.deepEqual(served, []);
   });
 
-  test('in absolute form must name the same host', async () => {
+  test('HTTPS in absolute form must name the same host', async () => {
     const ask = async (target: string) =>
       rig.send(getRequest('allowed.example', target), await rig.connectTls({ servername: 'allowed.example' }));
     assert.match(await ask('https://allowed.example/a'), /^HTTP\/1\.1 200/);
@@ -94,7 +94,7 @@ describe('HTTPS', () => {
     assert.match(await ask('http://allowed.example/a'), /^HTTP\/1\.1 400/);
   });
 
-  test('without a server name means the address', async () => {
+  test('HTTPS without a server name means the address', async () => {
     const over = async (host: string) => rig.send(getRequest(host), await rig.connectTls({ host: '127.0.0.1' }));
     rig.destination = { ...rig.destination, address: '127.0.0.1' };
     assert.match(await over('127.0.0.1'), /^HTTP\/1\.1 403/);
@@ -105,12 +105,12 @@ describe('HTTPS', () => {
     rig.destination = { ...rig.destination, address: '203.0.113.7' };
   });
 
-  test('to a server with a certificate for another name is not proxied', async () => {
+  test('HTTPS to a server with a certificate for another name is not proxied', async () => {
     assert.match(await getOver('second.example', 'second.example'), /^HTTP\/1\.1 502 .*untrusted/s);
     assert.deepEqual(served, []);
   });
 
-  test('to a server without a trusted certificate is not proxied', async () => {
+  test('HTTPS to a server without a trusted certificate is not proxied', async () => {
     const mistrusting = await EgressRig.open(ALLOWLIST, { trust: createSecureContext({ ca: [] }) });
     mistrusting.name('allowed.example');
     mistrusting.destination = rig.destination;
@@ -119,7 +119,7 @@ describe('HTTPS', () => {
     await mistrusting[Symbol.asyncDispose]();
   });
 
-  test('of a client that trusts others is written down as failed', async () => {
+  test('HTTPS of a client that trusts others is written down as failed', async () => {
     rig.decisions.length = 0;
     await assert.rejects(rig.connectTls({ servername: 'allowed.example', ca: [] }));
     const socket = rig.connect();
@@ -129,7 +129,7 @@ describe('HTTPS', () => {
   });
 
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-    test(`of a client that resumes its session of ${version} is decided by its server name`, async () => {
+    test(`HTTPS of a client that resumes its session of ${version} is decided by its server name`, async () => {
       const over = { servername: 'allowed.example', minVersion: version, maxVersion: version };
       const first = await rig.connectTls(over);
       let session = first.getSession();
@@ -172,7 +172,7 @@ describe('HTTP/2', () => {
     }
   }
 
-  test('is proxied to a server that speaks HTTP/1.1', async () => {
+  test('HTTP/2 is proxied to a server that speaks HTTP/1.1', async () => {
     const answer = await ask({ ':authority': 'allowed.example', ':method': 'POST', cookie: 'a=1; b=2' }, 'body');
     assert.deepEqual([answer.status, answer.body], [200, 'served /two']);
     assert.deepEqual(answer.fields['set-cookie'], ['a=1', 'b=2']);
@@ -180,7 +180,7 @@ describe('HTTP/2', () => {
     assert.equal((await ask({ ':authority': 'allowed.example', ':method': 'HEAD' })).status, 200);
   });
 
-  test('decides each request by its own authority, which all other names must agree with', async () => {
+  test('HTTP/2 decides each request by its own authority, which all other names must agree with', async () => {
     assert.equal((await ask({ ':authority': 'other.example' })).status, 403);
     assert.equal((await ask({ ':authority': 'second.example' })).status, 403);
     assert.equal((await ask({ ':authority': 'allowed.example', host: 'other.example' })).status, 400);
@@ -190,7 +190,7 @@ describe('HTTP/2', () => {
     assert.deepEqual(served, []);
   });
 
-  test('carries many requests of one connection side by side', async () => {
+  test('HTTP/2 carries many requests of one connection side by side', async () => {
     const client = await session();
     const bodies = await Promise.all(
       Array.from({ length: 50 }, async (_, index) => text(client.request({ ':path': `/${index}` }))),

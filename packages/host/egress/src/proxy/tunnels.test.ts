@@ -69,7 +69,7 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 }
 
 describe('a WebSocket', () => {
-  test('to a permitted host goes both ways', async () => {
+  test('a WebSocket to a permitted host goes both ways', async () => {
     const socket = rig.connect();
     socket.write(upgrade('allowed.example'));
     assert.match(await readUntil(socket, /\r\n\r\n/), /^HTTP\/1\.1 101 .*X-Accept/s);
@@ -84,7 +84,7 @@ describe('a WebSocket', () => {
     );
   });
 
-  test('has no length, neither in its request nor in its answer', async () => {
+  test('a WebSocket has no length, neither in its request nor in its answer', async () => {
     const socket = rig.connect();
     socket.write(upgrade('allowed.example').replace('Upgrade: ', 'Content-Length: 0\r\nUpgrade: '));
     const answer = await readUntil(socket, /\r\n\r\n/);
@@ -94,20 +94,20 @@ describe('a WebSocket', () => {
     socket.destroy();
   });
 
-  test('with content is not upgraded: it is proxied as a plain request', async () => {
+  test('a WebSocket with content is not upgraded: it is proxied as a plain request', async () => {
     const request = upgrade('allowed.example').replace('Upgrade\r\n', 'Upgrade, close\r\nContent-Length: 3\r\n');
     assert.match(await rig.send(`${request}abc`), /^HTTP\/1\.1 200 .*plain/s);
   });
 
-  test('to another host is refused', async () => {
+  test('a WebSocket to another host is refused', async () => {
     assert.match(await rig.send(upgrade('other.example')), /^HTTP\/1\.1 403 .*egress_denied/s);
   });
 
-  test('that the server does not want ends with its answer', async () => {
+  test('a WebSocket that the server does not want ends with its answer', async () => {
     assert.match(await rig.send(upgrade('allowed.example', '/no')), /^HTTP\/1\.1 426 .*no$/s);
   });
 
-  test('is the only upgrade: another is proxied as a plain request', async () => {
+  test('a WebSocket is the only upgrade: another is proxied as a plain request', async () => {
     const request = upgrade('allowed.example')
       .replace('websocket', 'h2c')
       .replace('Connection: ', 'Connection: close, ');
@@ -118,7 +118,7 @@ describe('a WebSocket', () => {
 describe('CONNECT', () => {
   const connectTo = (authority: string) => `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
 
-  test('to a permitted host is a connection whose requests are decided again', async () => {
+  test('CONNECT to a permitted host is a connection whose requests are decided again', async () => {
     const authority = `allowed.example:${portOf(web)}`;
     assert.match(
       await rig.send(connectTo(authority) + getRequest('allowed.example')),
@@ -138,7 +138,7 @@ describe('CONNECT', () => {
     }
   });
 
-  test('leads to TLS, whose server name is decided', async () => {
+  test('CONNECT leads to TLS, whose server name is decided', async () => {
     for (const [name, expected] of [
       ['allowed.example', /200 OK.*secure/s],
       ['other.example', /403 /],
@@ -155,7 +155,7 @@ describe('CONNECT', () => {
     }
   });
 
-  test('leads to nothing else under an allowlist, and to no further CONNECT', async () => {
+  test('CONNECT leads to nothing else under an allowlist, and to no further CONNECT', async () => {
     const authority = `allowed.example:${portOf(echo)}`;
     assert.match(await rig.send(`${connectTo(authority)}SSH-2.0-x\r\n`), /^HTTP\/1\.1 200 [^\n]*\r\n\r\n$/);
     const twice = connectTo(`allowed.example:${portOf(web)}`);
@@ -202,7 +202,7 @@ describe('an upgrade or CONNECT behind an unanswered request', () => {
   const pending = 'GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n';
 
   for (const [name, bytes] of leaving) {
-    test(`ends its connection alone: ${name}`, async () => {
+    test(`an upgrade or CONNECT behind an unanswered request ends its connection alone: ${name}`, async () => {
       const neighbour = rig.connect();
       assert.equal(await rig.send(pending + bytes), '');
       to(secureWeb);
@@ -214,7 +214,7 @@ describe('an upgrade or CONNECT behind an unanswered request', () => {
     });
   }
 
-  test('is served once that request was answered', async () => {
+  test('an upgrade or CONNECT behind an unanswered request is served once that request was answered', async () => {
     const socket = rig.connect();
     socket.write(pending);
     await readUntil(socket, /plain/);
@@ -225,7 +225,7 @@ describe('an upgrade or CONNECT behind an unanswered request', () => {
 });
 
 describe('a refused upgrade or CONNECT', () => {
-  test('gives its connection back although the client sends a byte and closes only its own side', async () => {
+  test('a refused upgrade or CONNECT gives its connection back although the client sends a byte and closes only its own side', async () => {
     const openSockets = () => readdirSync('/proc/self/fd').length;
     const socketsBefore = openSockets();
     for (const bytes of [upgrade('denied.example'), 'CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n']) {
@@ -244,7 +244,7 @@ describe('a refused upgrade or CONNECT', () => {
 describe('what is neither HTTP nor TLS', () => {
   beforeEach(() => rig.setPolicy(DENYLIST));
 
-  test('flows under a denylist, when the client speaks first', async () => {
+  test('what is neither HTTP nor TLS flows under a denylist, when the client speaks first', async () => {
     to(echo);
     const socket = rig.connect();
     socket.write('SSH-2.0-x\r\n');
@@ -255,7 +255,7 @@ describe('what is neither HTTP nor TLS', () => {
     await rig.readAll(socket);
   });
 
-  test('flows when the server speaks first, and each side may end its half', async () => {
+  test('what is neither HTTP nor TLS flows when the server speaks first, and each side may end its half', async () => {
     to(greeter);
     const socket = rig.connect();
     assert.equal(await readUntil(socket, /\n/), '220 hello\r\n');
@@ -263,7 +263,7 @@ describe('what is neither HTTP nor TLS', () => {
     assert.equal(await rig.readAll(socket), 'heard HELO\r\n');
   });
 
-  test('is not what a server of HTTP/2 says first', async () => {
+  test('what is neither HTTP nor TLS is not what a server of HTTP/2 says first', async () => {
     const clear = createHttp2Server().listen(0, '127.0.0.1');
     await once(clear, 'listening');
     to(clear);
@@ -271,21 +271,21 @@ describe('what is neither HTTP nor TLS', () => {
     clear.close();
   });
 
-  test('is reset at a closed address, and at one that the denylist names', async () => {
+  test('what is neither HTTP nor TLS is reset at a closed address, and at one that the denylist names', async () => {
     for (const address of ['127.0.0.2', '10.0.0.1', '127.0.9.7', '127.0.0.3']) {
       to(echo, address);
       assert.equal(await rig.send('SSH-2.0-x\r\n'), '', address);
     }
   });
 
-  test('is not what HTTP becomes by starting late', async () => {
+  test('what is neither HTTP nor TLS is not what HTTP becomes by starting late', async () => {
     const socket = rig.connect();
     await new Promise((resolve) => setTimeout(resolve, 500));
     socket.write('GET / HTTP/1.1\r\nHost: denied.example\r\n\r\n');
     assert.match(await rig.readAll(socket), /^HTTP\/1\.1 403/);
   });
 
-  test('is not what HTTP becomes by coming in pieces', async () => {
+  test('what is neither HTTP nor TLS is not what HTTP becomes by coming in pieces', async () => {
     const socket = rig.connect();
     const closed = rig.readAll(socket);
     for (const piece of ['\r\n', 'G', 'ET / HT', 'TP/1.1\r\nHost: den', 'ied.example\r\n\r\n']) {

@@ -118,7 +118,7 @@ const WITHIN = 60_000;
 
 describe('clients that vanish', () => {
   for (const [kind, open] of Object.entries(kinds)) {
-    test(`after ${kind}`, async () => {
+    test(`clients that vanish after ${kind}`, async () => {
       await fuzz(CLIENTS, (random) => vanish(random, open));
       await answers();
       assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
@@ -147,7 +147,7 @@ describe('clients that vanish', () => {
     assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
   });
 
-  test('and policies that change meanwhile leave nothing open', async () => {
+  test('clients that vanish and policies that change meanwhile leave nothing open', async () => {
     await fuzz(CLIENTS, async (random) => {
       const open = random.pick(Object.values(kinds) as [Open]);
       await vanish(random, open).catch(() => undefined);

@@ -67,7 +67,7 @@ async function markedOnce(act: () => Promise<void>): Promise<number> {
 }
 
 describe('a large download does not have the whole heap marked over and over', () => {
-  test('in HTTP/1.1', async () => {
+  test('a large download does not have the whole heap marked over and over in HTTP/1.1', async () => {
     const count = await marked(async () => {
       const socket = await rig.connectTls({ servername: 'allowed.example' });
       socket.write('GET / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n');
@@ -76,7 +76,7 @@ describe('a large download does not have the whole heap marked over and over', (
     assert.ok(count <= MAX_MARKED, `${count} times`);
   });
 
-  test('in HTTP/2', async () => {
+  test('a large download does not have the whole heap marked over and over in HTTP/2', async () => {
     const count = await marked(async () => {
       const socket = await rig.connectTls({ servername: 'allowed.example', ALPNProtocols: ['h2'] });
       const session = connectHttp2('https://allowed.example', { createConnection: () => socket });

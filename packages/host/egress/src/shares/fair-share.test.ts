@@ -18,7 +18,7 @@ function fill(source: string, count: number): (Disposable | undefined)[] {
 }
 
 describe('a share', () => {
-  test('bounds each source, and gives places back', () => {
+  test('a share bounds each source, and gives places back', () => {
     const places = fill('a', 5);
     assert.deepEqual(
       places.map((place) => place !== undefined),
@@ -31,7 +31,7 @@ describe('a share', () => {
     assert.deepEqual([evicted, share.total], [[], 4]);
   });
 
-  test('that is full takes one from the greediest for every source below it, until all are even', () => {
+  test('a share that is full takes one from the greediest for every source below it, until all are even', () => {
     fill('a', 4);
     fill('b', 2);
     assert.ok(enter('c', 'c0'));

@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('the use of a cache entry', () => {
-  it('is recorded once a day for each entry', () => {
+  it('the use of a cache entry is recorded once a day for each entry', () => {
     let now = 10 * DAY;
     const use = new CacheUse(join(folder, 'used'), { warn: () => assert.fail() }, () => now);
     const notedAt = () => statSync(join(folder, 'used', 'guest-a')).mtimeMs / DAY;
@@ -30,7 +30,7 @@ describe('the use of a cache entry', () => {
     assert.deepEqual(readdirSync(join(folder, 'used')), ['guest-a', 'template-b']);
   });
 
-  it('is logged once when it cannot be recorded, without an error', () => {
+  it('the use of a cache entry is logged once when it cannot be recorded, without an error', () => {
     writeFileSync(join(folder, 'used'), 'a file');
     let warnings = 0;
     const use = new CacheUse(join(folder, 'used'), { warn: () => void warnings++ });

@@ -14,7 +14,7 @@ test('undoes in reverse order, one after the other', async () => {
   assert.deepEqual(undone, ['second', 'first']);
 });
 
-test('runs the remaining steps when one fails, and then throws which one and why', async () => {
+test('an undo stack runs the remaining steps when one fails, and then throws which one and why', async () => {
   const undone: string[] = [];
   const undo = new UndoStack();
   undo.push('first', () => void undone.push('first'));
@@ -25,7 +25,7 @@ test('runs the remaining steps when one fails, and then throws which one and why
   assert.deepEqual(undone, ['first']);
 });
 
-test('undoes each step once', async () => {
+test('an undo stack undoes each step once', async () => {
   let times = 0;
   const undo = new UndoStack();
   undo.push('step', () => {
@@ -36,7 +36,7 @@ test('undoes each step once', async () => {
   assert.equal(times, 1);
 });
 
-test('runs no step after keep', async () => {
+test('an undo stack runs no step after keep', async () => {
   const undo = new UndoStack();
   undo.push('step', () => assert.fail('undone'));
   undo.keep();

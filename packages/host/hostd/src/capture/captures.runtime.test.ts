@@ -117,7 +117,7 @@ describe('a captured version', () => {
   const remove = ({ id }: { id: string }) => suite.hostd.call('DELETE', `/captured-versions/${id}`);
   const layersOnDisk = () => readdirSync(join(suite.installation.config.hostdDir, 'layers'));
 
-  test('has what its sandbox changed, as the sandbox had it', async () => {
+  test('a captured version has what its sandbox changed, as the sandbox had it', async () => {
     // Takes a slot, so that the captured sandbox has other ids than those launched later.
     await launch('sbx_first');
     await launch('sbx_builder');
@@ -138,7 +138,7 @@ describe('a captured version', () => {
     assert.match((await inside('sbx_made', 'cat /etc/hosts')).stdout, /sandbox/);
   });
 
-  test('gives nothing to what a hostile root planted in it', async () => {
+  test('a captured version gives nothing to what a hostile root planted in it', async () => {
     await launch('sbx_hostile');
     for (const [make] of Object.values(ATTACKS)) await inside('sbx_hostile', make);
     await launch('sbx_victim', await capture('sbx_hostile'));
@@ -147,7 +147,7 @@ describe('a captured version', () => {
     }
   });
 
-  test('of an unpacked image has nothing below it, and its links lead to nothing of the host', async () => {
+  test('a captured version of an unpacked image has nothing below it, and its links lead to nothing of the host', async () => {
     const { config } = suite.installation;
     const target = join(config.runDir, 'of-the-host');
     mkdirSync(target);
@@ -173,7 +173,7 @@ describe('a captured version', () => {
     assert.deepEqual(readdirSync(target), []);
   });
 
-  test('is refused for an image that is a link, or was not made in the sandbox', async () => {
+  test('a captured version is refused for an image that is a link, or was not made in the sandbox', async () => {
     await launch('sbx_a');
     await inside('sbx_a', 'ln -s /etc /image');
     const answer = await ask('sbx_a', { root: 'image' });
@@ -181,7 +181,7 @@ describe('a captured version', () => {
     assert.deepEqual(await suite.hostd.list(), []);
   });
 
-  test('is refused for more bytes than allowed, and holes do not count', async () => {
+  test('a captured version is refused for more bytes than allowed, and holes do not count', async () => {
     await launch('sbx_a');
     await inside('sbx_a', 'truncate -s 10G /hole');
     const version = await capture('sbx_a', { maxBytes: 4 * MEBIBYTE });
@@ -194,7 +194,7 @@ describe('a captured version', () => {
     assert.deepEqual(await suite.hostd.list(), []);
   });
 
-  test('has the content of large and of many files, in layers that are file systems without a fault', async () => {
+  test('a captured version has the content of large and of many files, in layers that are file systems without a fault', async () => {
     for (const diskBytes of [64 * MEBIBYTE, 640 * MEBIBYTE]) {
       await launch('sbx_a', undefined, { diskBytes });
       await inside('sbx_a', SCATTERED);
@@ -211,7 +211,7 @@ describe('a captured version', () => {
     execFileSync('e2fsck', ['-f', '-n', image], { stdio: 'pipe' });
   }
 
-  test('can be made of two sandboxes at once, and of a sandbox of another captured version', async () => {
+  test('a captured version can be made of two sandboxes at once, and of a sandbox of another captured version', async () => {
     await Promise.all([launch('sbx_a'), launch('sbx_b')]);
     await Promise.all([inside('sbx_a', 'echo a > /a; rm -r /srv'), inside('sbx_b', 'echo b > /b')]);
     const [first] = await Promise.all([capture('sbx_a'), capture('sbx_b')]);
@@ -224,7 +224,7 @@ describe('a captured version', () => {
     assert.equal((await inside('sbx_d', 'cat /a; ls -A /srv')).stdout, 'a\nc\nd\n');
   });
 
-  test('is removed with the layers that no other version has, but not while a sandbox runs on it', async () => {
+  test('a captured version is removed with the layers that no other version has, but not while a sandbox runs on it', async () => {
     await launch('sbx_a');
     const first = await capture('sbx_a');
     await launch('sbx_b', first);
@@ -245,7 +245,7 @@ describe('a captured version', () => {
     assert.equal((await suite.hostd.launch('sbx_e', spec)).body.error.code, 'template_not_found');
   });
 
-  test('has no zygote on the host, also when the version below has one', async () => {
+  test('a captured version has no zygote on the host, also when the version below has one', async () => {
     await launch('sbx_a');
     const version = await capture('sbx_a', { manifest: { languages: ['python'], warm: { imports: ['json'] } } });
     await launch('sbx_b', version);
@@ -254,7 +254,7 @@ describe('a captured version', () => {
     assert.match(answer.body.error.message, /no zygote serves/);
   });
 
-  test('can get another manifest without another layer', async () => {
+  test('a captured version can get another manifest without another layer', async () => {
     await launch('sbx_a');
     const snapshot = await capture('sbx_a', { purpose: 'snapshot' });
     const derive = { from: snapshot.id, purpose: 'version', manifest: { languages: ['python'], env: { A: 'b' } } };
@@ -264,7 +264,7 @@ describe('a captured version', () => {
     assert.deepEqual((await suite.hostd.call('POST', '/captured-versions', derive)).body, body);
   });
 
-  test('is whole or absent after hostd was killed during its capture', async () => {
+  test('a captured version is whole or absent after hostd was killed during its capture', async () => {
     for (const patienceMs of [0, 20, 60, 120, 200, 300]) {
       const known = new Set((await suite.hostd.call('GET', '/captured-versions')).body.versions.map(idOf));
       await launch('sbx_a');

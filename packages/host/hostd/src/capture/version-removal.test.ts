@@ -46,7 +46,7 @@ describe('the removal of a version', () => {
     });
   }
 
-  it('does nothing to a version that was made again after the given time', async () => {
+  it('the removal of a version does nothing to a version that was made again after the given time', async () => {
     const { id } = captured.add(CONTENTS);
     const madeAt = captured.madeAt(id) ?? 0;
     captured.add(CONTENTS);
@@ -59,7 +59,7 @@ describe('the removal of a version', () => {
     ['the given time', (madeAt: number) => madeAt],
     ['its begin', () => undefined],
   ] as const) {
-    it(`leaves a version that is made again after ${name}, while it removes the instances that wait`, async () => {
+    it(`the removal of a version leaves a version that is made again after ${name}, while it removes the instances that wait`, async () => {
       const { id } = captured.add(CONTENTS);
       const madeAt = captured.madeAt(id) ?? 0;
       const removal = removalOf(id, () => captured.add(CONTENTS));
@@ -68,7 +68,7 @@ describe('the removal of a version', () => {
     });
   }
 
-  it('removes a version that was not made again', async () => {
+  it('the removal of a version removes a version that was not made again', async () => {
     const { id } = captured.add(CONTENTS);
     await removalOf(id, () => undefined).remove(id, captured.madeAt(id));
     assert.equal(captured.find(id), undefined);

@@ -29,7 +29,7 @@ function makeGroup(...processes: number[]) {
 }
 
 describe('the group of an instance is divided', () => {
-  test('in the one hierarchy of a host with control groups of version 2', () => {
+  test('the group of an instance is divided in the one hierarchy of a host with control groups of version 2', () => {
     const mountPoints = dividedHierarchies(findHierarchies(VERSION_2)).map(({ mountPoint }) => mountPoint);
     assert.deepEqual(mountPoints, ['/sys/fs/cgroup']);
   });
@@ -59,7 +59,7 @@ describe('the group of an instance is divided', () => {
     assert.equal(group.read('reserve/memory.swap.max'), '0');
   });
 
-  test('and in version 1, where each hierarchy has its own limits', () => {
+  test('the group of an instance is divided and in version 1, where each hierarchy has its own limits', () => {
     using group = makeGroup(4711);
     for (const controller of ['cpu', 'memory', 'pids']) {
       divide({ mountPoint: '/', version: 1, controllers: ['rw', controller] }, group.folder, RESOURCES);

@@ -41,18 +41,18 @@ describe('hostd', () => {
     assert.equal(body.installationId, installation.config.installationId);
   });
 
-  test("serves its socket to root and the server's group only", () => {
+  test("hostd serves its socket to root and the server's group only", () => {
     const { uid, gid, mode } = statSync(installation.config.run.hostdSocket);
     assert.deepEqual([uid, gid, mode & 0o777], [0, SERVICE_ID, 0o660]);
   });
 
-  test('lists the template versions that were built', async () => {
+  test('hostd lists the template versions that were built', async () => {
     const { body } = await hostd.call('GET', '/template-versions');
     const { templateVersionId } = (await makeSpec(installation.config)).source;
     assert.ok(body.templateVersions.some(({ id }: { id: string }) => id === templateVersionId));
   });
 
-  test('launches an instance that is listed until it is stopped', async () => {
+  test('hostd launches an instance that is listed until it is stopped', async () => {
     const spec = await makeSpec(installation.config);
     const { status, body } = await hostd.launch('sbx_a', spec);
     assert.equal(status, 200);
@@ -65,14 +65,14 @@ describe('hostd', () => {
     assert.deepEqual(instanceLeftovers(installation.config), []);
   });
 
-  test('answers a repeated launch with the live instance', async () => {
+  test('hostd answers a repeated launch with the live instance', async () => {
     const spec = await makeSpec(installation.config);
     const [first, second] = await Promise.all([hostd.launch('sbx_a', spec), hostd.launch('sbx_a', spec)]);
     assert.deepEqual(first.body, second.body);
     assert.deepEqual((await hostd.launch('sbx_a', spec)).body, first.body);
   });
 
-  test('answers the stop of an unknown or removed instance with success', async () => {
+  test('hostd answers the stop of an unknown or removed instance with success', async () => {
     assert.deepEqual(await hostd.stop('sbx_never'), { status: 200, body: {} });
     await hostd.launch('sbx_a', await makeSpec(installation.config));
     const answers = await Promise.all([hostd.stop('sbx_a'), hostd.stop('sbx_a')]);
@@ -82,7 +82,7 @@ describe('hostd', () => {
     );
   });
 
-  test("lets only the server's user open an agent's socket", async () => {
+  test("hostd lets only the server's user open an agent's socket", async () => {
     const { body } = await hostd.launch('sbx_a', await makeSpec(installation.config));
     const { uid, mode } = statSync(body.agentSocketPath);
     assert.deepEqual([uid, mode & 0o777], [SERVICE_ID, 0o600]);
@@ -90,7 +90,7 @@ describe('hostd', () => {
     assert.deepEqual([folder.uid, folder.gid, folder.mode & 0o777], [0, SERVICE_ID, 0o750]);
   });
 
-  test('accepts more launches at once than it runs in parallel', async () => {
+  test('hostd accepts more launches at once than it runs in parallel', async () => {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
     const ids = Array.from({ length: 10 }, (_, index) => `sbx_many${index}`);
     const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
@@ -103,7 +103,7 @@ describe('hostd', () => {
     assert.deepEqual(instanceLeftovers(installation.config), []);
   });
 
-  test('undoes a launch whose caller disconnects, at any step', async () => {
+  test('hostd undoes a launch whose caller disconnects, at any step', async () => {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
     for (const patienceMs of [0, 5, 10, 20, 30, 40, 60]) {
       const answer = hostd.launch('sbx_a', spec, AbortSignal.timeout(patienceMs));
@@ -122,7 +122,7 @@ describe('hostd', () => {
     await eventually(() => instanceLeftovers(installation.config).length === 0, { because: 'it is swept' });
   });
 
-  test('launches an instance again after it died', async () => {
+  test('hostd launches an instance again after it died', async () => {
     const spec = await makeSpec(installation.config);
     await hostd.launch('sbx_a', spec);
     const died = initPid(installation.config, 'sbx_a');
@@ -173,7 +173,7 @@ describe('hostd', () => {
   });
 
   describe('a sandbox', () => {
-    test('has its own namespaces, and ids that no user of the host has', sharesKernel, async () => {
+    test('a sandbox has its own namespaces, and ids that no user of the host has', sharesKernel, async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       const status = readFileSync(`/proc/${initPid(installation.config, 'sbx_a')}/status`, 'utf8');
       const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
@@ -187,7 +187,7 @@ describe('hostd', () => {
       for (const type of types) assert.ok(!inside.includes(readlinkSync(`/proc/self/ns/${type}`)), type);
     });
 
-    test('cannot gain privileges, and its filter is on', sharesKernel, async () => {
+    test('a sandbox cannot gain privileges, and its filter is on', sharesKernel, async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       const pid = initPid(installation.config, 'sbx_a');
       // After `start` the process is still the runtime's until it has executed the command.
@@ -198,7 +198,7 @@ describe('hostd', () => {
       assert.match(status, /^CapBnd:\s+00000000800404fb$/m);
     });
 
-    test("sees its limits in the kernel's files", sharesKernel, async () => {
+    test("a sandbox sees its limits in the kernel's files", sharesKernel, async () => {
       const resources = { memoryBytes: 128 * MEBIBYTE, pids: 42, cpu: 0.5 };
       await hostd.launch('sbx_a', await makeSpec(installation.config, resources));
       const { stdout } = await runInside(
@@ -221,7 +221,7 @@ describe('hostd', () => {
       ['its control groups', '/sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/cgroup.procs', sharesKernel],
       ['its agent or the trusted authorities', '/opt/cloche /etc/ssl/certs/ca-certificates.crt', {}],
     ] as const) {
-      test(`cannot write to ${what}`, options, async () => {
+      test(`a sandbox cannot write to ${what}`, options, async () => {
         await hostd.launch('sbx_a', await makeSpec(installation.config));
         const script = `for file in ${files}; do
                           test -e $file && ( echo 1 > $file ) 2>/dev/null && echo wrote $file
@@ -230,7 +230,7 @@ describe('hostd', () => {
       });
     }
 
-    test('has its own files over those of the template', async () => {
+    test('a sandbox has its own files over those of the template', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       await hostd.launch('sbx_b', await makeSpec(installation.config));
       const write =
@@ -241,7 +241,7 @@ describe('hostd', () => {
       assert.equal(read.exitCode, 0);
     });
 
-    test('that fills its disk gets an error, and its neighbour can still write', async () => {
+    test('a sandbox that fills its disk gets an error, and its neighbour can still write', async () => {
       const diskBytes = 32 * MEBIBYTE;
       await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes }));
       await hostd.launch('sbx_b', await makeSpec(installation.config, { diskBytes }));
@@ -257,7 +257,7 @@ describe('hostd', () => {
       assert.equal(neighbour.exitCode, 0);
     });
 
-    test('that uses up its inodes gets an error', async () => {
+    test('a sandbox that uses up its inodes gets an error', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes: 16 * MEBIBYTE }));
       const { stderr } = await runInside(
         installation.config,

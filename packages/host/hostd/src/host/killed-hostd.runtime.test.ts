@@ -9,7 +9,7 @@ import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { BOOT_ID } from '../kernel/process-identity.ts';
 
 describe('hostd, killed', () => {
-  test('and restarted, lists and stops live instances', async () => {
+  test('hostd, killed and restarted, lists and stops live instances', async () => {
     using installation = makeInstallation();
     const { config } = installation;
     await using before = await HostdProcess.start(installation);
@@ -83,7 +83,7 @@ describe('hostd, killed', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('refuses to start twice for one installation', async () => {
+  test('hostd, killed refuses to start twice for one installation', async () => {
     using installation = makeInstallation();
     await using first = await HostdProcess.start(installation);
     await assert.rejects(HostdProcess.start(installation), /another hostd already uses/);

@@ -33,7 +33,7 @@ async function listen(bounds: Partial<ServerBounds> = {}) {
 }
 
 describe('the socket of hostd', () => {
-  it('answers as many requests as may wait on one connection, and closes it', async () => {
+  it('the socket of hostd answers as many requests as may wait on one connection, and closes it', async () => {
     await using hostd = await listen();
     const socket = hostd.connect();
     socket.write(GET.repeat(SERVER_BOUNDS.pending * 10));
@@ -41,7 +41,7 @@ describe('the socket of hostd', () => {
     assert.equal(answers.length, SERVER_BOUNDS.pending);
   });
 
-  it('closes a connection whose request does not arrive whole in its time', async () => {
+  it('the socket of hostd closes a connection whose request does not arrive whole in its time', async () => {
     await using hostd = await listen({ requestMs: 100 });
     const socket = hostd.connect();
     socket.write('PUT /instances/sbx_1/1 HTTP/1.1\r\nhost: hostd\r\ncontent-length: 9\r\n\r\n{');
@@ -49,7 +49,7 @@ describe('the socket of hostd', () => {
     await once(socket, 'close', { signal: AbortSignal.timeout(30_000) });
   });
 
-  it('closes connections beyond its limit, and serves the others', async () => {
+  it('the socket of hostd closes connections beyond its limit, and serves the others', async () => {
     await using hostd = await listen({ connections: 2 });
     const [first, second] = [hostd.connect(), hostd.connect()];
     await Promise.all([first, second].map((socket) => once(socket, 'connect')));

@@ -37,7 +37,7 @@ describe('the records of instances', () => {
     { title: 'one that is being launched', key, record: { status: 'launching' } },
   ];
   for (const row of rows) {
-    it(`say whether an instance lives: ${row.title}`, () => {
+    it(`the records of instances say whether an instance lives: ${row.title}`, () => {
       withRecord(row.key, { ...RUNNING, source: SOURCE, ...row.record }, (records) => {
         assert.equal(records.read(row.key)?.status, row.record.status);
         assert.equal(records.findLive(row.key) !== undefined, row.live ?? false);
@@ -46,7 +46,7 @@ describe('the records of instances', () => {
     });
   }
 
-  it('keep an instance whose record names a template version and no source', () => {
+  it('the records of instances keep an instance whose record names a template version and no source', () => {
     const { templateVersionId } = SOURCE;
     withRecord(key, { status: 'live', ...NAME, ...RUNNING, templateVersionId }, (records) => {
       assert.deepEqual(records.findLive(key)?.source, SOURCE);

@@ -15,7 +15,7 @@ describe('a process is killed by its number', () => {
     assert.deepEqual(await ended, [null, 'SIGKILL']);
   });
 
-  it('and the call succeeds if the process has ended', async () => {
+  it('a process is killed by its number and the call succeeds if the process has ended', async () => {
     const child = spawn('true');
     await once(child, 'exit');
     killProcessIf(child.pid ?? assert.fail('no process'), () => assert.fail('looked at'));

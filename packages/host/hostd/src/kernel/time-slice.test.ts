@@ -15,7 +15,7 @@ const [major = 0, minor = 0] = release().split('.').map(Number);
 const hasSlices = major > 6 || (major === 6 && minor >= 12);
 
 describe('the time slice of a thread', () => {
-  it('is set, and inherited by processes that the thread starts', {
+  it('the time slice of a thread is set, and inherited by processes that the thread starts', {
     skip: !hasSlices && 'Linux before 6.12',
   }, async () => {
     const child = spawn('sh', ['-c', 'read _; sleep 60 & echo $!; wait']);
@@ -35,7 +35,7 @@ describe('the time slice of a thread', () => {
     await ended;
   });
 
-  it('is not set for a thread that has ended', async () => {
+  it('the time slice of a thread is not set for a thread that has ended', async () => {
     const child = spawn('true');
     await once(child, 'exit');
     setTimeSlice(child.pid ?? assert.fail('no process'), SHORT_SLICE_NS);

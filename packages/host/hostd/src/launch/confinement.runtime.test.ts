@@ -71,10 +71,10 @@ describe('root of a sandbox', () => {
   });
 
   for (const name of Object.keys(CONTROLS)) {
-    test(`can ${name}`, () => assert.equal(outcomes.get(name), 'done'));
+    test(`root of a sandbox can ${name}`, () => assert.equal(outcomes.get(name), 'done'));
   }
   for (const name of Object.keys(ATTEMPTS)) {
-    test(`cannot ${name}`, () => assert.equal(outcomes.get(name), 'refused'));
+    test(`root of a sandbox cannot ${name}`, () => assert.equal(outcomes.get(name), 'refused'));
   }
 });
 

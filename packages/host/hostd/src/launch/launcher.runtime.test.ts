@@ -60,7 +60,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   }
 
   describe('a launch', () => {
-    test('takes the steps after which the tests below abort it', async () => {
+    test('a launch takes the steps after which the tests below abort it', async () => {
       const steps: string[] = [];
       await makeLauncher((step) => steps.push(step)).launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
@@ -69,7 +69,7 @@ inOwnMountNamespace(import.meta.filename, () => {
     });
 
     for (const last of STEPS) {
-      test(`that is aborted after "${last}" leaves nothing`, async () => {
+      test(`a launch that is aborted after "${last}" leaves nothing`, async () => {
         const reason = new Error('given up');
         const abort = new AbortController();
         const launcher = makeLauncher((step) => {
@@ -80,13 +80,13 @@ inOwnMountNamespace(import.meta.filename, () => {
       });
     }
 
-    test('whose signal is already aborted creates nothing', async () => {
+    test('a launch whose signal is already aborted creates nothing', async () => {
       const launcher = makeLauncher(() => assert.fail('a step was taken'));
       await assert.rejects(launcher.launch(await makePlan(), AbortSignal.abort(new Error('too late'))), /too late/);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test("whose runtime fails has the runtime's message in its error, and leaves nothing", async () => {
+    test("a launch whose runtime fails has the runtime's message in its error, and leaves nothing", async () => {
       const launcher = makeLauncher(() => {}, ['/no/such/program']);
       await assert.rejects(launcher.launch(await makePlan(), new AbortController().signal), (error) => {
         assert.ok(error instanceof HostdError);
@@ -97,7 +97,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('replaces the link of a dead instance with the same slot that the kernel has not removed yet', async () => {
+    test('a launch replaces the link of a dead instance with the same slot that the kernel has not removed yet', async () => {
       const { installationId } = installation.config;
       const launcher = makeLauncher((step) => {
         if (step !== 'create') return;
@@ -112,7 +112,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('whose socket folder cannot be made fails and leaves nothing', async () => {
+    test('a launch whose socket folder cannot be made fails and leaves nothing', async () => {
       const folder = join(host.socketsDir, instanceKey(NAME));
       mkdirSync(folder);
       await assert.rejects(makeLauncher().launch(await makePlan(), new AbortController().signal), /EEXIST/);
@@ -120,7 +120,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('creates a container that its runtime reports as running', async () => {
+    test('a launch creates a container that its runtime reports as running', async () => {
       const { config } = installation;
       const key = instanceKey(NAME);
       await makeLauncher().launch(await makePlan(), AbortSignal.timeout(30_000));
@@ -131,7 +131,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(config), []);
     });
 
-    test('runs the runtime from memory, so that it need not copy itself and start again', async () => {
+    test('a launch runs the runtime from memory, so that it need not copy itself and start again', async () => {
       const key = instanceKey(NAME);
       let program = '';
       const launcher = makeLauncher((step) => {
@@ -143,7 +143,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.equal(program, `/memfd:${installation.config.ociRuntime} (deleted)`);
     });
 
-    test("does not change the host's null device", async () => {
+    test("a launch does not change the host's null device", async () => {
       const before = statSync('/dev/null');
       await makeLauncher().launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
@@ -151,13 +151,13 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual({ uid, gid, mode }, { uid: before.uid, gid: before.gid, mode: before.mode });
     });
 
-    test('leaves nothing mounted in the namespace of hostd', async () => {
+    test('a launch leaves nothing mounted in the namespace of hostd', async () => {
       await makeLauncher().launch(await makePlan(), new AbortController().signal);
       assert.equal(existsSync(join(host.mountsDir, instanceKey(NAME))), false);
       await removeInstance(instanceKey(NAME), host);
     });
 
-    test('of a removed template fails and leaves nothing', async () => {
+    test('a launch of a removed template fails and leaves nothing', async () => {
       const plan = await makePlan();
       const template = { ...plan.template, rootfsDir: join(installation.config.runDir, 'gone') };
       rmSync(template.rootfsDir, { recursive: true, force: true });

@@ -96,7 +96,7 @@ function assertCounted(bytes: number, what: string): void {
 describe('the use of an instance', () => {
   const suite = hostdSuite(makeInstallation, BUSY_THEN_IDLE);
 
-  test('counts the processor time of its processes, still after a kill of hostd, and up to its end', async () => {
+  test('the use of an instance counts the processor time of its processes, still after a kill of hostd, and up to its end', async () => {
     await suite.hostd.launch('sbx_busy', await makeSpec(suite.installation.config));
     const { key } = recordOf(suite.installation, 'sbx_busy');
     await isIdle(key);
@@ -121,7 +121,7 @@ describe('the use of an instance', () => {
     { mode: 'allowlist' as const, hosts: ['example.com'] },
     { mode: 'denylist' as const, hosts: ['example.com'] },
   ]) {
-    test(`counts the bytes on its link, also those that are refused, in mode ${policy.mode}`, async () => {
+    test(`the use of an instance counts the bytes on its link, also those that are refused, in mode ${policy.mode}`, async () => {
       assert.equal(
         (await suite.hostd.launch('sbx_link', await makeSpec(suite.installation.config, policy))).status,
         200,
@@ -142,7 +142,7 @@ describe('the use of an instance', () => {
     });
   }
 
-  test('is read in one read of a file, one question to the kernel and without writing, so that a claim stays short', async () => {
+  test('the use of an instance is read in one read of a file, one question to the kernel and without writing, so that a claim stays short', async () => {
     await suite.hostd.launch('sbx_cheap', await makeSpec(suite.installation.config, { mode: 'unrestricted' }));
     const { key, record } = recordOf(suite.installation, 'sbx_cheap');
     const { installationId } = suite.installation.config;
@@ -169,7 +169,7 @@ describe('the use of an instance', () => {
     });
   });
 
-  test('has no bytes without a link', async () => {
+  test('the use of an instance has no bytes without a link', async () => {
     await suite.hostd.launch('sbx_none', await makeSpec(suite.installation.config, { mode: 'deny-all' }));
     const { egressBytes, ingressBytes } = await useOf(suite.hostd, 'sbx_none');
     assert.deepEqual([egressBytes, ingressBytes], [0, 0]);

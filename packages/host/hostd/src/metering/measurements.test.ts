@@ -34,7 +34,7 @@ function open(count: number) {
 }
 
 describe('measurements', () => {
-  test('are taken every ten seconds, each with the average use of the processor since the one before', async () => {
+  test('measurements are taken every ten seconds, each with the average use of the processor since the one before', async () => {
     const { world, measurements, pass } = open(1);
     await pass(120_000);
     const [key] = world.keys as [InstanceKey];
@@ -48,7 +48,7 @@ describe('measurements', () => {
     assert.deepEqual(measurements.samples(key, from), samples.slice(4));
   });
 
-  test('of the last hour are kept, no older ones', async () => {
+  test('measurements of the last hour are kept, no older ones', async () => {
     const { world, measurements, pass } = open(1);
     await pass(2 * 3_600_000);
     const samples = measurements.samples(world.keys[0] as InstanceKey, 0);
@@ -56,7 +56,7 @@ describe('measurements', () => {
     assert.ok((samples[0]?.at ?? 0) >= BEGIN + world.elapsedMs - 3_600_000);
   });
 
-  test('of many instances that are seen at once are spread over the interval', async () => {
+  test('measurements of many instances that are seen at once are spread over the interval', async () => {
     const { world, pass } = open(500);
     await pass(30_000);
     for (let second = 0; second < 20; second += 1) {
@@ -66,7 +66,7 @@ describe('measurements', () => {
     }
   });
 
-  test('of an instance that is gone are dropped', async () => {
+  test('measurements of an instance that is gone are dropped', async () => {
     const { world, measurements, pass } = open(2);
     await pass(60_000);
     const [gone, stays] = world.keys as [InstanceKey, InstanceKey];

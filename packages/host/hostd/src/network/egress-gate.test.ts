@@ -43,7 +43,7 @@ function openLog(): { log: Logger; warnings: string[] } {
 }
 
 describe('an egress of another release', () => {
-  it('gets no policies, is reported once, and is used as soon as it is replaced', async () => {
+  it('an egress of another release gets no policies, is reported once, and is used as soon as it is replaced', async () => {
     await using egress = await openEgress(EGRESS_PROTOCOL_VERSION + 1);
     const { log, warnings } = openLog();
     const gate = new EgressGate({ client: new EgressClient(egress.socketPath), trust: () => undefined, log });

@@ -87,7 +87,7 @@ describe('a gated sandbox', () => {
   }
 
   describe('has traffic', () => {
-    test('that ends at egress, whatever its destination', async () => {
+    test('a gated sandbox has traffic that ends at egress, whatever its destination', async () => {
       const own = addressOf('sbx_gated');
       assert.equal(await ask('sbx_open', 'tcp', INTERNET.theirs), INTERNET.ours);
       const hostsEnd = own.replace(/\d+$/, (last) => String(Number(last) - 1));
@@ -96,23 +96,23 @@ describe('a gated sandbox', () => {
       }
     });
 
-    test('whose DNS look-ups end at egress, whatever their resolver', async () => {
+    test('a gated sandbox has traffic whose DNS look-ups end at egress, whatever their resolver', async () => {
       assert.equal(await ask('sbx_open', 'udp', INTERNET.theirs, 53), INTERNET.ours);
       assert.equal(await ask('sbx_gated', 'udp', INTERNET.theirs, 53), 'egress');
       assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs, 53), 'egress');
     });
 
-    test('of no other kind', async () => {
+    test('a gated sandbox has traffic of no other kind', async () => {
       assert.equal(await ask('sbx_open', 'udp', INTERNET.theirs), INTERNET.ours);
       const answer = await ask('sbx_gated', 'udp', INTERNET.theirs, PORT, IN_VAIN_MS);
       assert.match(answer, /TIMEOUT|EHOSTUNREACH|EACCES|ECONNREFUSED/);
     });
 
-    test('that no other sandbox can send in its name', async () => {
+    test('a gated sandbox has traffic that no other sandbox can send in its name', async () => {
       assert.equal(await ask('sbx_open', 'tcp', addressOf('sbx_gated')), 'ECONNREFUSED');
     });
 
-    test('that the kernel does not forward even while the rules are flushed', async () => {
+    test('a gated sandbox has traffic that the kernel does not forward even while the rules are flushed', async () => {
       execFileSync('nft', ['delete', 'table', 'inet', tableName(installation.config.installationId)]);
       const [open, gated] = await Promise.all([
         ask('sbx_open', 'udp', INTERNET.theirs),
@@ -135,14 +135,14 @@ describe('a gated sandbox', () => {
       await hostd.launch('sbx_deny', await makeSpec(installation.config, { ...network, hosts: [...network.hosts] }));
     });
 
-    test('sends datagrams, by an address of the host, and none to a denied address', async () => {
+    test('a gated sandbox with a denylist sends datagrams, by an address of the host, and none to a denied address', async () => {
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
       assert.equal(await ask('sbx_deny', 'tcp', INTERNET.theirs), 'egress');
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs, 53), 'egress');
       assert.deepEqual(senders(), [`${addressOf('sbx_deny')}`, `${addressOf('sbx_deny')} . ${denied}`]);
     });
 
-    test('sends no TCP, no look-ups and nothing to closed ranges while the rules are flushed', async () => {
+    test('a gated sandbox with a denylist sends no TCP, no look-ups and nothing to closed ranges while the rules are flushed', async () => {
       execFileSync('nft', ['delete', 'table', 'inet', tableName(installation.config.installationId)]);
       const refused = /^(TIMEOUT|E[A-Z]+)$/;
       const ways = [
@@ -158,7 +158,7 @@ describe('a gated sandbox', () => {
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('sends datagrams again when hostd was killed and started again, with the same addresses denied', async () => {
+    test('a gated sandbox with a denylist sends datagrams again when hostd was killed and started again, with the same addresses denied', async () => {
       const before = senders();
       await hostd.kill();
       hostd = await HostdProcess.start(installation);
@@ -166,7 +166,7 @@ describe('a gated sandbox', () => {
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('is removed from the rules when it is stopped', async () => {
+    test('a gated sandbox with a denylist is removed from the rules when it is stopped', async () => {
       await hostd.stop('sbx_deny');
       await eventually(() => senders().length === 0, { because: 'it is not listed' });
     });
@@ -196,7 +196,7 @@ describe('a gated sandbox', () => {
     );
   });
 
-  test('has its policy enforced before it has a link', async () => {
+  test('a gated sandbox has its policy enforced before it has a link', async () => {
     let linksThen: string[] = [];
     egress.onPut = () => {
       linksThen = gatedLinks();
@@ -211,7 +211,7 @@ describe('a gated sandbox', () => {
     assert.equal(egress.sandboxes.has(address), false);
   });
 
-  test('is not launched when egress refuses its policy, and nothing is left', async () => {
+  test('a gated sandbox is not launched when egress refuses its policy, and nothing is left', async () => {
     egress.onPut = () => {
       throw new Error('no such policy');
     };
@@ -227,7 +227,7 @@ describe('a gated sandbox', () => {
   });
 
   describe('when egress dies', () => {
-    test('has no network until egress is back', async () => {
+    test('a gated sandbox when egress dies has no network until egress is back', async () => {
       await egress.stop();
       assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'ECONNREFUSED');
       assert.match(await ask('sbx_gated', 'udp', INTERNET.theirs, 53, IN_VAIN_MS), /TIMEOUT|ECONNREFUSED/);
@@ -236,7 +236,7 @@ describe('a gated sandbox', () => {
       assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
     });
 
-    test('cannot be launched, and leaves nothing', async () => {
+    test('a gated sandbox when egress dies cannot be launched, and leaves nothing', async () => {
       await egress.stop();
       const leftovers = instanceLeftovers(installation.config);
       const { status, body } = await launchGated('sbx_late');
@@ -246,7 +246,7 @@ describe('a gated sandbox', () => {
       await isTold('sbx_gated');
     });
 
-    test('is launched after egress is back, if that is soon', async () => {
+    test('a gated sandbox when egress dies is launched after egress is back, if that is soon', async () => {
       await egress.stop();
       const launched = launchGated('sbx_soon');
       // After some failed attempts of hostd to reach it.
@@ -255,7 +255,7 @@ describe('a gated sandbox', () => {
       assert.equal((await hostd.stop('sbx_soon')).status, 200);
     });
 
-    test('and is stopped, is not registered with the next egress', async () => {
+    test('a gated sandbox when egress dies and is stopped, is not registered with the next egress', async () => {
       await launchGated('sbx_gone');
       const address = addressOf('sbx_gone');
       await egress.stop();
@@ -266,7 +266,7 @@ describe('a gated sandbox', () => {
     });
   });
 
-  test('is known to egress when hostd is killed and started again, and is swept away when it died meanwhile', async () => {
+  test('a gated sandbox is known to egress when hostd is killed and started again, and is swept away when it died meanwhile', async () => {
     await launchGated('sbx_died');
     const address = addressOf('sbx_died');
     await hostd.kill();
@@ -278,7 +278,7 @@ describe('a gated sandbox', () => {
     assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
   });
 
-  test('has an address that was not used just before, and keeps link and policy when a dead instance is removed', async () => {
+  test('a gated sandbox has an address that was not used just before, and keeps link and policy when a dead instance is removed', async () => {
     await launchGated('sbx_before');
     const address = addressOf('sbx_before');
     const links = gatedLinks();

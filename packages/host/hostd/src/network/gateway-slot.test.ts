@@ -17,7 +17,7 @@ describe('the slot of a gateway', () => {
   });
   after(() => rmSync(dir, { recursive: true }));
 
-  test('is one at whose address the ports of egress are free; slots that were tried are released', () => {
+  test('the slot of a gateway is one at whose address the ports of egress are free; slots that were tried are released', () => {
     const orphans = ['198.18.0.1', '198.18.0.5'];
     const slot = acquireGatewaySlot(slots, self, (address, [port = 0]) =>
       orphans.includes(address) ? [{ address, port }] : [],
@@ -29,7 +29,7 @@ describe('the slot of a gateway', () => {
     );
   });
 
-  test('cannot be acquired while a program uses a port at every address; the error names the port', () => {
+  test('the slot of a gateway cannot be acquired while a program uses a port at every address; the error names the port', () => {
     assert.throws(
       () => acquireGatewaySlot(slots, self, () => [{ address: '0.0.0.0', port: 10_053 }]),
       /another program uses 0\.0\.0\.0:10053; find it with `ss -lntup sport = :10053`/,

@@ -33,7 +33,7 @@ test('tells of links, routes and rules of others, once', () => {
   assert.deepEqual(seen, [true, true, true, true, true, true, true, true, false]);
 });
 
-test("leaves out Cloche's own links, routes and rules", () => {
+test("a watch of the host's network leaves out Cloche's own links, routes and rules", () => {
   const seen = changesAfter([
     'ip link add clabcd123417 type veth peer name ceabcd123417',
     'ip link set clabcd123417 up; ip addr add 198.18.0.5/30 dev clabcd123417',

@@ -57,7 +57,7 @@ describe('a measurement of the firewalls of a host', { concurrency: 2 }, () => {
 
   const checksOf = (warnings: HostWarningList['warnings']) => warnings.map(({ check }) => check).toSorted();
 
-  it('finds nothing without a firewall, and where a firewall accepts what Cloche needs', async () => {
+  it('a measurement of the firewalls of a host finds nothing without a firewall, and where a firewall accepts what Cloche needs', async () => {
     assert.deepEqual(await warningsAfter(''), []);
     const exact = firewall({
       input:
@@ -68,7 +68,7 @@ describe('a measurement of the firewalls of a host', { concurrency: 2 }, () => {
     assert.deepEqual(await warningsAfter(exact), []);
   });
 
-  it('finds what is dropped by policies and what is refused by rules, each with its remedy', async () => {
+  it('a measurement of the firewalls of a host finds what is dropped by policies and what is refused by rules, each with its remedy', async () => {
     const dropped = await warningsAfter(firewall({ input: 'policy drop; iifname lo accept', forward: 'policy drop' }));
     assert.deepEqual(checksOf(dropped), ALL);
     const [dns] = dropped.filter(({ check }) => check === 'sandbox_dns');
@@ -80,14 +80,14 @@ describe('a measurement of the firewalls of a host', { concurrency: 2 }, () => {
     assert.deepEqual(checksOf(refused), ALL);
   });
 
-  it('finds dropped replies', async () => {
+  it('a measurement of the firewalls of a host finds dropped replies', async () => {
     const found = await warningsAfter(
       firewall({ input: 'policy accept', forward: 'policy drop; iifname "cl*" accept' }),
     );
     assert.deepEqual(checksOf(found), ['sandbox_datagrams', 'sandbox_forwarding']);
   });
 
-  it('finds a missing default route, also where the host has one of IPv6', async () => {
+  it('a measurement of the firewalls of a host finds a missing default route, also where the host has one of IPv6', async () => {
     assert.deepEqual(checksOf(await warningsAfter('', 'ip link set lo up')), ['ipv4_route']);
     const onlyIpv6 = `ip link set lo up; ip link add uplink type veth peer name other
       ip link set uplink up; ip link set other up
@@ -97,7 +97,7 @@ describe('a measurement of the firewalls of a host', { concurrency: 2 }, () => {
     assert.deepEqual(await warningsAfter('', dual), []);
   });
 
-  it('leaves nothing behind when it is killed', async () => {
+  it('a measurement of the firewalls of a host leaves nothing behind when it is killed', async () => {
     // At the moment when links and rules are there.
     const killed = program(`const { execFileSync } = await import('node:child_process');
       for (let tried = 0; tried < 10_000; tried += 1) {

@@ -11,7 +11,7 @@ const OPTIONS = {
   probe: { open: '198.18.0.6', gated: '198.18.0.10', target: '198.18.0.14' },
 };
 
-test('replaces the rules of an earlier run in one transaction', () => {
+test('the nft ruleset replaces the rules of an earlier run in one transaction', () => {
   const [first, second, third] = nftRuleset(OPTIONS).split('\n');
   assert.deepEqual(
     [first, second, third],
@@ -19,7 +19,7 @@ test('replaces the rules of an earlier run in one transaction', () => {
   );
 });
 
-test('closes the ranges that the contract names, and leaves the documentation ranges open', () => {
+test('the nft ruleset closes the ranges that the contract names, and leaves the documentation ranges open', () => {
   const closed = /set closed \{(.*)\}/.exec(nftRuleset(OPTIONS))?.[1] ?? '';
   const ranges = `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16
     198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 168.63.129.16/32 192.0.0.0/24 192.88.99.0/24`;
@@ -27,7 +27,7 @@ test('closes the ranges that the contract names, and leaves the documentation ra
   for (const range of ['192.0.2.0', '198.51.100.0', '203.0.113.0']) assert.ok(!closed.includes(range), range);
 });
 
-test('opens what the operator opens, but never what the operator closes, nor other sandboxes', () => {
+test('the nft ruleset opens what the operator opens, but never what the operator closes, nor other sandboxes', () => {
   const ranges = { allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'], denyCidrs: ['10.1.2.0/24', '2001:67c::/32'] };
   const rules = nftRuleset({ ...OPTIONS, ranges });
   assert.match(rules, /set opened \{.*10\.1\.0\.0\/16/);
@@ -43,7 +43,7 @@ test('opens what the operator opens, but never what the operator closes, nor oth
   );
 });
 
-test('has no rule that touches other traffic than that of its own sandboxes', () => {
+test('the nft ruleset has no rule that touches other traffic than that of its own sandboxes', () => {
   // Only rules of other chains reach these chains, and this test checks those rules.
   const reachedByRules = /chain (share|refused|from_gated|to_gated) \{.*?\n {2}\}/gs;
   const rules = nftRuleset(OPTIONS)
@@ -63,7 +63,7 @@ test("redirects DNS look-ups to the relay's port, and admits nothing else", () =
 /** Returns whether a rule is only for an address that hostd has, and no sandbox. */
 const isOfProbe = (line: string) => /ip [sd]addr 198\.18\.0\.(6|10) /.test(line);
 
-test('lets only the probe of a class reach its two targets, and lets nothing of it leave the host', () => {
+test('the nft ruleset lets only the probe of a class reach its two targets, and lets nothing of it leave the host', () => {
   const probing = nftRuleset(OPTIONS).split('\n').filter(isOfProbe);
   const passing = (link: string, address: string) => [
     `    iifname "${link}abcd1234*" ip saddr ${address} ip daddr { 192.0.2.1, 198.18.0.14 } accept`,
@@ -76,7 +76,7 @@ test('lets only the probe of a class reach its two targets, and lets nothing of 
   }
 });
 
-test('forwards nothing of a gated sandbox, and admits it at egress only', () => {
+test('the nft ruleset forwards nothing of a gated sandbox, and admits it at egress only', () => {
   const rules = nftRuleset(OPTIONS);
   const gated = rules.split('\n').filter((line) => line.includes('"ceabcd1234*"'));
   for (const rule of gated.filter((line) => line.includes('accept') && !isOfProbe(line))) {
@@ -91,7 +91,7 @@ test('forwards nothing of a gated sandbox, and admits it at egress only', () => 
   assert.match(rules, /set datagram_senders \{ type ipv4_addr; {2}\}/);
 });
 
-test('forwards datagrams of a gated sandbox only with a denylist, and not to the denied addresses', () => {
+test('the nft ruleset forwards datagrams of a gated sandbox only with a denylist, and not to the denied addresses', () => {
   const datagramSandboxes = [{ address: '198.18.0.6', denied: ['192.0.2.1', '192.0.2.2'] }];
   const rules = nftRuleset({ ...OPTIONS, datagramSandboxes });
   assert.match(rules, /set datagram_senders \{ type ipv4_addr; elements = \{ 198\.18\.0\.6 \} \}/);
@@ -103,7 +103,7 @@ test('forwards datagrams of a gated sandbox only with a denylist, and not to the
   }
 });
 
-test('refuses the same in the guard table, which redirects nothing', () => {
+test('the nft ruleset refuses the same in the guard table, which redirects nothing', () => {
   const refusing = (rules: string) =>
     rules.split('\n').filter((line) => /\b(drop|reject|jump|accept)\b|^ {2}set /.test(line) && !/type nat/.test(line));
   const guard = nftGuardRuleset(OPTIONS, 1);

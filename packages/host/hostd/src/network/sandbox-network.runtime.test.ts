@@ -82,21 +82,21 @@ describe('the network of a sandbox', () => {
   }
 
   describe('unrestricted', () => {
-    test('reaches the internet, by an address of the host', async () => {
+    test('unrestricted reaches the internet, by an address of the host', async () => {
       assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('reaches itself', async () => {
+    test('unrestricted reaches itself', async () => {
       assert.equal(await connect('sbx_open', addressOf('sbx_open')), addressOf('sbx_open'));
     });
 
-    test('reaches no network of the operator', async () => {
+    test('unrestricted reaches no network of the operator', async () => {
       // The same server on the same link at another address, so only the range differs.
       assert.equal(await connectFromHost(PRIVATE.theirs), PRIVATE.ours);
       assert.equal(await connect('sbx_open', PRIVATE.theirs), 'ECONNREFUSED');
     });
 
-    test('reaches no address of the host', async () => {
+    test('unrestricted reaches no address of the host', async () => {
       assert.equal(await connectFromHost('127.0.0.1'), 'host');
       const gateway = addressOf('sbx_open').replace(/\d+$/, (last) => String(Number(last) - 1));
       for (const address of [INTERNET.ours, PRIVATE.ours, gateway]) {
@@ -105,12 +105,12 @@ describe('the network of a sandbox', () => {
       }
     });
 
-    test('reaches no other sandbox', async () => {
+    test('unrestricted reaches no other sandbox', async () => {
       assert.equal(await connect('sbx_other', addressOf('sbx_other')), addressOf('sbx_other'));
       assert.equal(await connect('sbx_open', addressOf('sbx_other')), 'ECONNREFUSED');
     });
 
-    test('cannot send from an address that is not its own', async () => {
+    test('unrestricted cannot send from an address that is not its own', async () => {
       const pid = String(initPid(installation.config, 'sbx_open'));
       const forged = '198.51.100.77';
       execFileSync('nsenter', ['-t', pid, '-n', 'ip', 'addr', 'add', `${forged}/32`, 'dev', 'eth0']);
@@ -118,7 +118,7 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_open', INTERNET.theirs, addressOf('sbx_open')), INTERNET.ours);
     });
 
-    test('is closed while the rules of the host are flushed, and has its network again soon after', async () => {
+    test('unrestricted is closed while the rules of the host are flushed, and has its network again soon after', async () => {
       const table = tableName(installation.config.installationId);
       const hostsEnd = addressOf('sbx_open').replace(/\d+$/, (last) => String(Number(last) - 1));
       for (const address of [PRIVATE.theirs, PRIVATE.ours, INTERNET.ours, hostsEnd, addressOf('sbx_other')]) {
@@ -130,20 +130,20 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('has a second set of rules, which only hostd can remove', () => {
+    test('unrestricted has a second set of rules, which only hostd can remove', () => {
       const guard = guardTableName(installation.config.installationId, hostd.pid);
       assert.ok(nftTables().includes(guard));
       assert.throws(() => execFileSync('nft', ['delete', 'table', 'inet', guard], { stdio: 'pipe' }), /not permitted/);
     });
 
-    test('has no IPv6', async () => {
+    test('unrestricted has no IPv6', async () => {
       const { stdout } = await runInside(installation.config, 'sbx_open', 'cat /proc/net/if_inet6');
       assert.equal(stdout, '');
     });
   });
 
   describe('deny-all', () => {
-    test('has a loopback and nothing else', async () => {
+    test('deny-all has a loopback and nothing else', async () => {
       const { stdout } = await runInside(installation.config, 'sbx_closed', 'ls /sys/class/net');
       assert.deepEqual(
         stdout.split('\n').filter((name) => /^(lo|eth|cl)/.test(name)),
@@ -153,7 +153,7 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_closed', INTERNET.theirs), 'ENETUNREACH');
     });
 
-    test('gets an immediate error for a name look-up', async () => {
+    test('deny-all gets an immediate error for a name look-up', async () => {
       const startedAt = performance.now();
       const { exitCode } = await runInside(installation.config, 'sbx_closed', 'getent hosts example.com');
       assert.notEqual(exitCode, 0);

@@ -24,14 +24,14 @@ describe('the configuration for gVisor', () => {
   const sharedMemoryDir = '/run/cloche/x/mounts/sbx_a-1/disk/shm';
   const config = gvisorConfig(PLAIN, RESOURCES, { dialDir: '/run/cloche/x/dials/sbx_a-1', sharedMemoryDir });
 
-  test('sets the variables for an agent that dials and forks its own kernels, and none for absent descriptors', () => {
+  test('the configuration for gVisor sets the variables for an agent that dials and forks its own kernels, and none for absent descriptors', () => {
     assert.ok(config.process.env.includes('CLOCHE_DIAL_PATH=/run/cloche/agent.sock'));
     assert.ok(config.process.env.includes('CLOCHE_OWN_ZYGOTE=1'));
     assert.ok(config.process.env.includes('CLOCHE_KERNELS_FOLDER=/run/cloche-kernels'));
     assert.ok(!config.process.env.some((variable) => variable.includes('_FD')));
   });
 
-  test('filters the same calls, and those that create objects which gVisor does not limit', () => {
+  test('the configuration for gVisor filters the same calls, and those that create objects which gVisor does not limit', () => {
     const names = ({ linux }: Pick<typeof config, 'linux'>) => linux.seccomp.syscalls.flatMap((rule) => rule.names);
     const lasting = new Set(['msgget', 'semget']);
     assert.deepEqual(
@@ -40,7 +40,7 @@ describe('the configuration for gVisor', () => {
     );
   });
 
-  test("uses gVisor's action for calls that do not exist", () => {
+  test("the configuration for gVisor uses gVisor's action for calls that do not exist", () => {
     const { syscalls, defaultAction } = config.linux.seccomp;
     assert.equal(defaultAction, 'SCMP_ACT_ERRNO');
     const actionOf = (name: string) => syscalls.find((rule) => rule.names.includes(name))?.action;
@@ -57,20 +57,20 @@ describe('the configuration for gVisor', () => {
     assert.ok(mount?.options.includes('ro'));
   });
 
-  test('keeps temporary files and shared memory on the disk of the sandbox', () => {
+  test('the configuration for gVisor keeps temporary files and shared memory on the disk of the sandbox', () => {
     const sourcesOf = (path: string) =>
       config.mounts.filter(({ destination }) => destination === path).map(({ source }) => source);
     assert.deepEqual(sourcesOf('/tmp'), ['/run/cloche/x/mounts/sbx_a-1/root/tmp']);
     assert.deepEqual(sourcesOf('/dev/shm'), [sharedMemoryDir]);
   });
 
-  test("limits processes in gVisor's kernel, and allows more of them on the host", () => {
+  test("the configuration for gVisor limits processes in gVisor's kernel, and allows more of them on the host", () => {
     const { soft, hard } = config.process.rlimits.find(({ type }) => type === 'RLIMIT_NPROC') ?? {};
     assert.deepEqual([soft, hard], [100, 100]);
     assert.ok(config.linux.resources.pids.limit > 2 * 100);
   });
 
-  test("reports the guest's memory limit, in a cgroup of its own", () => {
+  test("the configuration for gVisor reports the guest's memory limit, in a cgroup of its own", () => {
     const { memory } = config.linux.resources;
     assert.deepEqual(memory, { limit: RESOURCES.memoryBytes, swap: RESOURCES.memoryBytes });
     assert.equal(config.linux.cgroupsPath, '/cloche-x/sbx_a-1/gvisor');

@@ -12,7 +12,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true }));
 
 describe('deleting a container', () => {
-  it('removes its state when the runtime cannot read it, and keeps that of other containers', async () => {
+  it('deleting a container removes its state when the runtime cannot read it, and keeps that of other containers', async () => {
     const program = join(folder, 'runtime');
     writeFileSync(program, '#!/bin/sh\nexit 1\n');
     chmodSync(program, 0o755);

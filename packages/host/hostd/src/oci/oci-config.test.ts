@@ -25,7 +25,7 @@ const INPUT: OciConfigOptions = {
 };
 
 describe('the configuration of a container', () => {
-  test('has every namespace of its own', () => {
+  test('the configuration of a container has every namespace of its own', () => {
     const types = ociConfig(INPUT).linux.namespaces.map(({ type }) => type);
     assert.deepEqual(types, ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup', 'time']);
     assert.ok(!ociConfig({ ...INPUT, timeNamespace: false }).linux.namespaces.some(({ type }) => type === 'time'));
@@ -37,7 +37,7 @@ describe('the configuration of a container', () => {
     assert.deepEqual(gidMappings, uidMappings);
   });
 
-  test("limits memory without swap, cpu and processes to the request plus the agent's share", () => {
+  test("the configuration of a container limits memory without swap, cpu and processes to the request plus the agent's share", () => {
     const { memory, cpu, pids } = ociConfig(INPUT).linux.resources;
     assert.equal(memory.limit, 512 * 1024 * 1024 + AGENT_SHARE.memoryBytes);
     assert.equal(memory.swap, memory.limit);
@@ -46,12 +46,12 @@ describe('the configuration of a container', () => {
     assert.equal(pids.limit, 100 + AGENT_SHARE.pids);
   });
 
-  test('raises a smaller processor share to the smallest one that the kernel accepts', () => {
+  test('the configuration of a container raises a smaller processor share to the smallest one that the kernel accepts', () => {
     const { cpu } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, cpu: 0.0001 } }).linux.resources;
     assert.equal(cpu.shares, 2);
   });
 
-  test('has no capability that reaches beyond the sandbox', () => {
+  test('the configuration of a container has no capability that reaches beyond the sandbox', () => {
     const { capabilities, noNewPrivileges } = ociConfig(INPUT).process;
     assert.equal(noNewPrivileges, true);
     for (const capability of ['SYS_ADMIN', 'NET_ADMIN', 'NET_RAW', 'SYS_PTRACE', 'MKNOD', 'SYS_RESOURCE', 'BPF']) {
@@ -72,7 +72,7 @@ describe('the configuration of a container', () => {
     assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
   });
 
-  test('limits the size of every in-memory file system', () => {
+  test('the configuration of a container limits the size of every in-memory file system', () => {
     for (const { type, destination, options } of ociConfig(INPUT).mounts) {
       if (type === 'tmpfs')
         assert.ok(
@@ -82,7 +82,7 @@ describe('the configuration of a container', () => {
     }
   });
 
-  test('has shared memory of half of the memory', () => {
+  test('the configuration of a container has shared memory of half of the memory', () => {
     for (const memoryBytes of [128, 512, 3072].map((mebibytes) => mebibytes * 1024 ** 2)) {
       const { mounts } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, memoryBytes } });
       const { options = [] } = mounts.find(({ destination }) => destination === '/dev/shm') ?? {};
@@ -90,13 +90,13 @@ describe('the configuration of a container', () => {
     }
   });
 
-  test('limits IPC objects that outlive their process, where the kernel supports it', () => {
+  test('the configuration of a container limits IPC objects that outlive their process, where the kernel supports it', () => {
     const { sysctl } = ociConfig(INPUT).linux;
     const bounds = ['kernel.shm_rmid_forced', 'kernel.msgmni', 'kernel.sem'].filter((name) => name in sysctl);
     assert.ok(bounds.length === 3 || bounds.length === 0, `only ${bounds}`);
   });
 
-  test("runs the agent below an init, with variables for its socket and its kernels' cgroup", () => {
+  test("the configuration of a container runs the agent below an init, with variables for its socket and its kernels' cgroup", () => {
     const { args, env, cwd, user } = ociConfig(INPUT).process;
     assert.deepEqual(args.slice(0, 3), ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node']);
     assert.equal(args.at(-1), '/opt/cloche/agent.cjs');
@@ -109,7 +109,7 @@ describe('the configuration of a container', () => {
   });
 });
 
-test("starts the agent without flags that disable Node's compiled modules", () => {
+test("the OCI configuration starts the agent without flags that disable Node's compiled modules", () => {
   const flags = AGENT_COMMAND.filter((word) => /^--\w/.test(word));
   // Processor time of loading these modules: three times as much when they have to be compiled.
   const program = `for (const name of ['net', 'http', 'fs/promises', 'child_process']) require(name);
@@ -142,19 +142,19 @@ describe('the seccomp profile', () => {
   const profile = seccompProfile({ architecture: 'x64' });
   const named = new Set(profile.syscalls.filter(({ args }) => !args).flatMap(({ names }) => names));
 
-  test('refuses calls that it does not name', () => {
+  test('the seccomp profile refuses calls that it does not name', () => {
     assert.equal(profile.defaultAction, 'SCMP_ACT_ERRNO');
     assert.equal(profile.defaultErrnoRet, 1);
   });
 
-  test('allows none of the calls that attacks on the kernel use', () => {
+  test('the seccomp profile allows none of the calls that attacks on the kernel use', () => {
     const closed = `unshare setns mount umount2 pivot_root open_tree move_mount fsopen bpf perf_event_open userfaultfd
       io_uring_setup keyctl add_key request_key init_module finit_module kexec_load swapon reboot open_by_handle_at
       fanotify_init pidfd_getfd iopl settimeofday quotactl acct`;
     for (const name of closed.split(/\s+/)) assert.ok(!named.has(name), name);
   });
 
-  test('allows every option of prctl and setsockopt except those that compile a filter in the kernel', () => {
+  test('the seccomp profile allows every option of prctl and setsockopt except those that compile a filter in the kernel', () => {
     const isAllowed = (call: string, ...values: [index: number, value: number][]) =>
       profile.syscalls.some(
         ({ names, action, args = [] }) =>
@@ -175,7 +175,7 @@ describe('the seccomp profile', () => {
     assert.ok(!isAllowed('seccomp'));
   });
 
-  test('allows no new namespace, and answers clone3 so that libraries fall back to clone', () => {
+  test('the seccomp profile allows no new namespace, and answers clone3 so that libraries fall back to clone', () => {
     const clone = profile.syscalls.find(({ names }) => names.includes('clone'));
     const newNamespaces = [0x2000_0000, 0x1000_0000, 0x0800_0000, 0x0400_0000, 0x0200_0000, 0x4000_0000, 0x0002_0000];
     for (const flag of newNamespaces) assert.notEqual((clone?.args?.[0]?.value ?? 0) & flag, 0, flag.toString(16));
@@ -183,7 +183,7 @@ describe('the seccomp profile', () => {
     assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
   });
 
-  test('allows sockets of the named families and protocols only', () => {
+  test('the seccomp profile allows sockets of the named families and protocols only', () => {
     for (const name of ['socket', 'socketpair', 'io_setup', 'sync']) {
       const rules = profile.syscalls.filter(({ names, action }) => names.includes(name) && action === 'SCMP_ACT_ALLOW');
       for (const { args = [] } of rules) assert.notEqual(args.length, 0, name);
@@ -193,7 +193,7 @@ describe('the seccomp profile', () => {
     assert.deepEqual([...new Set(wanted)].sort(), [1, 2, 3]);
   });
 
-  test('refuses IPC objects that outlive their process where the kernel does not limit them', () => {
+  test('the seccomp profile refuses IPC objects that outlive their process where the kernel does not limit them', () => {
     const unbounded = seccompProfile({ architecture: 'x64', boundsIpc: false }).syscalls.flatMap(({ names }) => names);
     for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);
     assert.ok(unbounded.includes('shmget'));
@@ -203,7 +203,7 @@ describe('the seccomp profile', () => {
     );
   });
 
-  test('allows no calls of another architecture', () => {
+  test('the seccomp profile allows no calls of another architecture', () => {
     assert.deepEqual(profile.architectures, ['SCMP_ARCH_X86_64']);
     assert.deepEqual(seccompProfile({ architecture: 'arm64' }).architectures, ['SCMP_ARCH_AARCH64']);
     assert.throws(() => seccompProfile({ architecture: 'mips' }), /there is no seccomp profile for mips/);

@@ -22,13 +22,13 @@ function returnsOf(program: Buffer): Set<number> {
 }
 
 describe('the compiled seccomp profile', () => {
-  test('is no larger than the kernel accepts', () => {
+  test('the compiled seccomp profile is no larger than the kernel accepts', () => {
     const program = compileSeccomp(seccompProfile());
     assert.equal(program.length % INSTRUCTION_BYTES, 0);
     assert.ok(program.length > 0 && program.length / INSTRUCTION_BYTES <= MAX_INSTRUCTIONS);
   });
 
-  test('refuses, allows and kills as the profile says', () => {
+  test('the compiled seccomp profile refuses, allows and kills as the profile says', () => {
     const returns = returnsOf(compileSeccomp(seccompProfile()));
     for (const expected of [ALLOW, EPERM_ERROR]) assert.ok(returns.has(expected), expected.toString(16));
     assert.ok(returns.has(KILL) || returns.has(KILL_THREAD), 'calls of another architecture');
@@ -40,7 +40,7 @@ describe('the compiled seccomp profile', () => {
     assert.ok(compileSeccomp(more).length > compileSeccomp(profile).length);
   });
 
-  test('is not compiled when the profile has an unknown action', () => {
+  test('the compiled seccomp profile is not compiled when the profile has an unknown action', () => {
     const profile = seccompProfile();
     const unknown = { ...profile, syscalls: [{ names: ['read'], action: 'SCMP_ACT_TRACE' }] };
     assert.throws(() => compileSeccomp(unknown), /the seccomp action SCMP_ACT_TRACE is unknown/);

@@ -11,14 +11,14 @@ function contentOf(path: string, changes: Partial<typeof RESOURCES> = {}) {
 }
 
 describe('the limits that a sandbox sees', () => {
-  test('are its memory, without swap', () => {
+  test('the limits that a sandbox sees are its memory, without swap', () => {
     const meminfo = contentOf('/proc/meminfo');
     assert.match(meminfo, /^MemTotal: +524288 kB$/m);
     assert.match(meminfo, /^MemAvailable: +524288 kB$/m);
     assert.match(meminfo, /^SwapTotal: +0 kB$/m);
   });
 
-  test('are as many processors as it may keep busy, rounded up', () => {
+  test('the limits that a sandbox sees are as many processors as it may keep busy, rounded up', () => {
     for (const cpu of [0.1, 0.5, 1]) {
       assert.equal(contentOf('/sys/devices/system/cpu/online', { cpu }), '0\n');
       assert.deepEqual(contentOf('/proc/cpuinfo', { cpu }).match(/^processor.*$/gm), ['processor\t: 0']);
@@ -26,7 +26,7 @@ describe('the limits that a sandbox sees', () => {
     }
   });
 
-  test("never exceed the host's", () => {
+  test("the limits that a sandbox sees never exceed the host's", () => {
     const online = contentOf('/sys/devices/system/cpu/online', { cpu: 256 });
     assert.equal(
       Number(online.split('-').at(-1)) + 1,

@@ -30,19 +30,19 @@ describe('the demand that a restarted hostd knows', () => {
   }
   const sharesOf = (demand: Demand) => [...demand.shares(12, () => 1)].map(([id, { share }]) => [id, share]);
 
-  test('is that of the earlier one, with the owner of each kind', () => {
+  test('the demand that a restarted hostd knows is that of the earlier one, with the owner of each kind', () => {
     const shares = new Map(sharesOf(restarted(1000)) as [string, number][]);
     assert.equal(shares.get(kindId(OWN)), 6, 'the most of one owner');
     assert.equal(shares.get(kindId(PYTHON)), 6);
   });
 
-  test('lasts no longer than without a restart, also when the clock was set back', () => {
+  test('the demand that a restarted hostd knows lasts no longer than without a restart, also when the clock was set back', () => {
     assert.ok(restarted(10 * MINUTE).remembers(kindId(OWN)));
     assert.ok(!restarted(30 * MINUTE).remembers(kindId(OWN)));
     assert.ok(restarted(-MINUTE).remembers(kindId(OWN)));
   });
 
-  test('leaves out templates that no longer exist', () => {
+  test('the demand that a restarted hostd knows leaves out templates that no longer exist', () => {
     const demand = restarted(1000);
     demand.keepTemplates(new Set([PYTHON.templateVersionId]));
     assert.deepEqual(
@@ -51,7 +51,7 @@ describe('the demand that a restarted hostd knows', () => {
     );
   });
 
-  test('is none after an unreadable file, or one that says other things', () => {
+  test('the demand that a restarted hostd knows is none after an unreadable file, or one that says other things', () => {
     for (const text of ['', '{', '{}', '[{}]', '[{"kind":{"templateVersionId":"tplv_a"},"weight":9,"at":0}]']) {
       writeFileSync(path, text);
       const demand = new Demand(() => 0);
@@ -60,7 +60,7 @@ describe('the demand that a restarted hostd knows', () => {
     }
   });
 
-  test('is written after a request, and not again without one', () => {
+  test('the demand that a restarted hostd knows is written after a request, and not again without one', () => {
     let now = 0;
     const demand = new Demand(() => now);
     const file = new DemandFile(path, demand);

@@ -25,16 +25,16 @@ describe('the shares of a pool', () => {
   const sharesOf = (demand: Demand, size: number) =>
     [PYTHON, NODE, GATED].map((one) => demand.shares(size, ONE).get(kindId(one))?.share ?? 0);
 
-  test('are equal before the first request', () => {
+  test('the shares of a pool are equal before the first request', () => {
     assert.deepEqual(sharesOf(demandOf(), 10), [5, 5, 0]);
   });
 
-  test('follow the requests, and a kind without requests keeps a small share', () => {
+  test('the shares of a pool follow the requests, and a kind without requests keeps a small share', () => {
     assert.deepEqual(sharesOf(demandOf(PYTHON), 10), [8, 2, 0]);
     assert.deepEqual(sharesOf(demandOf(PYTHON, PYTHON, PYTHON, NODE), 12), [8, 4, 0]);
   });
 
-  test('include another kind after its second request', () => {
+  test('the shares of a pool include another kind after its second request', () => {
     assert.deepEqual(sharesOf(demandOf(PYTHON, GATED), 9)[2], 0);
     assert.ok((sharesOf(demandOf(PYTHON, GATED, GATED), 9)[2] ?? 0) >= 2);
   });
@@ -45,7 +45,7 @@ describe('the shares of a pool', () => {
     assert.equal(sharesOf(demand, 9)[2], 0);
   });
 
-  test("never exceed the pool's size in total", () => {
+  test("the shares of a pool never exceed the pool's size in total", () => {
     for (let size = 0; size < 40; size += 1) {
       const demand = demandOf(PYTHON, PYTHON, NODE, GATED, GATED, GATED);
       for (let other = 0; other < 5; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
@@ -56,7 +56,7 @@ describe('the shares of a pool', () => {
     }
   });
 
-  test("never exceed the pool's size in places, which a large instance takes several of", () => {
+  test("the shares of a pool never exceed the pool's size in places, which a large instance takes several of", () => {
     const OWN = kind('tplv_own');
     const placesOf = (id: string) => (id === OWN.templateVersionId ? 5 : 1);
     for (let size = 0; size < 80; size += 1) {
@@ -78,7 +78,7 @@ describe('the shares of a pool', () => {
     );
   });
 
-  test('of one owner take at most half of the pool together, or one instance that takes more', () => {
+  test('the shares of a pool of one owner take at most half of the pool together, or one instance that takes more', () => {
     const placesOf = (id: string) => (id.startsWith('tplv_own') ? 5 : 1);
     const owned = (name: string, owner: string): PoolKind => ({ ...kind(name), owner });
     const takenBy = (owner: string, size: number, ...asked: PoolKind[]) =>
@@ -98,7 +98,7 @@ describe('the shares of a pool', () => {
     assert.equal(takenBy('org_b', 40, ...ofOne, ...ofOne, owned('tplv_own3', 'org_b')), 10);
   });
 
-  test('are not taken from a requester by the many kinds of another', () => {
+  test('the shares of a pool are not taken from a requester by the many kinds of another', () => {
     const demand = demandOf();
     for (const _ of [1, 2]) demand.note(GATED, 'org_a');
     for (let other = 0; other < 100; other += 1) {
@@ -108,7 +108,7 @@ describe('the shares of a pool', () => {
     assert.equal(demand.shares(100, ONE).size, 3 + 4);
   });
 
-  test('include a kind that is expected, and forget it after a while', () => {
+  test('the shares of a pool include a kind that is expected, and forget it after a while', () => {
     const demand = demandOf();
     demand.expect(GATED);
     assert.ok((sharesOf(demand, 9)[2] ?? 0) > 0);
@@ -120,7 +120,7 @@ describe('the shares of a pool', () => {
     );
   });
 
-  test('move to the version that replaced a template, when it becomes a seed', () => {
+  test('the shares of a pool move to the version that replaced a template, when it becomes a seed', () => {
     const demand = demandOf(PYTHON, PYTHON);
     const next = kind('tplv_python2');
     demand.keepTemplates(new Set(['tplv_python2', 'tplv_node']));
@@ -137,7 +137,7 @@ describe('the shares of a pool', () => {
     assert.deepEqual(pressing(), [false, false, false]);
   });
 
-  test('cover a limited number of kinds, whatever clients request', () => {
+  test('the shares of a pool cover a limited number of kinds, whatever clients request', () => {
     const demand = demandOf();
     for (let other = 0; other < 1000; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
     assert.ok(demand.shares(10_000, ONE).size <= 20);

@@ -5,7 +5,7 @@ import { PoolCapacity } from './pool-capacity.ts';
 const MEBIBYTE = 1024 * 1024;
 
 describe('the places of a pool that an instance takes', () => {
-  test('are as many as its memory needs, where it loads Python itself, and otherwise one', () => {
+  test('the places of a pool that an instance takes are as many as its memory needs, where it loads Python itself, and otherwise one', () => {
     const places = new PoolCapacity(24 * MEBIBYTE);
     places.expectOwnZygote('tplv_own');
     assert.deepEqual([places.of('tplv_curated'), places.of('tplv_own')], [1, 5]);
@@ -13,7 +13,7 @@ describe('the places of a pool that an instance takes', () => {
     assert.equal(places.of('tplv_own'), 20);
   });
 
-  test('do not become fewer when an instance holds less, or another one is made', () => {
+  test('the places of a pool that an instance takes do not become fewer when an instance holds less, or another one is made', () => {
     const places = new PoolCapacity(24 * MEBIBYTE);
     places.expectOwnZygote('tplv_own');
     places.note('tplv_own', 480 * MEBIBYTE);
@@ -22,7 +22,7 @@ describe('the places of a pool that an instance takes', () => {
     assert.equal(places.of('tplv_own'), 20);
   });
 
-  test('are one where the pool counts instances, and where a place has room for Python', () => {
+  test('the places of a pool that an instance takes are one where the pool counts instances, and where a place has room for Python', () => {
     for (const placeBytes of [Number.POSITIVE_INFINITY, 160 * MEBIBYTE]) {
       const places = new PoolCapacity(placeBytes);
       places.expectOwnZygote('tplv_own');
@@ -30,7 +30,7 @@ describe('the places of a pool that an instance takes', () => {
     }
   });
 
-  test('are forgotten with the version', () => {
+  test('the places of a pool that an instance takes are forgotten with the version', () => {
     const places = new PoolCapacity(24 * MEBIBYTE);
     places.expectOwnZygote('tplv_own');
     places.keep(new Set(['tplv_other']));

@@ -63,7 +63,7 @@ test('nothing is launched ahead before a server asks', async () => {
 describe('instances launched ahead', () => {
   const suite = hostdSuite(withPool, ANSWERING);
 
-  test('are not listed', async () => {
+  test('instances launched ahead are not listed', async () => {
     await filled(suite.hostd);
     assert.deepEqual(await suite.hostd.list(), []);
     assert.equal(
@@ -72,7 +72,7 @@ describe('instances launched ahead', () => {
     );
   });
 
-  test('are measured with their agents, which the groups of their kernels do not count', async () => {
+  test('instances launched ahead are measured with their agents, which the groups of their kernels do not count', async () => {
     await filled(suite.hostd);
     const { config } = suite.installation;
     const [waiting = assert.fail()] = recordsOnDisk(config);
@@ -81,7 +81,7 @@ describe('instances launched ahead', () => {
     assert.ok((usage.read(waiting.key)?.memoryBytes ?? 0) > 8 * MEBIBYTE, JSON.stringify(usage.read(waiting.key)));
   });
 
-  test('are each claimed by one sandbox, which is then listed, answers and can be stopped', async () => {
+  test('instances launched ahead are each claimed by one sandbox, which is then listed, answers and can be stopped', async () => {
     await filled(suite.hostd);
     const before = await poolOf(suite.hostd);
     const waiting = recordsOnDisk(suite.installation.config).map(({ record }) => record.init.pid);
@@ -130,7 +130,7 @@ describe('instances launched ahead', () => {
     }
   });
 
-  test('that load Python themselves leave the processor to every sandbox until they are claimed', async () => {
+  test('instances launched ahead that load Python themselves leave the processor to every sandbox until they are claimed', async () => {
     const { hostd, installation } = suite;
     const spec = await specOf(installation);
     await hostd.launch('sbx_captured', spec);
@@ -158,7 +158,7 @@ describe('instances launched ahead', () => {
     });
   });
 
-  test('have the limits and the link of an instance that is launched for its sandbox', async () => {
+  test('instances launched ahead have the limits and the link of an instance that is launched for its sandbox', async () => {
     await filled(suite.hostd);
     // Too many at once for all of them to have been launched ahead.
     const ids = Array.from({ length: 4 * SIZE }, (_, index) => `sbx_${index}`);
@@ -177,7 +177,7 @@ describe('instances launched ahead', () => {
     assert.match(seen[0]?.stdout ?? '', /eth0/);
   });
 
-  test('are not claimed for another limit, network or template', async () => {
+  test('instances launched ahead are not claimed for another limit, network or template', async () => {
     await filled(suite.hostd);
     const spec = await specOf(suite.installation);
     for (const other of [
@@ -190,7 +190,7 @@ describe('instances launched ahead', () => {
     }
   });
 
-  test('of a gated kind are closed until they are claimed, and then have the policy of their sandbox', async () => {
+  test('instances launched ahead of a gated kind are closed until they are claimed, and then have the policy of their sandbox', async () => {
     const spec = await specOf(suite.installation, POLICY);
     for (const id of ['sbx_a', 'sbx_b']) await suite.hostd.launch(id, spec);
     const gated = () =>
@@ -218,7 +218,7 @@ describe('instances launched ahead', () => {
     assert.ok(!(await suite.hostd.list()).some(({ sandboxId }) => sandboxId === 'sbx_d'));
   });
 
-  test('are neither claimed nor kept after they died', async () => {
+  test('instances launched ahead are neither claimed nor kept after they died', async () => {
     await filled(suite.hostd);
     const waiting = recordsOnDisk(suite.installation.config).filter(({ record }) => record.status === 'pooled');
     for (const { record } of waiting) process.kill(record.init.pid, 'SIGKILL');
@@ -254,7 +254,7 @@ describe('hostd with instances launched ahead', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('removes the unclaimed instances when it ends, and keeps the claimed ones', async () => {
+  test('hostd with instances launched ahead removes the unclaimed instances when it ends, and keeps the claimed ones', async () => {
     using installation = withPool();
     await using first = await HostdProcess.start(installation, ANSWERING);
     await filled(first);
@@ -271,7 +271,7 @@ describe('hostd with instances launched ahead', () => {
     assert.deepEqual(hostLeftovers(installation.config), []);
   });
 
-  test('has what was requested before a restart', async () => {
+  test('hostd with instances launched ahead has what was requested before a restart', async () => {
     using installation = withPool();
     const spec = await specOf(installation, { memoryBytes: 128 * MEBIBYTE });
     await using first = await HostdProcess.start(installation, ANSWERING);

@@ -11,7 +11,7 @@ function pacingAt(t: TestContext) {
 }
 
 describe('launches ahead', () => {
-  test('wait for a quiet moment after each claim, and not longer than 250 ms', (t) => {
+  test('a refill waits for a quiet moment after each claim, and not longer than 250 ms', (t) => {
     const { pacing, setTime } = pacingAt(t);
     assert.equal(pacing.quietMs(), 0);
     pacing.noteClaim();
@@ -23,7 +23,7 @@ describe('launches ahead', () => {
     assert.equal(pacing.quietMs(), 0);
   });
 
-  test('wait for 250 ms after a claim of a sandbox that computes at once, whatever else is claimed', (t) => {
+  test('a refill waits for 250 ms after a claim of a sandbox that computes at once, whatever else is claimed', (t) => {
     const { pacing, setTime } = pacingAt(t);
     pacing.noteBusyClaim();
     pacing.noteClaim();

@@ -36,7 +36,7 @@ describe('the check whether an agent answers', () => {
     await waitForAgent(agent.path, patience());
   });
 
-  test('waits for a late answer, also through a relay that closes both directions at once', async () => {
+  test('the check whether an agent answers waits for a late answer, also through a relay that closes both directions at once', async () => {
     using agent = await listening((socket) => {
       socket.once('data', async () => {
         for (let turn = 0; turn < 10; turn += 1) await setImmediate();
@@ -46,13 +46,13 @@ describe('the check whether an agent answers', () => {
     await waitForAgent(agent.path, patience());
   });
 
-  test('fails when the connection closes without an answer, or cannot be made', async () => {
+  test('the check whether an agent answers fails when the connection closes without an answer, or cannot be made', async () => {
     using agent = await listening((socket) => socket.destroy());
     await assert.rejects(waitForAgent(agent.path, patience()));
     await assert.rejects(waitForAgent(`${agent.path}.none`, patience()), { code: 'ENOENT' });
   });
 
-  test('ends when its signal aborts', async () => {
+  test('the check whether an agent answers ends when its signal aborts', async () => {
     using agent = await listening(() => {});
     const abort = new AbortController();
     const look = waitForAgent(agent.path, abort.signal);

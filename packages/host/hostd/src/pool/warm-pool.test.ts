@@ -72,7 +72,7 @@ describe('a warm pool', () => {
     });
   }
 
-  test('hands each instance out once, and replaces it', async () => {
+  test('a warm pool hands each instance out once, and replaces it', async () => {
     await using world = openPool(3);
     await world.filled();
     const taken = await Promise.all([1, 2, 3].map(() => world.take(OPEN)));
@@ -83,7 +83,7 @@ describe('a warm pool', () => {
     assert.deepEqual(world.pool.state(), { size: 3, ready: 2, hits: 4, misses: 0 });
   });
 
-  test('gives an instance under launch to the first request that waits for it, and to no other', async () => {
+  test('a warm pool gives an instance under launch to the first request that waits for it, and to no other', async () => {
     await using world = openPool(1);
     await world.filled();
     const gate = Promise.withResolvers<void>();
@@ -104,7 +104,7 @@ describe('a warm pool', () => {
     assert.deepEqual([hits, misses], [2, 3]);
   });
 
-  test('launches several of a kind at once, without delay, when it is requested while none is ready', async () => {
+  test('a warm pool launches several of a kind at once, without delay, when it is requested while none is ready', async () => {
     await using world = openPool(4);
     await world.filled();
     world.maker.gate = new Promise(() => {});
@@ -116,7 +116,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.underWay, PARALLEL_LAUNCHES);
   });
 
-  test('is never idle while requests take one instance after another', async () => {
+  test('a warm pool is never idle while requests take one instance after another', async () => {
     await using world = openPool(2);
     await world.filled();
     world.maker.turns = 10;
@@ -141,7 +141,7 @@ describe('a warm pool', () => {
     assert.ok(idleTurns <= 40, `${idleTurns}`);
   });
 
-  test('gives no instance of another kind, and has that kind too after it was requested', async () => {
+  test('a warm pool gives no instance of another kind, and has that kind too after it was requested', async () => {
     await using world = openPool(4);
     await world.filled();
     assert.equal(await world.take(CLOSED), undefined);
@@ -152,7 +152,7 @@ describe('a warm pool', () => {
     assert.ok(await world.take(CLOSED));
   });
 
-  test('has one instance of each requested kind before it has many of one', async () => {
+  test('a warm pool has one instance of each requested kind before it has many of one', async () => {
     await using world = openPool(40);
     for (const _ of [1, 2]) world.demand.note(CLOSED);
     for (let asked = 0; asked < 20; asked += 1) world.demand.note(OPEN);
@@ -161,7 +161,7 @@ describe('a warm pool', () => {
     assert.ok(before >= 0 && before < 4, `after ${before}`);
   });
 
-  test('removes instances of a kind that is no longer requested, although it has room for them', async () => {
+  test('a warm pool removes instances of a kind that is no longer requested, although it has room for them', async () => {
     let now = 0;
     await using world = openPool(40, { now: () => now });
     for (const _ of [1, 2]) world.demand.note(OWN);
@@ -174,7 +174,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('launches an instance of an expected kind, and says when it is ready or has no place', async () => {
+  test('a warm pool launches an instance of an expected kind, and says when it is ready or has no place', async () => {
     await using world = openPool(4);
     await world.filled();
     await world.pool.expect(OWN, false, never);
@@ -206,7 +206,7 @@ describe('a warm pool', () => {
     assert.ok(await world.take(OWN));
   });
 
-  test('gives warm instances before older ones that are not', async () => {
+  test('a warm pool gives warm instances before older ones that are not', async () => {
     await using world = openPool(3);
     const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
     const keys: InstanceKey[] = [];
@@ -219,7 +219,7 @@ describe('a warm pool', () => {
     for (const { resolve } of gates) resolve();
   });
 
-  test('has fewer instances of a kind that takes several places each, and one of it as soon as it is requested', async () => {
+  test('a warm pool has fewer instances of a kind that takes several places each, and one of it as soon as it is requested', async () => {
     await using world = openPool(12);
     world.maker.places.set(OWN.templateVersionId, 5);
     await world.filled();
@@ -229,7 +229,7 @@ describe('a warm pool', () => {
     assert.ok(await world.take(OWN));
   });
 
-  test('has an instance of a large kind although the others exceed their share by little', async () => {
+  test('a warm pool has an instance of a large kind although the others exceed their share by little', async () => {
     await using world = openPool(40);
     world.maker.places.set(OWN.templateVersionId, 5);
     for (let asked = 0; asked < 60; asked += 1) world.demand.note(OPEN);
@@ -239,7 +239,7 @@ describe('a warm pool', () => {
     assert.ok(world.maker.taken <= 40, `${world.maker.taken}`);
   });
 
-  test('removes instances when they turn out to take more places than it has', async () => {
+  test('a warm pool removes instances when they turn out to take more places than it has', async () => {
     await using world = openPool(12);
     for (let asked = 0; asked < 9; asked += 1) world.demand.note(OWN);
     await until('all are of that kind but the seed', () => world.pool.state().ready === 12);
@@ -250,7 +250,7 @@ describe('a warm pool', () => {
     assert.ok([...world.maker.living.values()].includes(OWN));
   });
 
-  test('launches nothing while a requested launch runs', async () => {
+  test('a warm pool launches nothing while a requested launch runs', async () => {
     await using world = openPool(2);
     await world.filled();
     const held = world.pool.pauseRefill();
@@ -261,7 +261,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('launches ahead after a while even if requested launches never end', async () => {
+  test('a warm pool launches ahead after a while even if requested launches never end', async () => {
     await using world = openPool(2);
     await world.filled();
     using _ = world.pool.pauseRefill();
@@ -269,7 +269,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('hands out no stale or dead instance, and replaces it', async () => {
+  test('a warm pool hands out no stale or dead instance, and replaces it', async () => {
     await using world = openPool(2);
     await world.filled();
     const [stale, dead] = [...world.maker.living.keys()] as [InstanceKey, InstanceKey];
@@ -280,7 +280,7 @@ describe('a warm pool', () => {
     assert.ok(!world.maker.living.has(stale));
   });
 
-  test('replaces stale instances without a request', async () => {
+  test('a warm pool replaces stale instances without a request', async () => {
     await using world = openPool(2);
     await world.filled();
     for (const key of world.maker.living.keys()) world.maker.stale.add(key);
@@ -289,7 +289,7 @@ describe('a warm pool', () => {
     assert.ok([...world.maker.living.keys()].every((key) => !world.maker.stale.has(key)));
   });
 
-  test('removes its instances when the host runs short of memory', async () => {
+  test('a warm pool removes its instances when the host runs short of memory', async () => {
     await using world = openPool(3);
     await world.filled();
     world.maker.hasMemory = false;
@@ -315,7 +315,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.launched, 1);
   });
 
-  test('leaves nothing when it closes during a launch', async () => {
+  test('a warm pool leaves nothing when it closes during a launch', async () => {
     const world = openPool(4);
     await until('one is there', () => world.pool.state().ready > 0);
     world.maker.gate = new Promise(() => {});
@@ -324,14 +324,14 @@ describe('a warm pool', () => {
     assert.equal(world.maker.underWay, 0);
   });
 
-  test('of size 0 does nothing at all', async () => {
+  test('a warm pool of size 0 does nothing at all', async () => {
     await using world = openPool(0);
     assert.equal(await world.take(OPEN), undefined);
     assert.deepEqual(world.pool.state(), { size: 0, ready: 0, hits: 0, misses: 0 });
     assert.equal(world.maker.launched, 0);
   });
 
-  test('ends a claim before it chooses what to launch next', async () => {
+  test('a warm pool ends a claim before it chooses what to launch next', async () => {
     await using world = openPool(2);
     await world.filled();
     await turns();

@@ -17,7 +17,7 @@ const COUNTERS = {
 };
 
 for (const [hierarchy, { file, content }] of Object.entries(COUNTERS)) {
-  test(`reads the processor time of an instance from ${hierarchy}, and nothing once its group is gone`, () => {
+  test(`the processor groups reads the processor time of an instance from ${hierarchy}, and nothing once its group is gone`, () => {
     const dir = mkdtempSync(join(tmpdir(), 'cloche-cpu-'));
     try {
       const at = (name: string) => join(dir, name);

@@ -61,7 +61,7 @@ describe('a relay', { skip: needsRoot }, () => {
     return String(Buffer.concat(chunks));
   }
 
-  test('joins the server to the guest, whichever connects first', async () => {
+  test('a relay joins the server to the guest, whichever connects first', async () => {
     for (const order of [
       ['outside', 'inside'],
       ['inside', 'outside'],
@@ -85,7 +85,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.ok(heard.equals(said), `${heard.length} bytes of ${said.length} arrived`);
   });
 
-  test('keeps one direction open when the other has ended', async () => {
+  test('a relay keeps one direction open when the other has ended', async () => {
     for (const ending of ['outside', 'inside'] as const) {
       const [server, guest] = [await open('outside', HALF_OPEN), await open('inside', HALF_OPEN)];
       const [first, last] = ending === 'outside' ? [server, guest] : [guest, server];
@@ -97,7 +97,7 @@ describe('a relay', { skip: needsRoot }, () => {
     }
   });
 
-  test('limits the connections that the server has ended and the guest has not', async () => {
+  test('a relay limits the connections that the server has ended and the guest has not', async () => {
     const guests: Socket[] = [];
     for (let index = 0; index < MAX_HALF_OPEN + 5; index += 1) {
       const [server, guest] = [await open('outside'), await open('inside', HALF_OPEN)];
@@ -114,7 +114,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.equal(await isBroken(guests.at(-1) as Socket), false);
   });
 
-  test('gives each connection of the server its own connection to the guest', async () => {
+  test('a relay gives each connection of the server its own connection to the guest', async () => {
     const servers = await openMany('outside', 5);
     const guests = await openMany('inside', 5);
     for (const [index, server] of servers.entries()) server.write(`${index}`);
@@ -122,7 +122,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.deepEqual(received.sort(), ['0', '1', '2', '3', '4']);
   });
 
-  test('closes one side when the other closes', async () => {
+  test('a relay closes one side when the other closes', async () => {
     for (const ending of ['outside', 'inside'] as const) {
       const [server, guest] = [await open('outside'), await open('inside')];
       server.write('x');
@@ -134,7 +134,7 @@ describe('a relay', { skip: needsRoot }, () => {
     }
   });
 
-  test('never joins two connections of a guest', async () => {
+  test('a relay never joins two connections of a guest', async () => {
     const guests = await openMany('inside', 2);
     const heard: string[] = [];
     for (const guest of guests) guest.on('data', (bytes) => heard.push(String(bytes)));
@@ -144,7 +144,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.deepEqual(heard, []);
   });
 
-  test('skips a connection that the guest has closed', async () => {
+  test('a relay skips a connection that the guest has closed', async () => {
     const early = await open('inside');
     early.destroy();
     await once(early, 'close');
@@ -154,7 +154,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.equal(await read(guest), 'x');
   });
 
-  test("closes a guest's connections beyond the limit, and keeps serving", async () => {
+  test("a relay closes a guest's connections beyond the limit, and keeps serving", async () => {
     const guests = await openMany('inside', MAX_IDLE + 20);
     for (const guest of guests) guest.resume();
     await until('the rest is closed', () => guests.filter((guest) => !guest.closed).length === MAX_IDLE);
@@ -163,13 +163,13 @@ describe('a relay', { skip: needsRoot }, () => {
     await Promise.race(guests.filter((guest) => !guest.closed).map((guest) => once(guest, 'data')));
   });
 
-  test("closes the server's connections beyond their limit", async () => {
+  test("a relay closes the server's connections beyond their limit", async () => {
     const servers = await openMany('outside', MAX_WAITING + 5);
     for (const server of servers) server.resume();
     await until('the rest is closed', () => servers.filter((server) => !server.closed).length === MAX_WAITING);
   });
 
-  test('reads no more from a guest than the server accepts', async () => {
+  test('a relay reads no more from a guest than the server accepts', async () => {
     const [server, guest] = [await open('outside'), await open('inside')];
     let sent = 0;
     const chunk = Buffer.alloc(1 << 20);

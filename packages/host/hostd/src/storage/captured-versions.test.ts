@@ -43,7 +43,7 @@ describe('captured versions', () => {
     return versions;
   }
 
-  it('are kept across a restart, and equal contents are one version', () => {
+  it('captured versions are kept across a restart, and equal contents are one version', () => {
     const versions = openWith(layer('a'));
     const added = versions.add(contents('version', layer('a')));
     assert.deepEqual(added.layers, [{ digest: 'a'.repeat(64), bytes: 6 }]);
@@ -54,7 +54,7 @@ describe('captured versions', () => {
     assert.equal(open().list().length, 2);
   });
 
-  it('share layers, which go with the last version that has them', () => {
+  it('captured versions share layers, which go with the last version that has them', () => {
     const versions = openWith(layer('a'), layer('b'));
     const lower = versions.add(contents('snapshot', layer('a')));
     const upper = versions.add(contents('version', layer('b'), layer('a')));
@@ -65,7 +65,7 @@ describe('captured versions', () => {
     assert.deepEqual([files('layers'), files('versions')], [[], []]);
   });
 
-  it('are not made of layers that were removed after they were found', () => {
+  it('captured versions are not made of layers that were removed after they were found', () => {
     const versions = openWith(layer('a'));
     const { id } = versions.add(contents('version', layer('a')));
     const found = versions.find(id) ?? assert.fail('the version is gone');
@@ -74,7 +74,7 @@ describe('captured versions', () => {
     assert.deepEqual([versions.list(), files('versions')], [[], []]);
   });
 
-  it('leave nothing of an interrupted capture after a restart', () => {
+  it('captured versions leave nothing of an interrupted capture after a restart', () => {
     const layers = openLayers();
     layers.makeDraft('interrupted');
     // Published, but its version was not written.
@@ -86,14 +86,14 @@ describe('captured versions', () => {
     assert.deepEqual(files('versions'), []);
   });
 
-  it('are gone if a layer is gone', () => {
+  it('captured versions are gone if a layer is gone', () => {
     const { id } = openWith(layer('a')).add(contents('version', layer('a')));
     rmSync(join(folder, 'layers', layer('a').digest), { recursive: true });
     assert.equal(open().find(id), undefined);
     assert.deepEqual(files('versions'), []);
   });
 
-  it('count as used when they are found, also after a restart; only unused snapshots expire', () => {
+  it('captured versions count as used when they are found, also after a restart; only unused snapshots expire', () => {
     const versions = openWith(layer('a'));
     const snapshot = versions.add(contents('snapshot', layer('a')));
     const version = versions.add(contents('version', layer('a')));
@@ -104,7 +104,7 @@ describe('captured versions', () => {
     assert.deepEqual(open().snapshotsUnusedSince(now + 1), [snapshot.id]);
   });
 
-  it('are made later each time, also within a millisecond, after a restart and when the clock was set back', () => {
+  it('captured versions are made later each time, also within a millisecond, after a restart and when the clock was set back', () => {
     const versions = openWith(layer('a'));
     const times: number[] = [];
     const make = (into: CapturedVersions) => {
@@ -126,7 +126,7 @@ describe('captured versions', () => {
     assert.equal(times.length, 4);
   });
 
-  it('are hidden from launches while they are removed', () => {
+  it('captured versions are hidden from launches while they are removed', () => {
     const versions = openWith(layer('a'));
     const { id } = versions.add(contents('version', layer('a')));
     {

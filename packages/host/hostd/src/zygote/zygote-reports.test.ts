@@ -3,14 +3,14 @@ import { describe, it } from 'node:test';
 import { ZygoteReports } from './zygote-reports.ts';
 
 describe('the reports of a zygote', () => {
-  it('are read from any pieces', () => {
+  it('the reports of a zygote are read from any pieces', () => {
     const reports = new ZygoteReports();
     const text = '{"type":"ready"}\n{"type":"entered","id":7}\n';
     const read = [...text].flatMap((character) => reports.read(character));
     assert.deepEqual(read, [{ type: 'ready' }, { type: 'entered', id: 7 }]);
   });
 
-  it('are refused if a line has no end', () => {
+  it('the reports of a zygote are refused if a line has no end', () => {
     const reports = new ZygoteReports();
     const piece = 'x'.repeat(4096);
     assert.throws(() => {
@@ -19,7 +19,7 @@ describe('the reports of a zygote', () => {
   });
 
   for (const line of ['{', 'null', '7', '']) {
-    it(`are refused if a line is ${line === '' ? 'empty' : line}`, () => {
+    it(`the reports of a zygote are refused if a line is ${line === '' ? 'empty' : line}`, () => {
       assert.throws(() => new ZygoteReports().read(`${line}\n`));
     });
   }

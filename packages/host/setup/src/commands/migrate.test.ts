@@ -25,7 +25,7 @@ function asServer(): Disposable {
 }
 
 describe('cloche migrate', () => {
-  it('creates the tables, says which migrations it applied, and then has nothing to do', async () => {
+  it('cloche migrate creates the tables, says which migrations it applied, and then has nothing to do', async () => {
     const first = await cloche('migrate', '--json');
     assert.equal(first.stderr, '');
     const report = JSON.parse(first.stdout);
@@ -39,7 +39,7 @@ describe('cloche migrate', () => {
     db.close();
   });
 
-  it('changes nothing in a database of version 0.1.0, and names the remedy for one that is older', async () => {
+  it('cloche migrate changes nothing in a database of version 0.1.0, and names the remedy for one that is older', async () => {
     const recordLast = (name: string) => {
       using db = new DatabaseSync(join(serverDir, 'cloche.db'));
       db.prepare('update kysely_migration set name = ? where rowid = 1').run(name);
@@ -56,7 +56,7 @@ describe('cloche migrate', () => {
     );
   });
 
-  it('refuses while the server runs, and a database that a newer version has changed', async () => {
+  it('cloche migrate refuses while the server runs, and a database that a newer version has changed', async () => {
     {
       using _ = asServer();
       const { exitCode, stderr } = await cloche('migrate');
@@ -72,7 +72,9 @@ describe('cloche migrate', () => {
     assert.match(JSON.parse(stderr).error.message, /a newer version .*\(999-gone-contract\)/i);
   });
 
-  it('leaves files that the user of the server owns', { skip: process.getuid?.() !== 0 && 'takes root' }, async () => {
+  it('cloche migrate leaves files that the user of the server owns', {
+    skip: process.getuid?.() !== 0 && 'takes root',
+  }, async () => {
     const other = mkdtempSync(join(tmpdir(), 'cloche-migrate-'));
     try {
       mkdirSync(join(other, 'server'));
@@ -90,12 +92,12 @@ describe('cloche migrate', () => {
 describe('cloche admin copy-database', () => {
   const copy = (...args: string[]) => cloche('admin', 'copy-database', ...args);
 
-  it('asks for a target', async () => {
+  it('cloche admin copy-database asks for a target', async () => {
     const { exitCode, stderr } = await copy();
     assert.deepEqual([exitCode, stderr], [2, 'error: Name the PostgreSQL database: --to, or CLOCHE_DATABASE_URL.\n']);
   });
 
-  it('reads the target from standard input, and warns of a password in an argument', async () => {
+  it('cloche admin copy-database reads the target from standard input, and warns of a password in an argument', async () => {
     const secret = 'postgres://cloche:s3cret@127.0.0.1:1/cloche';
     const env = { CLOCHE_DATA_DIR: dataDir };
     const piped = await runCloche(['admin', 'copy-database', '--to', '-'], { env, input: `${secret}\n` });
@@ -112,7 +114,7 @@ describe('cloche admin copy-database', () => {
     assert.match((await copy('--from', 'sqlite:/nowhere', '--to', 'postgres://a@b/c')).stderr, /no database \/nowhere/);
   });
 
-  it('refuses while the server runs, and after it was killed with requests in its journal', async () => {
+  it('cloche admin copy-database refuses while the server runs, and after it was killed with requests in its journal', async () => {
     const to = ['--to', 'postgres://cloche@127.0.0.1:1/cloche'];
     {
       using _ = asServer();

@@ -14,7 +14,7 @@ import { needsRoot } from '@cloche/testkit/needs-root';
 const CLOCHE = fileURLToPath(new URL('../../../../clients/cli/bin/cloche.mjs', import.meta.url));
 
 describe('cloche start', () => {
-  it('refuses a machine without a network before it downloads anything', { skip: needsRoot }, async () => {
+  it('cloche start refuses a machine without a network before it downloads anything', { skip: needsRoot }, async () => {
     const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-start-'));
     const env = { ...process.env, CLOCHE_CACHE_DIR: cacheDir, CLOCHE_PORT: '0' };
     const { status, stderr } = spawnSync('unshare', ['--net', process.execPath, CLOCHE, 'start'], {
@@ -27,7 +27,7 @@ describe('cloche start', () => {
     rmSync(cacheDir, { recursive: true });
   });
 
-  it('does what npm start does, and reports what it lacks with a remedy', async () => {
+  it('cloche start does what npm start does, and reports what it lacks with a remedy', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const port = String((taken.address() as AddressInfo).port);

@@ -26,44 +26,44 @@ const V1_NAMED = '32 25 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xatt
 const V2 = '33 25 0:29 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate';
 
 describe('the layout of cgroups', () => {
-  it('is hybrid when both hierarchies hold controllers', () => {
+  it('the layout of cgroups is hybrid when both hierarchies hold controllers', () => {
     assert.deepEqual(readCgroupLayout([V1_MEMORY, V1_CPU, V2].join('\n'), 'pids hugetlb\n'), {
       kind: 'hybrid',
       controllers: { pids: 'v2', hugetlb: 'v2', memory: 'v1', cpu: 'v1', cpuacct: 'v1' },
     });
   });
 
-  it('is v2 when v1 has no controller', () => {
+  it('the layout of cgroups is v2 when v1 has no controller', () => {
     const layout = readCgroupLayout([V1_NAMED, V2].join('\n'), 'cpu memory pids\n');
     assert.equal(layout.kind, 'v2');
     assert.equal(layout.controllers.memory, 'v2');
   });
 
-  it('does not exist on a host without', () => {
+  it('the layout of cgroups does not exist on a host without', () => {
     assert.equal(readCgroupLayout('', '').kind, 'none');
   });
 
-  it('knows where v2 is mounted', () => {
+  it('the layout of cgroups knows where v2 is mounted', () => {
     assert.equal(findV2Mount([V1_MEMORY, V2].join('\n')), '/sys/fs/cgroup/unified');
   });
 });
 
 describe('checks of a host', () => {
-  it('miss what a kernel is too old for', () => {
+  it('checks of a host miss what a kernel is too old for', () => {
     assert.equal(checkKernel('5.10.0-28-amd64').status, 'missing');
     assert.equal(checkKernel('6.1.0').status, 'ok');
     assert.equal(checkKernel('5.19.0').status, 'ok');
     assert.equal(checkKernel('5.18.9').status, 'missing');
   });
 
-  it('miss the rights of root', () => {
+  it('checks of a host miss the rights of root', () => {
     assert.equal(checkRoot(0).status, 'ok');
     const { status, remedy } = checkRoot(1000);
     assert.equal(status, 'missing');
     assert.match(remedy, /as root.*`sudo`/);
   });
 
-  it('warn where the kernel charges none of its memory to sandboxes', () => {
+  it('checks of a host warn where the kernel charges none of its memory to sandboxes', () => {
     assert.equal(checkKernelMemory('quiet cgroup.memory=nosocket,nokmem ro').status, 'warning');
     assert.equal(checkKernelMemory('quiet cgroup.memory=nosocket ro').status, 'ok');
   });
@@ -105,7 +105,7 @@ describe('checks of a host', () => {
     }
   });
 
-  it('tell a tool that can be installed from one that is there and broken', async () => {
+  it('checks of a host tell a tool that can be installed from one that is there and broken', async () => {
     const [absent, broken, optional] = await checkTools([
       { name: 'absent', command: ['cloche-no-such-tool'], aptPackage: 'absent-package' },
       { name: 'broken', command: ['false'], aptPackage: 'broken-package' },
@@ -118,7 +118,7 @@ describe('checks of a host', () => {
     assert.equal(optional?.status, 'ok');
   });
 
-  it('name versions, those of commits too', async () => {
+  it('checks of a host name versions, those of commits too', async () => {
     const outputs = ['runc version 1.1.5+ds1', 'runsc version v0.0.0-20260905035102-160fafc42237'];
     const findings = await checkTools(outputs.map((output) => ({ name: output, command: ['echo', output] as const })));
     assert.deepEqual(
@@ -127,21 +127,21 @@ describe('checks of a host', () => {
     );
   });
 
-  it('pin one version of gVisor', () => {
+  it('checks of a host pin one version of gVisor', () => {
     assert.match(
       readFileSync(join(GVISOR_MODULE, 'go.mod'), 'utf8'),
       new RegExp(`gvisor.dev/gvisor ${GVISOR_VERSION}`),
     );
   });
 
-  it('builds the S3 server of tests in the version that it says', () => {
+  it('checks of a host builds the S3 server of tests in the version that it says', () => {
     assert.match(
       readFileSync(join(VERSITYGW_MODULE, 'go.mod'), 'utf8'),
       new RegExp(`github.com/versity/versitygw ${VERSITYGW_VERSION.replaceAll('.', '\\.')}`),
     );
   });
 
-  it('name everything once and say what to do about each that is not ok', async () => {
+  it('checks of a host name everything once and say what to do about each that is not ok', async () => {
     const findings = await examineHost({
       cacheRetentionMs: 2_592_000_000,
       dataDir: '/var/lib/none',

@@ -159,7 +159,7 @@ describe('the load balancer', { skip }, () => {
   });
 
   for (const [name, sent] of Object.entries(NAMING)) {
-    it(`passes requests of a sandbox to one server: ${name}`, async () => {
+    it(`the load balancer passes requests of a sandbox to one server: ${name}`, async () => {
       for (const id of ['sbx_0a', 'sbx_0b', 'sbx_0c', 'sbx_0d']) {
         assert.deepEqual(await serversOf([fileOf(id), ...repeated(sent(id))]), [await answeredBy(fileOf(id))]);
       }
@@ -172,13 +172,13 @@ describe('the load balancer', { skip }, () => {
   });
 
   for (const [name, sent] of Object.entries(AT_ONE_SERVER)) {
-    it(`passes what one server remembers to one server: ${name}`, async () => {
+    it(`the load balancer passes what one server remembers to one server: ${name}`, async () => {
       const [one = {} as Sent] = Object.values(AT_ONE_SERVER);
       assert.equal((await serversOf([one, ...repeated(sent)])).length, 1);
     });
   }
 
-  it('closes connections of one address beyond its limit, and serves others', async (t) => {
+  it('the load balancer closes connections of one address beyond its limit, and serves others', async (t) => {
     const own = Object.values(networkInterfaces())
       .flat()
       .find((each) => each?.family === 'IPv4' && !each.internal)?.address;
@@ -194,16 +194,16 @@ describe('the load balancer', { skip }, () => {
   });
 
   for (const [name, sent] of Object.entries(IN_TURN)) {
-    it(`gives each server its turn: ${name}`, async () => {
+    it(`the load balancer gives each server its turn: ${name}`, async () => {
       assert.deepEqual(await serversOf(repeated(sent)), NAMES);
     });
   }
 
-  it('passes a request for the metrics of a server to that server', async () => {
+  it('the load balancer passes a request for the metrics of a server to that server', async () => {
     for (const name of NAMES) assert.deepEqual(await serversOf(repeated(metricsOf(name))), [name]);
   });
 
-  it('asks servers that are not ready whether they live, and for their metrics, but for nothing else', async () => {
+  it('the load balancer asks servers that are not ready whether they live, and for their metrics, but for nothing else', async () => {
     const unready = ['/readyz', '/v1/sandboxes', '/', '/mcp', '/healthz/x', '/metrics/x'];
     const isRefused = (path: string) =>
       answeredBy({ path }).then(
@@ -229,7 +229,7 @@ describe('the load balancer', { skip }, () => {
     await eventually(async () => !(await isRefused('/')), { because: 'the servers are ready again' });
   });
 
-  it('passes requests of a dead server to another one at once, which keeps them when that server is back', async () => {
+  it('the load balancer passes requests of a dead server to another one at once, which keeps them when that server is back', async () => {
     const [signed = {} as Sent] = Object.values(AT_ONE_SERVER);
     const ids = Array.from({ length: 12 }, (_, index) => `sbx_dead${index}`);
     const kept = [signed, ...ids.map(fileOf)];

@@ -42,7 +42,7 @@ describe('the compiled code of the parts', () => {
     return stderr;
   }
 
-  it('is what server and egress load, whose users cannot write it', async () => {
+  it('the compiled code of the parts is what server and egress load, whose users cannot write it', async () => {
     for (const part of ['server', 'egress'] as const) {
       const said = await loaded(part);
       const accepted = said.match(/ was accepted/g)?.length ?? 0;
@@ -56,7 +56,7 @@ describe('the compiled code of the parts', () => {
     }
   });
 
-  it('is made once, and replaces what an interrupted run has left', async () => {
+  it('the compiled code of the parts is made once, and replaces what an interrupted run has left', async () => {
     const made = statSync(folder).ino;
     assert.equal(await ensureCompiledCode(cacheDir, codeDir, accounts), folder);
     assert.equal(statSync(folder).ino, made);
@@ -68,7 +68,7 @@ describe('the compiled code of the parts', () => {
     assert.equal(globSync(join(parent, '.*')).length, 0);
   });
 
-  it('is done without where it cannot be made', async () => {
+  it('the compiled code of the parts is done without where it cannot be made', async () => {
     assert.equal(await ensureCompiledCode('/dev/null', codeDir, accounts), undefined);
   });
 });

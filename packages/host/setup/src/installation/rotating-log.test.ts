@@ -12,7 +12,7 @@ describe('RotatingLog', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('keeps the newest and the half before it', async () => {
+  it('RotatingLog keeps the newest and the half before it', async () => {
     const log = new RotatingLog(join(folder, 'a.log'), 10);
     for (const line of ['first....\n', 'second...\n', 'third....\n']) log.write(Buffer.from(line));
     log.close();
@@ -20,7 +20,7 @@ describe('RotatingLog', () => {
     assert.equal(await readFile(`${log.file}.1`, 'utf8'), 'second...\n');
   });
 
-  it('goes on in a file that is there, and remembers only its own lines', async () => {
+  it('RotatingLog goes on in a file that is there, and remembers only its own lines', async () => {
     const before = new RotatingLog(join(folder, 'b.log'));
     before.write(Buffer.from('earlier\n'));
     before.close();
@@ -31,7 +31,7 @@ describe('RotatingLog', () => {
     assert.deepEqual(log.recentLines(), ['now']);
   });
 
-  it('loses lines on a full disk, and nothing else', () => {
+  it('RotatingLog loses lines on a full disk, and nothing else', () => {
     const log = new RotatingLog('/dev/full');
     log.write(Buffer.from('lost\n'));
     log.close();

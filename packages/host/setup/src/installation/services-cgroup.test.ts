@@ -11,7 +11,7 @@ const V1 = '30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw
 const V2 = '31 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate';
 
 describe('the cgroup of the parts', () => {
-  it('is in the hierarchy that has the cpu controller', () => {
+  it('the cgroup of the parts is in the hierarchy that has the cpu controller', () => {
     assert.deepEqual(findProcessorHierarchy(`${V2}\n${V1}`), {
       mountPoint: '/sys/fs/cgroup/cpu,cpuacct',
       type: 'cgroup',
@@ -20,7 +20,9 @@ describe('the cgroup of the parts', () => {
     assert.equal(findProcessorHierarchy(''), undefined);
   });
 
-  it('holds a process and what it starts, and is removed when they have ended', { skip: needsRoot }, async () => {
+  it('the cgroup of the parts holds a process and what it starts, and is removed when they have ended', {
+    skip: needsRoot,
+  }, async () => {
     const id = `test${process.pid}`;
     const group = new ServicesCgroup(id);
     const child = spawn('sh', ['-c', 'read _; sleep 60 & echo $!; wait']);
@@ -40,7 +42,7 @@ describe('the cgroup of the parts', () => {
     await group.remove();
   });
 
-  it('is left alone by a process that has ended already', async () => {
+  it('the cgroup of the parts is left alone by a process that has ended already', async () => {
     const group = new ServicesCgroup(`test${process.pid}`);
     const child = spawn('true');
     await once(child, 'exit');

@@ -61,7 +61,7 @@ describe('startInstallation', () => {
     await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
   });
 
-  it('runs the server without privileges from a checkout that it cannot write', async () => {
+  it('startInstallation runs the server without privileges from a checkout that it cannot write', async () => {
     const { uid, capabilities, noNewPrivileges, program, canWriteCode } = await self(await start());
     assert.notEqual(uid, 0);
     assert.equal(capabilities, '0000000000000000');
@@ -70,7 +70,7 @@ describe('startInstallation', () => {
     assert.equal(canWriteCode, false);
   });
 
-  it('gives the server its settings and nothing of the operator’s environment', async () => {
+  it('startInstallation gives the server its settings and nothing of the operator’s environment', async () => {
     process.env.SOME_TOKEN = 'secret';
     const installation = await start({ env: { CLOCHE_LOG_LEVEL: 'warn' } });
     delete process.env.SOME_TOKEN;
@@ -82,7 +82,7 @@ describe('startInstallation', () => {
     assert.equal(env.SOME_TOKEN, undefined);
   });
 
-  it('runs two installations side by side under different names', async () => {
+  it('startInstallation runs two installations side by side under different names', async () => {
     const [one, other] = await Promise.all([start(), start()]);
     assert.notEqual(one.installationId, other.installationId);
     assert.notEqual(one.port, other.port);
@@ -90,19 +90,19 @@ describe('startInstallation', () => {
     assert.notEqual((await self(one)).env.CLOCHE_RUN_DIR, (await self(other)).env.CLOCHE_RUN_DIR);
   });
 
-  it('keeps the name of an installation over a restart', async () => {
+  it('startInstallation keeps the name of an installation over a restart', async () => {
     const first = await start();
     await first.stop();
     const again = await start({ dataDir: first.dataDir });
     assert.equal(again.installationId, first.installationId);
   });
 
-  it('refuses a data folder that another one runs from', async () => {
+  it('startInstallation refuses a data folder that another one runs from', async () => {
     const { dataDir } = await start();
     await assert.rejects(start({ dataDir }), /Another Cloche runs from/);
   });
 
-  it('starts a part again that died, and says so', async () => {
+  it('startInstallation starts a part again that died, and says so', async () => {
     const lines: string[] = [];
     const installation = await start({ report: (line) => lines.push(line) });
     const before = installation.pid('server');
@@ -117,7 +117,7 @@ describe('startInstallation', () => {
     assert.match(lines.join(), /server ended by SIGKILL; starting it again in 0\.1 s/);
   });
 
-  it('leaves a part dead that died when it is not to supervise', async () => {
+  it('startInstallation leaves a part dead that died when it is not to supervise', async () => {
     const installation = await start({ supervise: false });
     installation.kill('server', 'SIGKILL');
     await eventually(() => installation.pid('server') === undefined, { because: 'the server ends' });
@@ -125,7 +125,7 @@ describe('startInstallation', () => {
     assert.ok((await fetch(`${installation.url}/readyz`)).ok);
   });
 
-  it('ends every part and never starts one again after stop', async () => {
+  it('startInstallation ends every part and never starts one again after stop', async () => {
     const installation = await start();
     const pids = (['hostd', 'egress', 'server'] as const).map((part) => installation.pid(part));
     await installation.stop();
@@ -134,7 +134,7 @@ describe('startInstallation', () => {
     assert.equal(installation.pid('server'), undefined);
   });
 
-  it('destroys all sandboxes on request, also after hostd and the server have died', async () => {
+  it('startInstallation destroys all sandboxes on request, also after hostd and the server have died', async () => {
     const installation = await start({ supervise: false });
     for (const part of ['hostd', 'server'] as const) {
       installation.kill(part, 'SIGKILL');
@@ -147,7 +147,7 @@ describe('startInstallation', () => {
     assert.equal(installation.pid('hostd'), undefined);
   });
 
-  it('leaves no part behind when it is killed itself; the next start takes over the group of the parts', async () => {
+  it('startInstallation leaves no part behind when it is killed itself; the next start takes over the group of the parts', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
     const runDir = join('/run', basename(folder));
     folders.push(folder, runDir);
@@ -179,7 +179,7 @@ describe('startInstallation', () => {
     assert.deepEqual(groups(), []);
   });
 
-  it('ends what it started when a part does not get ready, and shows that part’s last words', async () => {
+  it('startInstallation ends what it started when a part does not get ready, and shows that part’s last words', async () => {
     const programs = { ...PROGRAMS, hostd: 'packages/host/setup/testing/stand-in-failing.ts' };
     await assert.rejects(start({ programs }), (error: unknown) => {
       assert.ok(error instanceof SetupError);
@@ -188,19 +188,19 @@ describe('startInstallation', () => {
     });
   });
 
-  it('refuses a data folder that the server could not enter', async () => {
+  it('startInstallation refuses a data folder that the server could not enter', async () => {
     const closed = await mkdtemp(join(tmpdir(), 'cloche-closed-'));
     folders.push(closed);
     await assert.rejects(start({ dataDir: join(closed, 'data') }), /cannot enter/);
     assert.equal(existsSync(join(closed, 'data')), false);
   });
 
-  it('writes what each part prints to a log of its own', async () => {
+  it('startInstallation writes what each part prints to a log of its own', async () => {
     const installation = await start();
     assert.equal(await readFile(installation.logs.server, 'utf8'), '');
   });
 
-  it('asks for the first key once', async () => {
+  it('startInstallation asks for the first key once', async () => {
     const installation = await start();
     assert.equal(await requestFirstKey(installation), 'clk_first');
     assert.equal(await requestFirstKey(installation), undefined);

@@ -29,7 +29,9 @@ const given = {
 };
 
 describe('the environment files of the systemd units', () => {
-  it('give each process what `npm start` would, and are readable only by root', { skip: needsRoot }, async () => {
+  it('the environment files of the systemd units give each process what `npm start` would, and are readable only by root', {
+    skip: needsRoot,
+  }, async () => {
     const settings = effectiveSettings({ ...given, CLOCHE_BOOTSTRAP_API_KEY: 'twenty characters or more' });
     await writeUnitEnvironments(prepared, settings, unitPlaces);
     const cacheDir = join(folder, 'cache');
@@ -51,7 +53,7 @@ describe('the environment files of the systemd units', () => {
     assert.throws(() => environmentFile({ A: 'x\nB=y' }), /line break/);
   });
 
-  it('are refused for folders that the units do not name', async () => {
+  it('the environment files of the systemd units are refused for folders that the units do not name', async () => {
     const settings = effectiveSettings({ ...given, CLOCHE_DATA_DIR: '/elsewhere' });
     await assert.rejects(writeUnitEnvironments(prepared, settings, unitPlaces), /the systemd units have/);
   });

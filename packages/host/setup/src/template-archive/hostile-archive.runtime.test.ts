@@ -80,7 +80,7 @@ async function refuses(message: RegExp, options: Partial<ImportOptions> = {}): P
 }
 
 describe('a damaged or forged archive of templates', { skip: needsRoot }, () => {
-  it('is refused whole if it is cut off, has a changed byte, or lacks an entry', async () => {
+  it('a damaged or forged archive of templates is refused whole if it is cut off, has a changed byte, or lacks an entry', async () => {
     await caches.write();
     const whole = readFileSync(caches.archive);
     const [list, template, guest] = entries() as [Entry, Entry, Entry];
@@ -115,7 +115,7 @@ describe('a damaged or forged archive of templates', { skip: needsRoot }, () => 
     await refuses(/templates\.tar does not exist/);
   });
 
-  it('is refused if its list is invalid, of another format or machine, or names something twice', async () => {
+  it('a damaged or forged archive of templates is refused if its list is invalid, of another format or machine, or names something twice', async () => {
     await caches.write();
     const [list, template, guest] = entries() as [Entry, Entry, Entry];
     const own = JSON.parse(list.bytes.toString());
@@ -143,7 +143,7 @@ describe('a damaged or forged archive of templates', { skip: needsRoot }, () => 
     await refuses(/no archive of `cloche template export`/);
   });
 
-  it('is refused if a tar in it leads out of its folder, and writes nothing there', async () => {
+  it('a damaged or forged archive of templates is refused if a tar in it leads out of its folder, and writes nothing there', async () => {
     const outside = join(caches.folder, 'outside');
     const empty = Buffer.alloc(0);
     for (const forged of [
@@ -166,7 +166,7 @@ describe('a damaged or forged archive of templates', { skip: needsRoot }, () => 
     }
   });
 
-  it('is refused if it unpacks to more than its list names, or to more than the disk has', async () => {
+  it('a damaged or forged archive of templates is refused if it unpacks to more than its list names, or to more than the disk has', async () => {
     const tar = versionTar();
     forge(tar, () => ({ plainBytes: tar.length - 1 }));
     await refuses(/more than the \d+ bytes/);
@@ -181,7 +181,7 @@ describe('a damaged or forged archive of templates', { skip: needsRoot }, () => 
     await refuses(/has the SHA-256 [0-9a-f]{64}, and the list names 0{64}/);
   });
 
-  it('is refused if a manifest is not that of the version, or is from the future', async () => {
+  it('a damaged or forged archive of templates is refused if a manifest is not that of the version, or is from the future', async () => {
     const manifest = (change: object) => ({
       'manifest.json': (text: string) => JSON.stringify({ ...JSON.parse(text), ...change }),
     });

@@ -40,7 +40,7 @@ describe('an archive of templates', { skip: needsRoot }, () => {
   afterEach(() => caches[Symbol.dispose]());
   const statuses = async () => (await caches.read()).map(({ part, wasThere }) => [part.kind, wasThere]);
 
-  it('gives another cache the same versions and guest files, with owners, modes, attributes and links', async () => {
+  it('an archive of templates gives another cache the same versions and guest files, with owners, modes, attributes and links', async () => {
     await caches.write();
     assert.deepEqual(await statuses(), [
       ['template', false],
@@ -57,7 +57,7 @@ describe('an archive of templates', { skip: needsRoot }, () => {
     ]);
   });
 
-  it('has the same bytes each time, and is the file that was there before until it is whole', async () => {
+  it('an archive of templates has the same bytes each time, and is the file that was there before until it is whole', async () => {
     await caches.write();
     const first = readFileSync(caches.archive);
     await caches.write();
@@ -67,7 +67,7 @@ describe('an archive of templates', { skip: needsRoot }, () => {
     assert.deepEqual(readdirSync(caches.folder).sort(), ['from', 'templates.tar']);
   });
 
-  it('counts not at all if its import is killed, and imports after that', async () => {
+  it('an archive of templates counts not at all if its import is killed, and imports after that', async () => {
     await caches.write();
     const program = `
       import { importTemplates } from ${JSON.stringify(new URL('./import-templates.ts', import.meta.url).href)};
@@ -91,7 +91,7 @@ describe('an archive of templates', { skip: needsRoot }, () => {
     assert.deepEqual(await findTemplate(SMALL_RECIPE, caches.to), caches.version);
   });
 
-  it('leaves nothing if its import is canceled', async () => {
+  it('an archive of templates leaves nothing if its import is canceled', async () => {
     await caches.write();
     const controller = new AbortController();
     const step: ImportOptions['step'] = async (title, work) => {
@@ -102,7 +102,7 @@ describe('an archive of templates', { skip: needsRoot }, () => {
     assert.deepEqual(caches.cached(), []);
   });
 
-  it('can be imported twice at once', async () => {
+  it('an archive of templates can be imported twice at once', async () => {
     await caches.write();
     await Promise.all([caches.read(), caches.read(), caches.read()]);
     assert.deepEqual(await findTemplate(SMALL_RECIPE, caches.to), caches.version);

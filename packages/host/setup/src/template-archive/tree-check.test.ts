@@ -26,7 +26,7 @@ function refuses(entries: readonly Entry[], message: RegExp, kind: ArchivePart['
 }
 
 describe('the tar of a template version', () => {
-  it('may have links to anywhere, set-id programs and attributes, which mean something only in a sandbox', () => {
+  it('the tar of a template version may have links to anywhere, set-id programs and attributes, which mean something only in a sandbox', () => {
     const xattrs = new Map([
       ['security.capability', 'x'],
       ['user.note', 'y'],
@@ -44,7 +44,7 @@ describe('the tar of a template version', () => {
     assert.deepEqual(admit(entries).slice(2), ['rootfs', ...entries.slice(3).map(({ name }) => name)]);
   });
 
-  it('must not lead out of its folder', () => {
+  it('the tar of a template version must not lead out of its folder', () => {
     refuses([{ name: '../etc/passwd' }], /leads out of the directory/);
     refuses([ROOT, { name: 'rootfs/../../etc/passwd' }], /leads out of the directory/);
     refuses([{ name: '/etc/passwd' }], /is absolute/);
@@ -59,7 +59,7 @@ describe('the tar of a template version', () => {
     refuses([{ name: '.' }], /is no directory/);
   });
 
-  it('must have hard links only to files before them', () => {
+  it('the tar of a template version must have hard links only to files before them', () => {
     const link = { name: 'rootfs/link', type: 'hardlink' } as const;
     for (const target of ['/etc/shadow', '../../etc/shadow', 'rootfs/../../etc/shadow'])
       refuses([ROOT, { ...link, target }], /is a hard link whose target/);
@@ -69,14 +69,14 @@ describe('the tar of a template version', () => {
     refuses([ROOT, symlink, { ...link, target: 'rootfs/symlink' }], /which is no file before it/);
   });
 
-  it('must not have an entry twice, whatever is written before', () => {
+  it('the tar of a template version must not have an entry twice, whatever is written before', () => {
     refuses([ROOT, { name: 'rootfs/a' }, { name: 'rootfs/a' }], /is there twice/);
     refuses([ROOT, { name: 'rootfs/a' }, { name: './rootfs//a' }], /is there twice/);
     refuses([ROOT, { name: 'rootfs/a' }, { name: 'rootfs/a', type: 'symlink', target: '/etc' }], /is there twice/);
     refuses([ROOT, directory('rootfs')], /is there twice/);
   });
 
-  it('must have nothing but a version, with all of its files', () => {
+  it('the tar of a template version must have nothing but a version, with all of its files', () => {
     refuses([{ name: 'another' }], /is no part of a template version/);
     refuses([{ name: 'rootfs', type: 'symlink', target: '/' }], /is no part of a template version/);
     refuses([directory('manifest.json')], /is no part of a template version/);
@@ -86,7 +86,7 @@ describe('the tar of a template version', () => {
     assert.throws(() => check.requireWhole(), /"recipe-digest" is missing/);
   });
 
-  it('must have owners of a sandbox, valid links and known attributes', () => {
+  it('the tar of a template version must have owners of a sandbox, valid links and known attributes', () => {
     for (const owner of [{ uid: 65_536 }, { gid: 100_000 }, { uid: -1 }, { uid: 0.5 }, { gid: Number.NaN }])
       refuses([ROOT, { name: 'rootfs/a', ...owner }], /the ids of a sandbox end at/);
     for (const target of ['', 'a\0b', 'a'.repeat(4096)])
@@ -95,7 +95,7 @@ describe('the tar of a template version', () => {
       refuses([ROOT, { name: 'rootfs/a', xattrs: new Map([[name, 'x']]) }], /has the attribute/);
   });
 
-  it('must not have more entries or longer names than fit into memory', () => {
+  it('the tar of a template version must not have more entries or longer names than fit into memory', () => {
     const many = Array.from({ length: 5 }, (_, index) => ({ name: `rootfs/${index}` }));
     refuses([ROOT, ...many], /over the limit/, 'template', { maxEntries: 5 });
     refuses([ROOT, { name: 'rootfs/long' }], /over the limit/, 'template', { maxNameBytes: 16 });
@@ -104,7 +104,7 @@ describe('the tar of a template version', () => {
 });
 
 describe('the tar of guest files', () => {
-  it('has files that only root can write, and no links', () => {
+  it('the tar of guest files has files that only root can write, and no links', () => {
     assert.deepEqual(admit([directory('./'), directory('./bin'), { name: './bin/node', mode: 0o755 }], 'guest'), [
       '',
       'bin',

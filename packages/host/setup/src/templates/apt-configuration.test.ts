@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { parseDownloadOptions, plainSources, sourcesOf } from './apt-configuration.ts';
 
 describe('the apt configuration of the machine', () => {
-  it('gives the release, its updates and its security fixes, and leaves other vendors out', () => {
+  it('the apt configuration of the machine gives the release, its updates and its security fixes, and leaves other vendors out', () => {
     const targets = [
       'http://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg',
       'http://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg',
@@ -17,7 +17,7 @@ describe('the apt configuration of the machine', () => {
     ]);
   });
 
-  it('gives the mirrors of another release of Debian, and nothing of another distribution', () => {
+  it('the apt configuration of the machine gives the mirrors of another release of Debian, and nothing of another distribution', () => {
     const key = '/usr/share/keyrings/debian-archive-keyring.pgp';
     const targets = [
       `http://mirror.example/debian/\ttrixie\tmain\t${key}\tDebian\tDebian`,
@@ -35,7 +35,7 @@ describe('the apt configuration of the machine', () => {
     assert.deepEqual(sourcesOf(ubuntu, 'bookworm'), []);
   });
 
-  it('keeps proxies and certificates, and nothing that is not about downloads', () => {
+  it('the apt configuration of the machine keeps proxies and certificates, and nothing that is not about downloads', () => {
     const dump = [
       'APT::Architecture "amd64";',
       'Acquire::http::Proxy "http://proxy.example:3128";',
@@ -51,7 +51,7 @@ describe('the apt configuration of the machine', () => {
     ]);
   });
 
-  it('leaves no credential, option or file of this machine in the sources of a template', () => {
+  it('the apt configuration of the machine leaves no credential, option or file of this machine in the sources of a template', () => {
     const sources = [
       'deb [signed-by=/etc/key.gpg trusted=yes] https://user:secret@mirror.example:8443/debian/ bookworm main',
       'deb http://mirror.example/security?token=secret bookworm-security main',

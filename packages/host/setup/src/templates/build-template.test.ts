@@ -28,7 +28,7 @@ describe('ensureTemplate', () => {
   const ensure = (recipe: Recipe = RECIPE, options: Partial<BuildOptions> = {}) =>
     ensureTemplate(recipe, { cacheDir, makeRoot, ...options });
 
-  it('publishes a version under the digest of its content, with its manifest beside the root', async () => {
+  it('ensureTemplate publishes a version under the digest of its content, with its manifest beside the root', async () => {
     const version = await ensure(RECIPE, { now: () => new Date('2026-03-04T05:06:07Z') });
     const folder = join(cacheDir, 'templates', 'small', version.digest);
     assert.deepEqual((await readdir(folder)).sort(), ['manifest.json', 'recipe-digest', 'rootfs']);
@@ -39,13 +39,13 @@ describe('ensureTemplate', () => {
     assert.deepEqual(version.packages.apt, { tool: '1.0' });
   });
 
-  it('builds once for a recipe that stays', async () => {
+  it('ensureTemplate builds once for a recipe that stays', async () => {
     const first = await ensure();
     assert.deepEqual(await ensure({ ...RECIPE }), first);
     assert.equal(builds, 1);
   });
 
-  it('keeps the old version beside the one of a changed recipe', async () => {
+  it('ensureTemplate keeps the old version beside the one of a changed recipe', async () => {
     const first = await ensure();
     const second = await ensure({ ...RECIPE, env: {} });
     assert.deepEqual(
@@ -54,13 +54,13 @@ describe('ensureTemplate', () => {
     );
   });
 
-  it('builds once when two ask at the same time', async () => {
+  it('ensureTemplate builds once when two ask at the same time', async () => {
     const [one, other] = await Promise.all([ensure(), ensure()]);
     assert.deepEqual(one, other);
     assert.equal(builds, 1);
   });
 
-  it('publishes nothing of a build that fails, and builds again', async () => {
+  it('ensureTemplate publishes nothing of a build that fails, and builds again', async () => {
     const failing: BuildOptions['makeRoot'] = async (root) => {
       await makeSmallRoot(root);
       throw new Error('the network is gone');
@@ -71,7 +71,7 @@ describe('ensureTemplate', () => {
     assert.equal(builds, 1);
   });
 
-  it('takes what a killed build left for no template, and clears it away', async () => {
+  it('ensureTemplate takes what a killed build left for no template, and clears it away', async () => {
     const program = `
       import { ensureTemplate } from ${JSON.stringify(new URL('./build-template.ts', import.meta.url).href)};
       import { mkdir, writeFile } from 'node:fs/promises';
@@ -95,7 +95,7 @@ describe('ensureTemplate', () => {
   });
 });
 
-describe('a template that is built anew', () => {
+describe('a template that is built again', () => {
   let cacheDir: string;
   let toolVersion: string;
   let day: number;
@@ -113,7 +113,7 @@ describe('a template that is built anew', () => {
   });
   const folderOf = ({ digest }: { digest: string }) => join(cacheDir, 'templates', 'small', digest);
 
-  it('has a new version with the packages of today, which is then the newest one; the old one stays', async () => {
+  it('a template that is built again has a new version with the packages of today, which is then the newest one; the old one stays', async () => {
     const first = await ensureTemplate(RECIPE, options());
     [toolVersion, day] = ['1.1', 2];
     const { version, isNew } = await refreshTemplate(RECIPE, options());
@@ -123,7 +123,7 @@ describe('a template that is built anew', () => {
     assert.deepEqual(await readdir(join(folderOf(first), 'rootfs')), ['var']);
   });
 
-  it('keeps its version where no package has changed, and notes when that was seen', async () => {
+  it('a template that is built again keeps its version where no package has changed, and notes when that was seen', async () => {
     const first = await ensureTemplate(RECIPE, options());
     day = 5;
     assert.deepEqual(await refreshTemplate(RECIPE, options()), { version: first, isNew: false });
@@ -131,7 +131,7 @@ describe('a template that is built anew', () => {
     assert.deepEqual(await readdir(join(cacheDir, 'building')), ['small.lock']);
   });
 
-  it('goes back to an earlier version as its newest one, of the same files and the age of its packages', async () => {
+  it('a template that is built again goes back to an earlier version as its newest one, of the same files and the age of its packages', async () => {
     const first = await ensureTemplate(RECIPE, options());
     [toolVersion, day] = ['1.1', 2];
     const { version: second } = await refreshTemplate(RECIPE, options());

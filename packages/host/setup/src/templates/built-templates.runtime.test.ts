@@ -42,7 +42,7 @@ function holding(root: string, words: readonly string[]): string[] {
 }
 
 describe('a built template', () => {
-  it('keeps nothing of how this machine reaches its registries', () => {
+  it('a built template keeps nothing of how this machine reaches its registries', () => {
     const proxies = Object.entries(process.env).filter(([name]) => /_proxy$/i.test(name) && !/^no_proxy$/i.test(name));
     const settings = [
       parseDownloadOptions(said('apt-config dump')).join('\n'),
@@ -64,7 +64,7 @@ describe('a built template', () => {
     }
   });
 
-  it('has no owner of the ids that it is built with, and no device', () => {
+  it('a built template has no owner of the ids that it is built with, and no device', () => {
     for (const root of Object.values(roots)) {
       assert.equal(said(`find '${root}' -uid +65535 -o -type b -o -type c -o -type p`), '');
       assert.equal(statSync(join(root, 'usr/local/bin/node')).mode & 0o7777, 0o755);

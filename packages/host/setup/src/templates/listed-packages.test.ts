@@ -21,12 +21,12 @@ describe('the packages of python-node', async () => {
   const { packages } = await readRecipe(join(RECIPES_FOLDER, 'python-node'));
   const guide = await readFile(GUIDE, 'utf8');
 
-  it('are listed in the guide', () => {
+  it('the packages of python-node are listed in the guide', () => {
     assert.deepEqual(listedIn(guide, 'Python packages').sort(), packages.pip.map(nameOf).sort());
     assert.deepEqual(listedIn(guide, 'Packages for Node.js').sort(), packages.npm.map(nameOf).sort());
   });
 
-  it('have a reason each', async () => {
+  it('the packages of python-node have a reason each', async () => {
     const lines = (await readFile(join(DOCS, 'templates/packages.txt'), 'utf8')).split('\n');
     const reasons = lines.filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.split(/ {2,}/));
     assert.deepEqual(reasons.map(([name]) => name).sort(), packages.pip.map(nameOf).sort());

@@ -18,7 +18,7 @@ const RECIPE: Recipe = {
 };
 
 describe('the digest of a recipe', () => {
-  it('stays when keys come in another order', () => {
+  it('the digest of a recipe stays when keys come in another order', () => {
     const { slug, ...rest } = RECIPE;
     assert.equal(recipeDigest({ ...rest, env: { B: '2', A: '1' }, slug }), recipeDigest(RECIPE));
   });
@@ -52,33 +52,33 @@ describe('reading a recipe', () => {
     return join(folder, name);
   }
 
-  it('gives what the file says', async () => {
+  it('reading a recipe gives what the file says', async () => {
     assert.deepEqual(await readRecipe(await write('good', RECIPE)), RECIPE);
   });
 
-  it('names the field that is wrong', async () => {
+  it('reading a recipe names the field that is wrong', async () => {
     const unpinned = { ...RECIPE, packages: { ...RECIPE.packages, pip: ['numpy'] } };
     await assert.rejects(readRecipe(await write('unpinned', unpinned)), /\/packages\/pip\/0/);
   });
 
-  it('refuses unknown fields', async () => {
+  it('reading a recipe refuses unknown fields', async () => {
     const unknown = { ...RECIPE, mirror: 'x' } as Recipe;
     await assert.rejects(readRecipe(await write('unknown', unknown)), /mirror|additional/);
   });
 
-  it('says how to make a lock file that is missing', async () => {
+  it('reading a recipe says how to make a lock file that is missing', async () => {
     const unlocked = { ...RECIPE, locks: { npm: '{}' } };
     await assert.rejects(readRecipe(await write('unlocked', unlocked)), /requirements\.txt is missing.*lock-templates/);
   });
 });
 
 describe('the curated recipes', () => {
-  it('are python-node and node, each of its own folder’s name', async () => {
+  it('the curated recipes are python-node and node, each of its own folder’s name', async () => {
     const recipes = await readRecipes(RECIPES_FOLDER);
     assert.deepEqual(recipes.map(({ slug }) => slug).sort(), ['node', 'python-node']);
   });
 
-  it('name packages and never hosts', async () => {
+  it('the curated recipes name packages and never hosts', async () => {
     for (const { slug } of await readRecipes(RECIPES_FOLDER)) {
       const text = await readFile(join(RECIPES_FOLDER, slug, 'template.json'), 'utf8');
       assert.doesNotMatch(text, /:\/\/|\.(com|org|net|io)\b/);
@@ -88,7 +88,7 @@ describe('the curated recipes', () => {
     }
   });
 
-  it('pin every package by a hash, in lock files that were made from them', async () => {
+  it('the curated recipes pin every package by a hash, in lock files that were made from them', async () => {
     for (const { packages, locks, slug, ...recipe } of await readRecipes(RECIPES_FOLDER)) {
       const requirements = (locks.pip ?? '').split('\n').filter(Boolean);
       for (const line of requirements) assert.match(line, /^[a-z0-9-]+==\S+( --hash=sha256:[0-9a-f]{64})+$/);

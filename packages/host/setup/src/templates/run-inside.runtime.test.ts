@@ -63,7 +63,7 @@ async function inside(command: string, as: 'root' | 'user' = 'root', network?: N
 }
 
 describe('a command in a root file system that is being built', () => {
-  it('is root of it, and no user of this machine', async () => {
+  it('a command in a root file system that is being built is root of it, and no user of this machine', async () => {
     assert.equal(
       await inside('id -u; id -G; cat /proc/self/uid_map | { read a b c; echo $a $b $c; }'),
       '0\n0\n0 268369920 65536',
@@ -73,7 +73,7 @@ describe('a command in a root file system that is being built', () => {
     assert.equal(statSync(join(root, 'home/user/out')).uid, 1000);
   });
 
-  it('makes no device, mounts nothing and writes no setting of the kernel', async () => {
+  it('a command in a root file system that is being built makes no device, mounts nothing and writes no setting of the kernel', async () => {
     const attempts = ['mknod /disk b 7 0', 'mount -t tmpfs none /tmp', 'echo x > /proc/sys/kernel/core_pattern'];
     const pattern = readFileSync('/proc/sys/kernel/core_pattern', 'utf8');
     for (const attempt of attempts) {
@@ -89,14 +89,14 @@ describe('a command in a root file system that is being built', () => {
     assert.ok(statSync(join(root, 'disk')).isBlockDevice());
   });
 
-  it('sees its own files, processes and five devices', async () => {
+  it('a command in a root file system that is being built sees its own files, processes and five devices', async () => {
     assert.doesNotMatch(await inside('ls /..'), /boot|var|srv/);
     assert.equal(await inside('ls /dev'), 'fd\nfull\nnull\nrandom\nshm\nurandom\nzero');
     const processes = (await inside('ls /proc')).split('\n').filter((name) => /^\d+$/.test(name));
     assert.ok(processes.length < 6, processes.join());
   });
 
-  it('has a network only where it is asked for', async () => {
+  it('a command in a root file system that is being built has a network only where it is asked for', async () => {
     const devices = (text: string) => text.split('\n').filter((line) => line.includes(':')).length;
     assert.equal(devices(await inside('cat /proc/self/net/dev')), 1);
     assert.equal(
@@ -105,7 +105,7 @@ describe('a command in a root file system that is being built', () => {
     );
   });
 
-  it('follows links of its files as the command does, never to a file of this machine', async () => {
+  it('a command in a root file system that is being built follows links of its files as the command does, never to a file of this machine', async () => {
     const outside = mkdtempSync(join(tmpdir(), 'cloche-outside-'));
     const resolver = join(root, 'etc/resolv.conf');
     const resolvers = readFileSync('/etc/resolv.conf', 'utf8').trim();
@@ -137,7 +137,7 @@ describe('a command in a root file system that is being built', () => {
     await assert.rejects(inside('exit 3'), CommandFailedError);
   });
 
-  it('gets settings in the home folder of root, which leave no trace', async () => {
+  it('a command in a root file system that is being built gets settings in the home folder of root, which leave no trace', async () => {
     const settings = mkdtempSync(join(tmpdir(), 'cloche-settings-'));
     writeFileSync(join(settings, 'pip.conf'), 'secret', { mode: 0o600 });
     await runInside(root, RECIPE, 'cat pip.conf > /out', { logFile, as: 'root', settings });

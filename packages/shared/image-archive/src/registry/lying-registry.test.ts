@@ -219,14 +219,14 @@ describe('a registry that lies', () => {
       ],
     ];
   for (const [what, tell, message, reference = '1'] of lies) {
-    it(`and ${what} is refused`, async () => {
+    it(`a registry that lies and ${what} is refused`, async () => {
       await using registry = await LyingRegistry.start(IMAGE, authority);
       tell(registry);
       await assert.rejects(pull(registry, { reference }), { code: 'bad_image', message });
     });
   }
 
-  it('and stands still is given up', async () => {
+  it('a registry that lies and then stalls is given up', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     registry.lie = ofLayer((_, response) => response.writeHead(200).write('x'));
     const client = new RegistryClient({ registry: registry.host, repository: 'team/app', reference: '1' }, '', {
@@ -238,7 +238,7 @@ describe('a registry that lies', () => {
 });
 
 describe('a download', () => {
-  it('goes on where its connections were cut off', async () => {
+  it('a download goes on where its connections were cut off', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     let cuts = 0;
     registry.lie = ofLayer(({ headers: { range = 'bytes=0-' } }, response, honest = Buffer.of()) => {
@@ -267,7 +267,7 @@ describe('a download', () => {
     assert.ok(ranges.every((range) => range !== 'bytes=0-'));
   });
 
-  it('takes the layers that are in its folder, unless their size is another', async () => {
+  it('a download takes the layers that are in its folder, unless their size is another', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     const [layer = assert.fail()] = await listLayers(clientOf(registry), '1');
     const into = join(folder, String(++count));
@@ -285,7 +285,7 @@ describe('a download', () => {
     assert.deepEqual([requested(), readFileSync(pathOf).equals(bytes)], [2, true]);
   });
 
-  it('goes on with a registry that always sends the whole', async () => {
+  it('a download goes on with a registry that always sends the whole', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     let sent = 0;
     registry.lie = ofLayer((_, response, honest = Buffer.of()) => {
@@ -298,7 +298,7 @@ describe('a download', () => {
     assert.ok(sent >= 2);
   });
 
-  it('is repeated after answers that ask for it', async () => {
+  it('a download is repeated after answers that ask for it', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     let refused = 0;
     registry.lie = (_, response) =>
@@ -306,7 +306,7 @@ describe('a download', () => {
     await pull(registry);
   });
 
-  it('of the settings alone reads no layer', async () => {
+  it('a download of the settings alone reads no layer', async () => {
     const config = { Env: ['A=1'], WorkingDir: '/srv', User: 'me:us', Shell: ['/bin/bash', '-c'], OnBuild: ['RUN a'] };
     await using registry = await LyingRegistry.start({ ...IMAGE, config }, authority);
     const { digest, config: found } = await inspectImage(clientOf(registry), '1');
@@ -323,7 +323,7 @@ describe('a download', () => {
     await assert.rejects(inspectImage(clientOf(registry), '1'), { message: /has another digest/ });
   });
 
-  it('follows a redirection to another host, which gets no credentials', async () => {
+  it('a download follows a redirection to another host, which gets no credentials', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     await using store = await LyingRegistry.start(IMAGE, authority);
     store.lie = (_, response, honest) => honest === undefined && end(response, 404, {});
@@ -338,7 +338,7 @@ describe('a download', () => {
     assert.deepEqual(store.requests.map(({ authorization }) => authorization).filter(Boolean), []);
   });
 
-  it('gets a token for this repository alone, and another one when it has expired', async () => {
+  it('a download gets a token for this repository alone, and another one when it has expired', async () => {
     await using registry = await LyingRegistry.start(IMAGE, authority);
     let issued = 0;
     let left = 0;

@@ -28,7 +28,7 @@ describe('the progress of a download', () => {
     ['in an hour, with pieces of a kilobyte', 1 / 64, 36_000 / 64, 119],
   ];
   for (const [what, pieceMiB, eachMs, expected] of rates) {
-    it(`has a line at most each 2 s and each 10 %, and at least each 30 s: ${what}`, () => {
+    it(`the progress of a download has a line at most each 2 s and each 10 %, and at least each 30 s: ${what}`, () => {
       const { lines, clock, watch } = recorded();
       for (let bytes = 0; bytes < LAYER.size; ) {
         clock.now += eachMs;
@@ -40,7 +40,7 @@ describe('the progress of a download', () => {
     });
   }
 
-  it('says where a connection broke, and how long a layer took', () => {
+  it('the progress of a download says where a connection broke, and how long a layer took', () => {
     const { lines, progress, watch } = recorded();
     watch.cutOff(12.5 * MEBIBYTE);
     progress.ended(LAYER, 1234);
@@ -50,7 +50,7 @@ describe('the progress of a download', () => {
     ]);
   });
 
-  it('has no line about the configuration of the image', () => {
+  it('the progress of a download has no line about the configuration of the image', () => {
     const { lines, progress } = recorded();
     const config = { digest: `sha256:${'c'.repeat(64)}`, size: 10 };
     progress.watch(config).cutOff(1);

@@ -84,7 +84,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     config: { Env: ['PATH=/app/bin', 'EMPTY=', 'WITH=a=b'], User: 'app', WorkingDir: '/srv' },
   };
 
-  it('puts layers over each other, of every format and compression', async () => {
+  it('unpackImage puts layers over each other, of every format and compression', async () => {
     const results = [];
     for (const compression of ['none', 'gzip', 'zstd'] as const) {
       for (const write of [writeSaved, writeLayout]) {
@@ -108,7 +108,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     }
   });
 
-  it('keeps hard links, also to files of lower layers, and replaces what changes its kind', async () => {
+  it('unpackImage keeps hard links, also to files of lower layers, and replaces what changes its kind', async () => {
     const { root } = await unpackLayers(
       [
         file('a', 'one'),
@@ -125,7 +125,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.equal(read(root, 'usr/y'), 'usr/y');
   });
 
-  it('follows links inside the image, as a process in it would', async () => {
+  it('unpackImage follows links inside the image, as a process in it would', async () => {
     const { root } = await unpackLayers(
       [
         { name: 'usr/lib/', flag: '5' },
@@ -148,7 +148,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.equal(readlinkSync(join(root, 'abs')), '/usr/lib');
   });
 
-  it('unpacks what GNU tar packs, byte for byte', async () => {
+  it('unpackImage unpacks what GNU tar packs, byte for byte', async () => {
     const source = fresh('source');
     mkdirSync(join(source, 'long'.repeat(50), 'deep'.repeat(40)), { recursive: true });
     writeFileSync(join(source, 'ünïcode'), 'x'.repeat(300_000));
@@ -173,7 +173,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     }
   });
 
-  it('lets no entry lead out of the folder', async () => {
+  it('unpackImage lets no entry lead out of the folder', async () => {
     const outside = fresh('outside');
     writeFileSync(outside, 'untouched');
     const up = '../'.repeat(12);
@@ -216,7 +216,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.match(await refusal(unpackLayers([file('a'), file('a/x')])), /lies below an entry that is not a directory/);
   });
 
-  it('leaves out devices of /dev, and refuses others and owners that a sandbox does not have', async () => {
+  it('unpackImage leaves out devices of /dev, and refuses others and owners that a sandbox does not have', async () => {
     const { root } = await unpackLayers([
       { name: 'dev/', flag: '5' },
       { name: 'dev/console', flag: '3' },
@@ -229,7 +229,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.match(await refusal(unpackLayers([file('a', 'a', { uid: 70_000 })])), /belongs to 70000:0/);
   });
 
-  it('bounds entries and bytes, also those of entries that are not unpacked', async () => {
+  it('unpackImage bounds entries and bytes, also those of entries that are not unpacked', async () => {
     const many = fresh('image.tar');
     writeLayout(many, { layers: [tarOf(Array.from({ length: 20 }, (_, index) => file(`f${index}`)))] });
     assert.match(await refusal(unpack(many, { ...LIMITS, maxEntries: 19 })), /"f19" is over the limit: .* 19 entries/);
@@ -245,7 +245,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.match(await refusal(unpack(whole)), /larger than 20000000 bytes when it is decompressed/);
   });
 
-  it('checks the digest of each layer, manifest and configuration', async () => {
+  it('unpackImage checks the digest of each layer, manifest and configuration', async () => {
     const other = tarOf([file('other')]);
     const spoil = (files: Record<string, Buffer>, find: RegExp, bytes: (before: Buffer) => Buffer) => {
       const name = Object.keys(files).find((each) => find.test(each)) ?? assert.fail();
@@ -277,7 +277,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.match(await refusal(unpack(layout)), /its digest is/);
   });
 
-  it('refuses archives that are not complete, and names what is missing', async () => {
+  it('unpackImage refuses archives that are not complete, and names what is missing', async () => {
     const drop = (find: RegExp) => (files: Record<string, Buffer>) => {
       for (const name of Object.keys(files)) if (find.test(name)) delete files[name];
     };
@@ -316,7 +316,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
     assert.match(await refusal(unpack(archive)), /has no file/);
   });
 
-  it('takes the image of this platform, and names the platforms of others', async () => {
+  it('unpackImage takes the image of this platform, and names the platforms of others', async () => {
     const archive = fresh('image.tar');
     const own = process.arch === 'x64' ? 'linux/amd64' : 'linux/arm64';
     writeLayout(archive, image, undefined, ['linux/s390x', own, 'unknown/unknown']);
@@ -344,7 +344,7 @@ describe('unpackImage', { skip: needsRoot }, () => {
 });
 
 describe('prepareRoot', { skip: needsRoot }, () => {
-  it('gives each image the folders and the account of a sandbox', async () => {
+  it('prepareRoot gives each image the folders and the account of a sandbox', async () => {
     const { root } = await unpackLayers([
       file('etc/passwd', 'root:x:0:0:r:/root:/bin/ash\nnode:x:1000:1000::/home/node:/bin/sh\n'),
       file('etc/group', 'root:x:0:\n'),
@@ -371,7 +371,7 @@ describe('prepareRoot', { skip: needsRoot }, () => {
     assert.equal(read(root, 'etc/passwd'), before, 'a second time changes nothing');
   });
 
-  it('creates the working directory of the image, inside the image, and keeps one that exists', async () => {
+  it('prepareRoot creates the working directory of the image, inside the image, and keeps one that exists', async () => {
     const outside = fresh('outside');
     mkdirSync(outside);
     const { root } = await unpackLayers([link('srv', outside), { name: 'app/', flag: '5', mode: 0o700 }]);
@@ -387,7 +387,7 @@ describe('prepareRoot', { skip: needsRoot }, () => {
     });
   });
 
-  it('writes only inside the image, whatever is a link there', async () => {
+  it('prepareRoot writes only inside the image, whatever is a link there', async () => {
     const outside = fresh('outside');
     writeFileSync(outside, 'untouched');
     const { root } = await unpackLayers([
