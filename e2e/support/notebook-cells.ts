@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 
 const FOLDER = join(import.meta.dirname, 'cells');
 /** Cells of a reason that the table shows. */
-const EXAMPLES = 3;
+const EXAMPLES = 1;
 /** A line between `# %%` and the code of a cell. */
 const NOTE = /^# (differs|input|interrupt):(?: (.*))?$/;
 

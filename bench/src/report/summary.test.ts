@@ -40,11 +40,11 @@ for (const [file, withFigures] of [
   });
 }
 
-it('the README names at most seven figures, each of which is kept', (t) => {
+it('the README names at most four figures, each of which is kept', (t) => {
   const results = readResults(RESULTS_FILE);
   if (!results) return t.skip('no figures are kept yet: npm run bench');
   const names = results.outcomes.flatMap(({ rows }) => rows.map(({ what }) => what));
-  assert.ok(Object.keys(HEADLINES).length <= 7);
+  assert.ok(Object.keys(HEADLINES).length <= 4);
   assert.deepEqual(
     Object.keys(HEADLINES).filter((what) => !names.includes(what)),
     [],

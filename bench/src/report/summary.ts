@@ -5,14 +5,11 @@ import { describeAims, figure, isMet } from './judge.ts';
 const BEGIN = '<!-- bench -->';
 const END = '<!-- /bench -->';
 
-/** Rows that the README shows, at most seven, each with its name there. */
+/** Rows that the README shows, at most four, each with its name there. */
 export const HEADLINES: Readonly<Record<string, string>> = {
   'create → ready, warm pool, one at a time': 'create a sandbox → ready, from the pool',
   'create → first result of `1+1`': 'create a sandbox → first result of `1+1`',
   'create → first result of `import pandas; pandas.DataFrame(…)`': 'create a sandbox → first pandas table',
-  'hot run of `1+1` over HTTP': 'run `1+1` in a context that has run before',
-  'hot runs a second, 16 clients, 8 contexts': 'such runs a second, from 16 clients',
-  '50 creations at once → ready': 'create 50 sandboxes at once → ready',
   'memory of one of them, of all processes and the kernel': 'memory of a sandbox, 700 live with pandas imported',
 };
 
