@@ -9,7 +9,6 @@ import { CACHE_DIR, findPythonPackages } from '../../packages/guest/agent/testin
 import { JupyterClient, type KernelChannels } from '../../packages/service/server/testing/jupyter-client.ts';
 import { ensurePythonTools, PYTHON } from '../../scripts/python-tools.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import { installWidgets } from '../support/widget-packages.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PROGRAM = join(ROOT, 'e2e/support/jupyter_clients.py');
@@ -26,7 +25,6 @@ it('nbclient and papermill run notebooks with text, plots, widgets, input, error
   const packages = findPythonPackages();
   assert.ok(packages, 'no python-node template is built');
   const { id: sandboxId } = await service.api.readySandbox();
-  await installWidgets(service, sandboxId);
   const home = mkdtempSync(join(tmpdir(), 'cloche-jupyter-'));
   const env = {
     PATH: process.env.PATH,

@@ -11,7 +11,6 @@ import { launchChromium } from '../support/chromium.ts';
 import { type JupyterLab, STEP_MS, startJupyterLab } from '../support/jupyterlab.ts';
 import { LabNotebook, shows } from '../support/lab-notebook.ts';
 import { sharedService, type TestService } from '../support/service.ts';
-import { installWidgets } from '../support/widget-packages.ts';
 
 const packages = findPythonPackages();
 const skip = packages === undefined && 'no python-node template is built: run `npm test -- prepare`';
@@ -35,10 +34,11 @@ describe('in a browser, JupyterLab', { skip }, () => {
     browser = await launchChromium(lab.url);
     notebook = await LabNotebook.open(browser, lab.url, 'Python 3 (Cloche)');
   });
+  const kernels = async () => (await jupyter.get('/api/kernels')).body as { id: string; name: string }[];
   after(async () => {
     await browser?.close();
     await lab?.close();
-    for (const { id } of (await jupyter.get('/api/kernels')).body) await jupyter.delete(`/api/kernels/${id}`);
+    for (const { id } of await kernels()) await jupyter.delete(`/api/kernels/${id}`);
     await service?.close();
   });
 
@@ -95,9 +95,6 @@ describe('in a browser, JupyterLab', { skip }, () => {
   });
 
   it('shows a widget, whose moves reach the kernel and come back from it', async () => {
-    const [kernel] = (await jupyter.get('/api/kernels')).body as { id: string }[];
-    const [sandboxId = ''] = /sbx_[a-z0-9]+/.exec(kernel?.id ?? '') ?? [];
-    await installWidgets(service, sandboxId);
     const cell = await notebook.execute(SLIDER);
     const handle = cell.locator('.noUi-handle');
     await cell.locator('.widget-label', { hasText: 'not moved' }).waitFor();
@@ -119,5 +116,16 @@ describe('in a browser, JupyterLab', { skip }, () => {
     const cell = await notebook.execute('import os\nprint("kept" in globals(), os.path.exists("kept.txt"))');
     await shows(cell, 'False True');
     await cell.locator('.jp-InputPrompt', { hasText: '[1]:' }).waitFor();
+  });
+
+  it('changes the kernel of a notebook to one of another language, and ends the one before', async () => {
+    const before = await kernels();
+    await notebook.changeKernel('JavaScript (Cloche)');
+    const cell = await notebook.execute('[1, 2].map((each) => typeof globalThis.process + each).join()');
+    await cell.locator('.jp-OutputArea-executeResult', { hasText: 'object1,object2' }).waitFor();
+    const after = await kernels();
+    assert.deepEqual([before.length, after.length, after[0]?.name], [1, 1, 'javascript']);
+    await notebook.changeKernel('Python 3 (Cloche)');
+    await notebook.prints('print("kept" in globals(), 6 * 7)', 'False 42');
   });
 });

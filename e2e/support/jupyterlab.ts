@@ -8,8 +8,8 @@ import { eventually } from '@cloche/testkit/eventually';
 import { CACHE_DIR } from '../../packages/guest/agent/testing/test-cache.ts';
 import { ensurePythonTools } from '../../scripts/python-tools.ts';
 import { pinnedEnvironment } from './pinned-environment.ts';
-import { LAB_REQUIREMENTS } from './widget-packages.ts';
 
+const LAB_REQUIREMENTS = join(import.meta.dirname, '../../requirements-jupyterlab.txt');
 const REQUIREMENTS = [join(import.meta.dirname, '../../requirements-jupyter.txt'), LAB_REQUIREMENTS];
 /** Time that a step may take on a busy machine. */
 export const STEP_MS = 60_000;

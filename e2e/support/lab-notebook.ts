@@ -4,7 +4,7 @@ import { STEP_MS } from './jupyterlab.ts';
 /** A notebook in JupyterLab, in a page of a browser. */
 export class LabNotebook {
   readonly page: Page;
-  readonly #kernel: string;
+  #kernel: string;
 
   private constructor(page: Page, kernel: string) {
     this.page = page;
@@ -51,6 +51,16 @@ export class LabNotebook {
   /** Clicks a button of the toolbar. */
   async click(command: string): Promise<void> {
     await this.page.click(`.jp-NotebookPanel-toolbar [data-command="${command}"]`);
+  }
+
+  /** Chooses another kernel for the notebook. @param kernel its title */
+  async changeKernel(kernel: string): Promise<void> {
+    const { page } = this;
+    await page.click('.jp-NotebookPanel-toolbar .jp-KernelName');
+    await page.locator('.jp-Dialog select').selectOption({ label: kernel });
+    await page.click('.jp-Dialog .jp-mod-accept');
+    this.#kernel = kernel;
+    await this.idle();
   }
 
   /** Waits until the kernel is connected and idle. */

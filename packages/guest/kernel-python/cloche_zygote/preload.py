@@ -90,6 +90,10 @@ def _on_import(modules):
     if "numpy.random" in modules:
         process_state.reseed_numpy()
         blas_threads.apply_thread_limit()
+    backends = modules.get("matplotlib.backends.registry")
+    if backends is not None:
+        # Forgets the backends of the template's packages: the sandbox may have more, such as that of `ipympl`.
+        backends.backend_registry.__init__()
     SavedImages.see(modules)
 
 

@@ -5,6 +5,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import os
+import pathlib
 import random
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import uuid
 from typing import Any
 from unittest import mock
 
-from cloche_zygote import child, forked_kernel, preloaded_modules, process_state
+from cloche_zygote import child, forked_kernel, preload, preloaded_modules, process_state
 from cloche_zygote.code_layout import group_called_code
 from cloche_zygote.forked_kernel import ContextAssignment
 from cloche_zygote.memory_map import anonymous_ranges
@@ -171,6 +172,24 @@ class Modules(unittest.TestCase):
             self.assertFalse(preloaded_modules._has_matplotlib_settings())
             os.environ["MPLBACKEND"] = "agg"
             self.assertTrue(preloaded_modules._has_matplotlib_settings())
+
+
+class Matplotlib(unittest.TestCase):
+    """Backends of packages, which matplotlib looks for once."""
+
+    def test_finds_a_backend_that_the_sandbox_has_beside_those_of_the_template(self):
+        registry = importlib.import_module("matplotlib.backends.registry")
+        self.assertIn("inline", registry.backend_registry.list_all())
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        metadata = pathlib.Path(folder) / "backend_of_a_test-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: backend-of-a-test\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text("[matplotlib.backend]\nof_a_test = backend_of_a_test\n")
+        self.enterContext(mock.patch.object(sys, "path", [folder, *sys.path]))
+        self.assertRaises(RuntimeError, registry.backend_registry.resolve_backend, "of_a_test")
+        preload._on_import({registry.__name__: registry})
+        self.assertEqual(registry.backend_registry.list_all().count("of_a_test"), 1)
+        self.assertEqual(registry.backend_registry.list_all().count("inline"), 1)
 
 
 class Assignments(unittest.TestCase):
