@@ -231,8 +231,8 @@ describe('a secret', () => {
       { mode: 'allowlist', hosts: ['other.example'] },
       { mode: 'allowlist', hosts: ['*.api.example'] },
     ] as const;
-    for (const policy of closing) {
-      rig.setPolicy(policy);
+    for (const { mode, hosts } of closing) {
+      rig.setPolicy({ mode, hosts: [...hosts] });
       assert.match(await send({ fields: bearer(PLACEHOLDER) }), /^HTTP\/1\.1 403 .*"reason":"policy"/s);
     }
     rig.setPolicy(EVERYTHING);
