@@ -1,10 +1,10 @@
-import { claimsOf } from '@cloche/testkit/isolation-claims';
+import { ociRuntimeOf } from '@cloche/protocol';
 import { SHARED_POSTGRES } from './service.ts';
 
 const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
 
 /** Isolation that the sandboxes under test promise. */
-export const isolation = claimsOf(runtime);
+export const isolation = ociRuntimeOf(runtime).claims;
 
 /** Returns `option`, and skips with `reason` where a service of a test has several servers (`service.ts`). */
 export function sameWithEachServer(reason: string, option: { skip: string | false } = { skip: false }) {

@@ -2,16 +2,19 @@ import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GUEST_PATH } from '@cloche/layout';
+import { OCI_RUNTIMES } from '@cloche/protocol';
 
 /** A file that is different in every guest folder, unlike Node, which may be a hard link to the same file. */
 const PROGRAM = 'agent.cjs';
 
-/** First argument of the processes of a gVisor sandbox. */
-const GVISOR = /^runsc/;
+/** First argument of the processes of sandboxes that have a kernel of their own. */
+const OWN_KERNEL = new RegExp(
+  `^(${OCI_RUNTIMES.flatMap(({ program, claims }) => (claims.kernel === 'own' ? [program] : [])).join('|')})`,
+);
 
 export interface MountedGuests {
   readonly mounted: ReadonlySet<string>;
-  /** Whether there are gVisor sandboxes, whose mounts may not be visible to the host. */
+  /** Whether there are sandboxes with a kernel of their own, whose mounts may not be visible to the host. */
   readonly hasHidden: boolean;
 }
 
@@ -31,7 +34,7 @@ export async function mountedGuests(folders: readonly string[], procDir = '/proc
   for (const pid of (await readdir(procDir)).filter((name) => /^\d+$/.test(name))) {
     const namespace = await namespaceOf(join(procDir, pid));
     if (namespace === undefined || seen.has(namespace)) continue;
-    hasHidden ||= GVISOR.test(await readFile(join(procDir, pid, 'cmdline'), 'utf8').catch(() => ''));
+    hasHidden ||= OWN_KERNEL.test(await readFile(join(procDir, pid, 'cmdline'), 'utf8').catch(() => ''));
     const identity = await identityOf(join(procDir, pid, 'root', GUEST_PATH, PROGRAM));
     // Another process of the namespace may have another root.
     if (identity === undefined) continue;

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { cachePaths, firstPresent, INIT_PROGRAMS } from '@cloche/layout';
+import { OCI_RUNTIMES } from '@cloche/protocol';
 import { installHint } from '../starter/system-packages.mjs';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
@@ -17,9 +18,13 @@ type Tool = {
 };
 
 const TOOLS: readonly Tool[] = [
-  { name: 'crun', command: ['crun', '--version'], aptPackage: 'crun' },
-  { name: 'runc', command: ['runc', '--version'], aptPackage: 'runc', optional: 'CLOCHE_OCI_RUNTIME=runc' },
-  { name: 'runsc', command: ['runsc', '--version'], optional: 'CLOCHE_OCI_RUNTIME=runsc (gVisor)' },
+  ...OCI_RUNTIMES.map(({ program, title, aptPackage }, index) => ({
+    name: program,
+    command: [program, '--version'] as const,
+    ...(aptPackage && { aptPackage }),
+    // The first one is the default.
+    ...(index > 0 && { optional: `CLOCHE_OCI_RUNTIME=${program}${title ? ` (${title})` : ''}` }),
+  })),
   { name: 'nftables', command: ['nft', 'list', 'tables'], aptPackage: 'nftables' },
   { name: 'iproute2', command: ['ip', '-Version'], aptPackage: 'iproute2' },
   { name: 'tini', command: [firstPresent(INIT_PROGRAMS), '--version'], aptPackage: 'tini' },

@@ -32,8 +32,7 @@ import { type Static, Type } from 'typebox';
 import { Amount, Count, Environment, MAX_LISTED, mapOf, Ordinal, Path, Sentence, Word } from './bounded.ts';
 import { VersionId } from './captured-versions.ts';
 import { HostWarningList } from './host-warnings.ts';
-
-export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
+import { IsolationClaims, NetworkMode } from './isolation-claims.ts';
 
 /** Source of an instance: a template version. */
 export const LaunchSource = Type.Union([
@@ -56,7 +55,7 @@ export const LaunchSpec = Type.Object(
     ),
     network: Type.Object(
       {
-        mode: Type.Unsafe<(typeof NETWORK_MODES)[number]>(Type.Union(NETWORK_MODES.map((mode) => Type.Literal(mode)))),
+        mode: NetworkMode,
         hosts: Type.Optional(Type.Array(Type.String({ maxLength: 253 }), { maxItems: 64 })),
       },
       { additionalProperties: false },
@@ -254,6 +253,8 @@ export const HostdHealth = Type.Object({
   agentProtocolVersion: Count,
   installationId: Word,
   ociRuntime: Word,
+  /** What the runtime enforces. */
+  isolation: IsolationClaims,
   /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
     /** Most instances to keep ready, of all kinds together; one that holds much memory counts as several. */

@@ -17,21 +17,23 @@ export function declareInstanceTests(sandboxId: string, opened: () => OpenedDriv
 
   it('removes a captured version, but not one that was made again since it was listed', async () => {
     const { driver, spec } = opened();
+    const { versions } = driver;
+    if (!versions) return;
     const manifest = { languages: [], env: { SUITE: sandboxId } };
     const request = { from: spec.source.templateVersionId, purpose: 'version', manifest } as const;
     const derive = async () => {
-      const { id } = await driver.deriveVersion(request, patience());
-      const version = (await driver.madeVersions()).find((made) => made.id === id);
+      const { id } = await versions.deriveVersion(request, patience());
+      const version = (await versions.madeVersions()).find((made) => made.id === id);
       assert.ok(version);
       return version;
     };
     const first = await derive();
     const second = await derive();
     assert.equal(second.id, first.id);
-    await assert.rejects(driver.removeVersion(first), { kind: 'in_use' });
-    await driver.removeVersion(second);
-    await driver.removeVersion(second);
-    assert.ok(!(await driver.madeVersions()).some(({ id }) => id === first.id));
+    await assert.rejects(versions.removeVersion(first), { kind: 'in_use' });
+    await versions.removeVersion(second);
+    await versions.removeVersion(second);
+    assert.ok(!(await versions.madeVersions()).some(({ id }) => id === first.id));
   });
 
   it('names the template versions that it launches from', async () => {
@@ -69,7 +71,7 @@ export function declareInstanceTests(sandboxId: string, opened: () => OpenedDriv
   it('refuses a network mode that it cannot enforce and launches nothing', async () => {
     const { driver, spec } = opened();
     const modes = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
-    const unsupported = modes.find((mode) => !driver.isolation.networkModes.includes(mode));
+    const unsupported = modes.find((mode) => !driver.isolation?.networkModes.includes(mode));
     if (!unsupported) return;
     const other = { ...spec, network: { mode: unsupported, hosts: ['example.com'] } };
     await assert.rejects(driver.launch(`${sandboxId}c`, 1, other, patience()), { kind: 'unsupported' });
@@ -93,30 +95,34 @@ export function declareInstanceTests(sandboxId: string, opened: () => OpenedDriv
 
   it('counts what an instance uses, up to its end', async () => {
     const { driver, spec } = opened();
+    const { metering } = driver;
+    if (!metering) return;
     await driver.launch(`${sandboxId}h`, 3, spec, patience());
     const isIt = (use: InstanceUse) => use.sandboxId === `${sandboxId}h` && use.generation === 3;
-    const use = (await driver.uses()).find(isIt);
+    const use = (await metering.uses()).find(isIt);
     const final = await driver.stop(`${sandboxId}h`, 3);
     assert.ok(use && final && isIt(final));
     for (const counter of ['cpuMs', 'egressBytes', 'ingressBytes'] as const) {
       assert.ok(use[counter] >= 0 && final[counter] >= use[counter], counter);
     }
-    assert.ok(!(await driver.uses()).some(isIt));
+    assert.ok(!(await metering.uses()).some(isIt));
   });
 
   it('measures live instances, and leaves out those that have ended', async () => {
     const { driver, instance } = opened();
+    const { metering } = driver;
+    if (!metering) return;
     const other = { sandboxId: `${sandboxId}i`, generation: 1 };
-    const [measured, ...more] = await driver.measure([instance, other], patience());
+    const [measured, ...more] = await metering.measure([instance, other], patience());
     assert.deepEqual(more, []);
     assert.ok(measured && measured.sandboxId === sandboxId && measured.generation === 1);
     const { measurement, diskLimitBytes, inodesLimit } = measured;
     assert.ok(measurement.memoryBytes > 0 && measurement.cpu >= 0);
     assert.ok(diskLimitBytes && measurement.diskBytes !== undefined && measurement.diskBytes < diskLimitBytes);
     assert.ok(inodesLimit && measurement.inodes !== undefined && measurement.inodes < inodesLimit);
-    assert.deepEqual(await driver.history(other, 0, patience()), { samples: [] });
-    assert.equal((await driver.history(instance, 0, patience())).now?.sandboxId, sandboxId);
-    assert.deepEqual((await driver.history(instance, Date.now() + 60_000, patience())).samples, []);
+    assert.deepEqual(await metering.history(other, 0, patience()), { samples: [] });
+    assert.equal((await metering.history(instance, 0, patience())).now?.sandboxId, sandboxId);
+    assert.deepEqual((await metering.history(instance, Date.now() + 60_000, patience())).samples, []);
   });
 }
 

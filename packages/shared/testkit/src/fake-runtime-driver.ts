@@ -21,8 +21,10 @@ import {
   type LaunchHints,
   type LaunchSpec,
   type MeasuredInstance,
+  type Metering,
   type PlaceListing,
   type RuntimeDriver,
+  type Versions,
 } from '@cloche/runtime';
 import { FakeAgent } from './fake-agent.ts';
 import { fakeManifest } from './fake-manifest.ts';
@@ -38,8 +40,10 @@ interface FakeInstance {
 }
 
 /** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
-export class FakeRuntimeDriver implements RuntimeDriver {
+export class FakeRuntimeDriver implements RuntimeDriver, Metering, Versions {
   readonly name = 'fake';
+  readonly metering = this;
+  readonly versions = this;
   readonly isolation: IsolationClaims = {
     networkModes: ['unrestricted', 'deny-all'],
     disk: 'bounded',
@@ -70,7 +74,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   now = () => Date.now();
   readonly #versions = new FakeVersions(() => this.now());
   /** Captured versions, by id. */
-  readonly versions = this.#versions.byId;
+  readonly captured = this.#versions.byId;
   /** Errors for the next captures, one each. */
   readonly captureErrors: Error[] = [];
   /** If set, captures wait for it. */
@@ -146,7 +150,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       throw new LaunchError('unsupported', `cannot enforce ${spec.network.mode}`);
     }
     const { templateVersionId } = spec.source;
-    const version = this.versions.get(templateVersionId);
+    const version = this.captured.get(templateVersionId);
     const manifest = version?.captured.manifest ?? this.manifests.find(({ id }) => id === templateVersionId);
     if (!manifest) throw new LaunchError('template_not_found', `no template version ${templateVersionId}`);
     const key = `${sandboxId}/${generation}`;

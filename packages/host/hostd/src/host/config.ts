@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { cachePaths, dataPaths, machineMemory, runPaths } from '@cloche/layout';
-import { egressPaths, type LaunchSpec } from '@cloche/protocol';
+import { egressPaths, isBuiltRuntime, type LaunchSpec } from '@cloche/protocol';
 import {
   hostDefaults,
   type OperatorRanges,
@@ -81,9 +81,9 @@ function checkedSettings(env: NodeJS.ProcessEnv): Settings {
   return values;
 }
 
-/** Resolves a runtime's name or path. `runsc` means the one that was built for Cloche, if it exists. */
+/** Resolves a runtime's name or path. One that is built for Cloche is used, if it exists. */
 function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
-  const program = given === 'runsc' && existsSync(builtRunsc) ? builtRunsc : given;
+  const program = isBuiltRuntime(given) && existsSync(builtRunsc) ? builtRunsc : given;
   return { ociRuntime: basename(program), ociRuntimeProgram: program };
 }
 

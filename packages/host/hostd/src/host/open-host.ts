@@ -74,10 +74,11 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     log,
   });
   const mountsDir = makeMountsDir(config.runDir);
-  const { canBeEntered, timeNamespace } = runtime;
-  const zygotes = canBeEntered
-    ? openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) })
-    : undefined;
+  const { claims, timeNamespace } = runtime;
+  const zygotes =
+    claims.pythonKernels === 'forked'
+      ? openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) })
+      : undefined;
   return {
     records,
     slots,

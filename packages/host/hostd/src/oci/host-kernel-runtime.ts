@@ -1,5 +1,6 @@
 import { closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { IsolationClaims } from '@cloche/protocol';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { KERNELS_GROUP } from '../cgroups/divided-group.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
@@ -14,6 +15,7 @@ export interface HostKernelRuntimeDeps {
   command: OciCommand;
   cgroups: Cgroups;
   timeNamespace: boolean;
+  claims: IsolationClaims;
   /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   /** The owner of the sockets. */
@@ -29,7 +31,7 @@ export interface HostKernelRuntimeDeps {
  * the host's cgroups separate the agent from the kernels.
  */
 export class HostKernelRuntime implements Runtime {
-  readonly canBeEntered = true;
+  readonly claims: IsolationClaims;
   /** Measured: about 16 MB in the control group. */
   readonly waitingInstanceBytes = 24 * 1024 * 1024;
   readonly limitedGroup = { name: KERNELS_GROUP, memory: 'unreclaimable', countsProcesses: true } as const;
@@ -38,6 +40,7 @@ export class HostKernelRuntime implements Runtime {
 
   constructor(deps: HostKernelRuntimeDeps) {
     this.#deps = deps;
+    this.claims = deps.claims;
     this.timeNamespace = deps.timeNamespace;
   }
 

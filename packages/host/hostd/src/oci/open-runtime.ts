@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { ociRuntimeOf } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { AgentRelays } from '../relay/agent-relays.ts';
@@ -33,8 +34,10 @@ export async function openRuntime({
   stateDir,
   dialsDir,
   log,
-  ...deps
+  ...options
 }: RuntimeOptions): Promise<Runtime> {
+  const { claims } = ociRuntimeOf(name);
+  const deps = { ...options, claims };
   const { cgroups, socketsDir, service } = deps;
   switch (name) {
     case 'crun': {
@@ -53,7 +56,7 @@ export async function openRuntime({
       // runsc starts parts of itself by its path.
       const command = new OciCommand({ program, stateDir, options: RUNSC_OPTIONS, byPath: true });
       const relays = new AgentRelays({ dialsDir, socketsDir, service });
-      return new Runsc({ cgroups, command, relays, timeNamespace: await hasTimeNamespaces(command) });
+      return new Runsc({ cgroups, claims, command, relays, timeNamespace: await hasTimeNamespaces(command) });
     }
     default: {
       const command = new OciCommand({ program, stateDir });

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { IsolationClaims } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import { until } from '../base/until.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
@@ -35,12 +36,13 @@ export interface RunscDeps {
   command: OciCommand;
   cgroups: Cgroups;
   timeNamespace: boolean;
+  claims: IsolationClaims;
   relays: AgentRelays;
 }
 
 /** gVisor: a sandbox has its own kernel, which cannot inherit a listening socket, so its agent dials a relay. */
 export class Runsc implements Runtime {
-  readonly canBeEntered = false;
+  readonly claims: IsolationClaims;
   /** Measured: about 140 MB in the control group, most of it gVisor's kernel. */
   readonly waitingInstanceBytes = 160 * 1024 * 1024;
   /** The processes of the group are gVisor's own, which run those of the guest. */
@@ -50,6 +52,7 @@ export class Runsc implements Runtime {
 
   constructor(deps: RunscDeps) {
     this.#deps = deps;
+    this.claims = deps.claims;
     this.timeNamespace = deps.timeNamespace;
   }
 

@@ -1,4 +1,4 @@
-import type { LaunchSpec } from '@cloche/protocol';
+import type { IsolationClaims, LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import type { LimitedGroup } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -37,8 +37,8 @@ export type ContainerConsole = readonly [stdin: number, stdout: number, stderr: 
  * instance's agent socket, its user namespace and its network namespace belong to the new instance, never to the image.
  */
 export interface Runtime {
-  /** Whether host processes can enter a sandbox's namespaces, as a forked kernel does. */
-  readonly canBeEntered: boolean;
+  /** The isolation that sandboxes of this runtime have. */
+  readonly claims: IsolationClaims;
   /** Whether a sandbox has clocks of its own. */
   readonly timeNamespace: boolean;
   /**

@@ -1,18 +1,18 @@
-import type { AgentClient, Instance, RuntimeDriver } from '../driver/runtime-driver.ts';
+import type { AgentClient, Instance, Instances } from '../driver/runtime-driver.ts';
 
 /** Keeps one client for each instance, connected on first use. */
 export class AgentConnections {
-  readonly #driver: RuntimeDriver;
+  readonly #driver: Instances;
   readonly #clients = new Map<string, { readonly instance: Instance; readonly client: AgentClient }>();
   readonly #onBroken: (instance: Instance) => void;
 
   /** @param onBroken called when the last connection to an instance's agent ended by itself */
-  constructor(driver: RuntimeDriver, onBroken: (instance: Instance) => void) {
+  constructor(driver: Instances, onBroken: (instance: Instance) => void) {
     this.#driver = driver;
     this.#onBroken = onBroken;
   }
 
-  /** Returns the connected client of the instance, or connects one. Throws as `RuntimeDriver.connect` does. */
+  /** Returns the connected client of the instance, or connects one. Throws as `Instances.connect` does. */
   get(instance: Instance, signal: AbortSignal): AgentClient | Promise<AgentClient> {
     return this.#clients.get(keyOf(instance))?.client ?? this.#connect(instance, signal);
   }

@@ -7,6 +7,7 @@ import type {
   HostWarning,
   InstanceHistory,
   InstanceUse,
+  IsolationClaims,
   Language,
   LaunchSpec,
   MadeVersion,
@@ -19,7 +20,7 @@ import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 import type { ResultMemory } from './result-memory.ts';
 
-export type { InstanceHistory, InstanceUse, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
+export type { InstanceHistory, InstanceUse, IsolationClaims, LaunchSpec, MeasuredInstance } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
 
@@ -43,26 +44,6 @@ export type PlaceListing =
   | { readonly place: string; readonly instances: readonly Instance[] }
   | { readonly place: string; readonly unknown: Error };
 
-/** The isolation that a driver promises to enforce. */
-export interface IsolationClaims {
-  readonly networkModes: readonly LaunchSpec['network']['mode'][];
-  readonly disk: 'bounded' | 'unbounded';
-  readonly kernel: 'shared' | 'own';
-  /**
-   * What enforces the memory limit: the host kernel (exact), or the agent by polling (a fast allocation can slip past
-   * it).
-   */
-  readonly memory: 'kernel' | 'watched';
-  /** Whether the agent has its own share of processor time, memory and processes, which user code cannot use up. */
-  readonly agentShare: 'own' | 'none';
-  /**
-   * How a Python kernel is made: forked from one loaded on the host, forked from one loaded in the sandbox, or started.
-   */
-  readonly pythonKernels: 'forked' | 'forked within' | 'started';
-  /** Whether runs continue while the launching service is down. */
-  readonly hostRestarts: 'unnoticed' | 'unavailable';
-}
-
 export interface Launched {
   readonly instance: Instance;
   /** Whether the agent is known to answer: the instance was launched ahead of demand, so connecting takes no time. */
@@ -81,10 +62,9 @@ export interface LaunchHints {
 export type InstanceName = Pick<Instance, 'sandboxId' | 'generation'>;
 
 /** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
-export interface RuntimeDriver {
-  readonly name: string;
-  /** The claims of this driver; e2e/security asserts each of them. */
-  readonly isolation: IsolationClaims;
+export interface Instances {
+  /** The isolation that the runtime last said to enforce; undefined until it has answered. */
+  readonly isolation: IsolationClaims | undefined;
   /**
    * Launches an instance. Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation.
    */
@@ -108,9 +88,27 @@ export interface RuntimeDriver {
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
   /**
    * Resolves when nothing runs in the instance and `find` no longer returns it. Idempotent: a missing instance is
-   * success. Resolves with what the instance used up to its end, or with undefined if it was gone already.
+   * success. Resolves with what the instance used up to its end; with undefined if it was gone already, or where use is
+   * not metered.
    */
   stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined>;
+  /**
+   * Looks an instance up at its place. Returns undefined if the place reports that the instance is not alive. Throws
+   * `LaunchError` if the place does not answer, which says nothing about the instance.
+   */
+  find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined>;
+  /** Returns all live instances by place, for the sweep. A place that does not answer is `unknown`. */
+  list(): Promise<readonly PlaceListing[]>;
+  /** Returns the curated template versions that instances can be launched from. */
+  templateVersions(): Promise<readonly TemplateVersionManifest[]>;
+  /** Returns what keeps instances from the network. Rejects when instances cannot be launched now. */
+  check(signal: AbortSignal): Promise<readonly HostWarning[]>;
+  /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
+  metrics?(signal: AbortSignal): Promise<string>;
+}
+
+/** Says what instances use. */
+export interface Metering {
   /** Returns what each live instance has used so far. */
   uses(): Promise<readonly InstanceUse[]>;
   /** Measures those of the named instances that live; at most `MAX_MEASURED_INSTANCES`. */
@@ -120,17 +118,10 @@ export interface RuntimeDriver {
    * the host daemon restarts.
    */
   history(instance: InstanceName, fromMs: number, signal: AbortSignal): Promise<InstanceHistory>;
-  /**
-   * Looks an instance up at its place. Returns undefined if the place reports that the instance is not alive. Throws
-   * `LaunchError` if the place does not answer, which says nothing about the instance.
-   */
-  find(instance: Instance, signal: AbortSignal): Promise<Instance | undefined>;
-  /** Returns all live instances by place, for the sweep. A place that does not answer is `unknown`. */
-  list(): Promise<readonly PlaceListing[]>;
-  /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
-  metrics?(signal: AbortSignal): Promise<string>;
-  /** Returns the curated template versions that instances can be launched from. */
-  templateVersions(): Promise<readonly TemplateVersionManifest[]>;
+}
+
+/** Makes template versions of the files of instances. */
+export interface Versions {
   /**
    * Makes a version of an instance's files. Kills its processes first; the instance has ended when this settles. Throws
    * `CaptureError`, `LaunchError`.
@@ -151,8 +142,13 @@ export interface RuntimeDriver {
    * was made again after `version.madeAt`, because a request to remove it may arrive late.
    */
   removeVersion(version: MadeVersion): Promise<void>;
-  /** Returns what keeps instances from the network. Rejects when instances cannot be launched now. */
-  check(signal: AbortSignal): Promise<readonly HostWarning[]>;
+}
+
+/** One way to run sandboxes. A runtime may be unable to meter instances, or to make versions of them. */
+export interface RuntimeDriver extends Instances {
+  readonly name: string;
+  readonly metering?: Metering | undefined;
+  readonly versions?: Versions | undefined;
 }
 
 /** A run's request without its context. */

@@ -2,6 +2,7 @@ import type { OrgId, SandboxId } from '@cloche/contract';
 import type { HostWarning, ReconcileReport } from '@cloche/protocol';
 import type { RuntimeDriver } from '@cloche/runtime';
 import { AgentConnections } from '@cloche/runtime/agent-connections';
+import { WITHOUT_METERING } from '@cloche/runtime/without-parts';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KeepArtifact } from '../features/artifacts/keep-artifact.ts';
@@ -232,7 +233,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         destroySandbox,
         activity,
       }),
-      ...metricsRoutes(new MeasureSandboxes({ sandboxes, projects, sandboxUse, driver })),
+      ...metricsRoutes(
+        new MeasureSandboxes({ sandboxes, projects, sandboxUse, metering: driver.metering ?? WITHOUT_METERING }),
+      ),
       ...composeRuns({ ...deps, ...core, awaitSandbox, errorTranslator, templates: findTemplates }),
       ...fileRoutes(core.files),
     ],

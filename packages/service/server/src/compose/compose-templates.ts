@@ -1,5 +1,6 @@
 import type { TemplateBuildId } from '@cloche/contract';
 import type { RuntimeDriver } from '@cloche/runtime';
+import { WITHOUT_METERING, WITHOUT_VERSIONS } from '@cloche/runtime/without-parts';
 import type { Logger } from 'pino';
 import type { ArtifactContents } from '../features/artifacts/artifact-contents.ts';
 import type { ArtifactRepository } from '../features/artifacts/artifact-repository.ts';
@@ -78,7 +79,20 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const buildSandbox = new BuildSandbox({ ...core, claims, clock: deps.clock });
   const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
   const cache = new StepCache(deps.db);
-  const parts = { ...deps, ...core, builds, templates, buildSandbox, endBuild, claims, cache, changes };
+  const { metering = WITHOUT_METERING, versions = WITHOUT_VERSIONS } = deps.driver;
+  const parts = {
+    ...deps,
+    ...core,
+    metering,
+    versions,
+    builds,
+    templates,
+    buildSandbox,
+    endBuild,
+    claims,
+    cache,
+    changes,
+  };
   const runStep = new RunStep(parts);
   const runSteps = new RunSteps({ ...parts, runStep });
   const buildQueue = new BuildQueue({ ...parts, runBuild: new RunBuild({ ...parts, runSteps, buildLog }) });
@@ -89,7 +103,7 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const inspectImage = new InspectImage({ ...core, planOrigin, runStep });
   const { catalogue } = findTemplates;
   const service = new TemplateService({ ...deps, catalogue, templates, builds, buildService });
-  const removeVersions = new RemoveVersions(deps);
+  const removeVersions = new RemoveVersions(parts);
   const sweep = async () => {
     const before = deps.clock.now() - deps.settings.recordRetentionMs;
     const removed = await removeVersions.sweep(before);

@@ -1,4 +1,5 @@
 import type { RuntimeDriver } from '@cloche/runtime';
+import { WITHOUT_METERING } from '@cloche/runtime/without-parts';
 import type { Logger } from 'pino';
 import { ROLL_UP_MS, RollUp } from '../features/metering/roll-up.ts';
 import { SandboxUsages } from '../features/metering/sandbox-usages.ts';
@@ -33,7 +34,15 @@ export interface Usage {
 export function composeUsage({ db, transactions, driver, clock, log }: UsageDeps): Usage {
   const startedWork = new StartedWork();
   const usages = new SandboxUsages({ db, transactions, clock, startedWork });
-  const rollUp = new RollUp({ db, transactions, usages, startedWork, driver, clock, log });
+  const rollUp = new RollUp({
+    db,
+    transactions,
+    usages,
+    startedWork,
+    metering: driver.metering ?? WITHOUT_METERING,
+    clock,
+    log,
+  });
   let loop: Loop | undefined;
   return {
     startedWork,

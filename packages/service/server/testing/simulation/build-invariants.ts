@@ -30,7 +30,7 @@ export function watchBuilds({ database, runtime, violate }: WorkloadWorld) {
         }
       }
       for (const { id, template_id: templateId } of liveVersions()) {
-        if (!runtime.versions.has(String(id))) violate(`the host has lost the version ${id} of ${templateId}`);
+        if (!runtime.captured.has(String(id))) violate(`the host has lost the version ${id} of ${templateId}`);
       }
     },
     unrest(): string[] {
@@ -43,7 +43,7 @@ export function watchBuilds({ database, runtime, violate }: WorkloadWorld) {
       const live = new Set(liveVersions().map(({ id }) => id));
       const removed = database
         .read('select distinct id from custom_template_versions where removed_at is not null')
-        .filter(({ id }) => !live.has(id) && runtime.versions.has(String(id)));
+        .filter(({ id }) => !live.has(id) && runtime.captured.has(String(id)));
       return [
         ...removed.map(({ id }) => `the version ${id} is kept, and unused`),
         ...open.map(({ id, status }) => `${id} is ${status}, or claimed`),

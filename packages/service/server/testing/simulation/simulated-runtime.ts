@@ -7,8 +7,10 @@ import {
   LaunchError,
   type Launched,
   type LaunchSpec,
+  type Metering,
   type PlaceListing,
   type RuntimeDriver,
+  type Versions,
 } from '@cloche/runtime';
 import type { FakeRuntimeDriver } from '@cloche/testkit';
 import { AgentLinks, gone } from './agent-links.ts';
@@ -45,7 +47,7 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
   const ask = <T>(label: string, act: () => Promise<T>, signal?: AbortSignal) =>
     seams.call(peer, 'host', label, act, { lost: unreachable, signal });
   const agents = new AgentLinks(peer, world);
-  const driver: Partial<RuntimeDriver> = {
+  const driver: Partial<RuntimeDriver & Metering & Versions> = {
     name: runtime.name,
     isolation: runtime.isolation,
     launch: (id: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> =>
@@ -98,5 +100,6 @@ export function runtimeFor(peer: Peer, world: RuntimeWorld): SimulatedRuntime {
     },
   };
   // Sound: a simulation calls nothing else; a missing method would throw.
-  return { driver: driver as RuntimeDriver, closeAll: () => agents.closeAll() };
+  const whole = driver as RuntimeDriver & Metering & Versions;
+  return { driver: { ...whole, metering: whole, versions: whole }, closeAll: () => agents.closeAll() };
 }

@@ -94,28 +94,6 @@ describe('the client of an agent', () => {
     assert.equal(agent.connections(), 5);
   });
 
-  it('asks for a kernel for each context but the one that takes the kernel that waits', async () => {
-    let provided = 0;
-    const provideKernel = async () => {
-      provided += 1;
-    };
-    const messages: string[] = [];
-    const told = (socket: Duplex) => socket.write(DONE);
-    await using agent = await openAgent(told, undefined, { provideKernel, kernelReady: true });
-    const signal = new AbortController().signal;
-    const open = { language: 'python', cwd: '/workspace', timeoutMs: 1000 } as const;
-    for (const [context, asked] of [
-      ['cctx_1', 0],
-      ['cctx_1', 0],
-      ['cctx_2', 1],
-      ['cctx_3', 2],
-    ] as const) {
-      messages.push(...(await drain(agent.client.run(context, { ...RUN, open }, signal))));
-      assert.equal(provided, asked);
-    }
-    assert.deepEqual(messages, ['done', 'done', 'done', 'done']);
-  });
-
   it('runs on after a refusal, and says what was refused', async () => {
     let refuse = true;
     await using agent = await openAgent((socket) => {

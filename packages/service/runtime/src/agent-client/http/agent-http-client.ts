@@ -9,7 +9,6 @@ import {
   accepts,
   type OpenContext,
   PORT_TUNNEL_PROTOCOL,
-  type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import type { ResultMemory } from '../../driver/result-memory.ts';
@@ -35,21 +34,18 @@ const runEvent = Compile(AgentRunEvent);
 const MAX_CONTEXTS_BYTES = 1024 * 1024;
 /** Most JSON values in an event. The largest number occurs in the lines of a traceback. */
 const MAX_EVENT_VALUES = 10_000;
-/**
- * Longest time that the agent waits for a kernel from the host. The host usually needs milliseconds; on a host that is
- * busier, starting a kernel in the sandbox is faster.
- */
-const KERNEL_WAIT_MS = 1_000;
+
+/** Is called about each context, so that a driver can supply its kernel. */
+export interface ContextHook {
+  /** Returns the request to send instead of `request` when a context opens. */
+  beforeOpen(agent: AgentHttpClient, contextId: string, request: OpenContext): OpenContext;
+  closed(contextId: string): void;
+}
 
 export interface AgentHttpClientDeps {
   /** Called when no connection is left, as `RuntimeDriver.connect` describes. */
   onBroken?: () => void;
-  /** Asks the host to connect a Python kernel to the agent; rejects when the host has none. */
-  provideKernel?: () => Promise<void>;
-  /** Called with the language of each context whose kernel is started in the sandbox. */
-  noteLanguage?: (language: StartedLanguage) => void;
-  /** Whether a kernel is ready for the first context that needs one. */
-  kernelReady?: boolean;
+  contexts?: ContextHook;
   /** Limits on long lines, shared by the clients of all agents. */
   serverLineMemory?: ServerLineMemory;
   events?: SharedBudget;
@@ -61,31 +57,17 @@ export class AgentHttpClient implements AgentClient {
   readonly commands: AgentHttpCommands;
   readonly files: AgentHttpFiles;
   readonly #transport: AgentTransport;
-  readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
-  readonly #provideKernel: (() => Promise<void>) | undefined;
-  /** Contexts for which this client has already requested a kernel from the host, or which were open before. */
-  readonly #askedFor = new Set<string>();
+  readonly #contexts: ContextHook | undefined;
   readonly #budget: EventBudget;
   readonly #lineMemory: SandboxLineMemory;
   readonly #connections: RunConnections;
   readonly #tracing: RequestTracing | undefined;
-  #kernelReady: boolean;
 
   constructor(
     dial: Dial,
-    {
-      onBroken,
-      provideKernel,
-      noteLanguage,
-      kernelReady = false,
-      serverLineMemory = new ServerLineMemory(),
-      events,
-      tracing,
-    }: AgentHttpClientDeps = {},
+    { onBroken, contexts, serverLineMemory = new ServerLineMemory(), events, tracing }: AgentHttpClientDeps = {},
   ) {
-    this.#provideKernel = provideKernel;
-    this.#noteLanguage = noteLanguage;
-    this.#kernelReady = kernelReady;
+    this.#contexts = contexts;
     this.#tracing = tracing;
     this.#transport = new AgentTransport(dial, onBroken, tracing);
     this.#budget = new EventBudget(events);
@@ -117,15 +99,16 @@ export class AgentHttpClient implements AgentClient {
     return (await this.#transport.ask('contexts', asked, activity, signal)).running;
   }
 
-  /**
-   * Reads the list of open contexts, so that no kernel is requested from the host for them. A failure is ignored,
-   * because it costs only a superfluous kernel.
-   */
-  async learnContexts(signal: AbortSignal): Promise<void> {
+  /** Returns the ids of the open contexts. */
+  async openContexts(signal: AbortSignal): Promise<string[]> {
     const asked = { method: 'GET', path: '/contexts' } as const;
-    const list = this.#transport.ask('contexts', asked, contextList, signal, MAX_CONTEXTS_BYTES);
-    const { contexts } = await list.catch(() => ({ contexts: [] }));
-    for (const { contextId } of contexts) this.#askedFor.add(contextId);
+    const list = await this.#transport.ask('contexts', asked, contextList, signal, MAX_CONTEXTS_BYTES);
+    return list.contexts.map(({ contextId }) => contextId);
+  }
+
+  /** Tells the agent that the host provides no kernel for the context that has waited longest for one. */
+  async expectNoKernel(signal: AbortSignal): Promise<void> {
+    await this.#act({ method: 'DELETE', path: '/expected-kernel' }, signal);
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
@@ -137,14 +120,14 @@ export class AgentHttpClient implements AgentClient {
   }
 
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
-    const message = this.#withKernel(contextId, request);
+    const message = this.#beforeOpen(contextId, request);
     const asked = { method: 'PUT', path: contextPath(contextId), message } as const;
     const { cwd, language } = await this.#transport.ask('contexts', asked, openedContext, signal);
     return withoutNul({ cwd, language });
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
-    this.#askedFor.delete(contextId);
+    this.#contexts?.closed(contextId);
     await this.#act({ method: 'DELETE', path: contextPath(contextId) }, signal);
   }
 
@@ -176,7 +159,7 @@ export class AgentHttpClient implements AgentClient {
     let errorType: string | undefined;
     try {
       const { open, ...cell } = request;
-      const opening = open && { open: this.#withKernel(contextId, open) };
+      const opening = open && { open: this.#beforeOpen(contextId, open) };
       connection.start(JSON.stringify({ contextId, ...opening, ...cell, ...(span && { timed: true }) }));
       while (!isDone) {
         const line = await connection.nextLine(memory);
@@ -211,29 +194,8 @@ export class AgentHttpClient implements AgentClient {
     return this.#transport.act('contexts', asked, signal);
   }
 
-  /**
-   * Requests a kernel from the host once per context, even if the context is opened repeatedly: later requests wait for
-   * the same kernel.
-   */
-  #withKernel(contextId: string, request: OpenContext): OpenContext {
-    if (request.language !== 'python') this.#noteLanguage?.(request.language);
-    const asksForKernel =
-      request.language === 'python' && this.#provideKernel !== undefined && !this.#askedFor.has(contextId);
-    if (!asksForKernel) return request;
-    this.#askedFor.add(contextId);
-    if (!this.#kernelReady) this.#askForKernel();
-    this.#kernelReady = false;
-    return { ...request, kernelWaitMs: KERNEL_WAIT_MS };
-  }
-
-  /** Requests a kernel from the host. Meanwhile the agent opens the context and waits for that kernel. */
-  #askForKernel(): void {
-    this.#provideKernel?.().catch(() => {
-      // Makes the agent start a kernel at once, instead of after `KERNEL_WAIT_MS`.
-      this.#act({ method: 'DELETE', path: '/expected-kernel' }, AbortSignal.timeout(KERNEL_WAIT_MS)).catch(
-        () => undefined,
-      );
-    });
+  #beforeOpen(contextId: string, request: OpenContext): OpenContext {
+    return this.#contexts?.beforeOpen(this, contextId, request) ?? request;
   }
 }
 

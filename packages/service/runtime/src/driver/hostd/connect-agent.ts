@@ -1,19 +1,16 @@
 import { BackOff, reportFailure } from '@cloche/node-support';
-import type { ProvideKernel, StartedLanguage } from '@cloche/protocol';
 import { dialer } from '../../agent-client/agent-endpoint.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import type { RequestTracing } from '../../tracing.ts';
-import { type AgentClient, AgentError, type Instance, type IsolationClaims } from '../runtime-driver.ts';
+import { type AgentClient, AgentError, type Instance } from '../runtime-driver.ts';
 import { ASK_MS, type HostdConnection } from './hostd-connection.ts';
 import { pathOf } from './instance-path.ts';
+import { KernelSupply } from './kernel-supply.ts';
 
-const PROVIDE_MS = 5_000;
 /** Delay of the first health check after `connect`, so that the caller's first request precedes it. */
 const LOOK_MS = 50;
-/** Shortest time in milliseconds between two reports to hostd that a language is used. */
-const NOTE_AGAIN_MS = 10_000;
 /** Pauses between health checks of an agent that does not listen yet. */
 const PAUSES = { firstMs: 10, longestMs: 250 };
 
@@ -37,10 +34,11 @@ export class ConnectAgent {
   readonly #events = new SharedBudget();
   /** The answers of hostd to launches, by the path of the instance. Each is kept until `connect`. */
   readonly #launched = new Map<string, FreshLaunch>();
-  readonly #noteAgainAt = new Map<StartedLanguage, number>();
+  readonly #kernels: KernelSupply;
 
   constructor(deps: ConnectAgentDeps) {
     this.#deps = deps;
+    this.#kernels = new KernelSupply(deps.hostd);
   }
 
   /** Keeps the answer of hostd to a launch until `connect` or `forget`. */
@@ -52,19 +50,13 @@ export class ConnectAgent {
     this.#launched.delete(path);
   }
 
-  async connect(
-    live: Instance,
-    { pythonKernels }: IsolationClaims,
-    signal: AbortSignal,
-    onBroken?: () => void,
-  ): Promise<AgentClient> {
+  async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const path = pathOf(live);
     const fresh = this.#launched.get(path);
     this.#launched.delete(path);
+    const kernels = this.#kernels.of(live, fresh?.kernelReady ?? false);
     const client = new AgentHttpClient(dialer({ unix: socketPathOf(live) }), {
-      kernelReady: fresh?.kernelReady ?? false,
-      ...(pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
-      noteLanguage: (language) => this.#noteLanguage(language),
+      contexts: kernels,
       serverLineMemory: this.#lineMemory,
       events: this.#events,
       tracing: this.#deps.tracing,
@@ -79,31 +71,12 @@ export class ConnectAgent {
     try {
       await this.#waitForAgent(client, live, signal);
       // Another server, or an earlier process of this one, may have opened contexts.
-      if (!fresh) await client.learnContexts(signal);
+      if (!fresh) await kernels.learn(client, signal);
       return client;
     } catch (error) {
       await client.close();
       throw error;
     }
-  }
-
-  /** Asks hostd for a Python kernel. Rejects when hostd has none. */
-  async #provideKernel(instance: Instance): Promise<void> {
-    const path = `${pathOf(instance)}/kernels`;
-    const message = { language: 'python' } satisfies ProvideKernel;
-    const response = await this.#deps.hostd.request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
-    await response.body.dump();
-  }
-
-  /** Reports a language to hostd. A failure is ignored: the report only makes later contexts start faster. */
-  #noteLanguage(language: StartedLanguage): void {
-    const now = performance.now();
-    if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
-    this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
-    this.#deps.hostd
-      .request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS))
-      .then((response) => response.body.dump())
-      .catch(() => undefined);
   }
 
   async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {

@@ -1,4 +1,4 @@
-import { accepts, HOSTD_PROTOCOL_VERSION, HostdErrorBody, HostdHealth } from '@cloche/protocol';
+import { accepts, HOSTD_PROTOCOL_VERSION, HostdErrorBody, HostdHealth, type IsolationClaims } from '@cloche/protocol';
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
@@ -46,6 +46,7 @@ export class HostdConnection {
   readonly #tracing: RequestTracing | undefined;
   /** Health of the hostd behind the open connections; undefined when it may have been replaced. */
   #health: Health | undefined;
+  #claims: IsolationClaims | undefined;
 
   /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string, tracing?: RequestTracing) {
@@ -62,6 +63,11 @@ export class HostdConnection {
     });
   }
 
+  /** What the last hostd that answered enforces. */
+  get claims(): IsolationClaims | undefined {
+    return this.#claims;
+  }
+
   /** Returns the health that hostd reported last, or requests it. @throws LaunchError */
   async peer(signal: AbortSignal): Promise<Health> {
     return this.#health ?? (await this.askHealth(signal));
@@ -71,6 +77,7 @@ export class HostdConnection {
   async askHealth(signal: AbortSignal): Promise<Health> {
     const asked = await readAnswer(await this.#send('GET', '/health', signal), health);
     this.#health = asked;
+    this.#claims = asked.isolation;
     return asked;
   }
 

@@ -35,13 +35,14 @@ import {
   LaunchError,
   type Launched,
   type LaunchHints,
+  type Metering,
   type PlaceListing,
   type RuntimeDriver,
+  type Versions,
 } from '../runtime-driver.ts';
 import { ConnectAgent } from './connect-agent.ts';
 import { ASK_MS, HostdConnection, requireAccepted } from './hostd-connection.ts';
 import { pathOf } from './instance-path.ts';
-import { claimsOf } from './isolation-claims.ts';
 
 const capturedVersion = Compile(CapturedVersion);
 const launched = Compile(LaunchedInstance);
@@ -60,9 +61,10 @@ const HERE = 'this host';
 const MAX_METRICS_BYTES = 256 * 1024;
 
 /** Launches instances through the host daemon on this machine. */
-export class HostdDriver implements RuntimeDriver {
+export class HostdDriver implements RuntimeDriver, Metering, Versions {
   readonly name = 'hostd';
-  #isolation = claimsOf('crun');
+  readonly metering = this;
+  readonly versions = this;
   readonly #hostd: HostdConnection;
   readonly #agents: ConnectAgent;
 
@@ -73,9 +75,8 @@ export class HostdDriver implements RuntimeDriver {
     this.#agents = new ConnectAgent({ hostd: this.#hostd, find, tracing });
   }
 
-  /** Claims for the OCI runtime that hostd reported last. */
-  get isolation(): IsolationClaims {
-    return this.#isolation;
+  get isolation(): IsolationClaims | undefined {
+    return this.#hostd.claims;
   }
 
   async launch(
@@ -100,7 +101,7 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
-    return this.#agents.connect(live, this.#isolation, signal, onBroken);
+    return this.#agents.connect(live, signal, onBroken);
   }
 
   async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
@@ -176,7 +177,6 @@ export class HostdDriver implements RuntimeDriver {
     const peer = await this.#hostd.askHealth(signal);
     requireAccepted(peer);
     requireAgents(peer);
-    this.#isolation = claimsOf(peer.ociRuntime);
     return peer.warnings;
   }
 

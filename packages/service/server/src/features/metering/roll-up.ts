@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
-import type { InstanceUse, RuntimeDriver } from '@cloche/runtime';
+import type { InstanceUse, Metering } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { Database } from '../../platform/db/database.ts';
@@ -22,7 +22,7 @@ export interface RollUpDeps {
   readonly transactions: Transactions;
   readonly usages: SandboxUsages;
   readonly startedWork: StartedWork;
-  readonly driver: Pick<RuntimeDriver, 'uses'>;
+  readonly metering: Pick<Metering, 'uses'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -75,7 +75,7 @@ export class RollUp {
 
   async #uses(): Promise<readonly InstanceUse[]> {
     try {
-      return await this.#deps.driver.uses();
+      return await this.#deps.metering.uses();
     } catch (error) {
       this.#deps.log.warn({ err: error }, 'the runtime does not say what sandboxes use; it will be asked again');
       return [];

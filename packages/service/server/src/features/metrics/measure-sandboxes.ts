@@ -1,5 +1,5 @@
 import type { CurrentSandboxMetrics, SandboxId, SandboxMeasurement, SandboxMetrics } from '@cloche/contract';
-import { AgentError, LaunchError, type MeasuredInstance, type RuntimeDriver } from '@cloche/runtime';
+import { AgentError, LaunchError, type MeasuredInstance, type Metering } from '@cloche/runtime';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import { hostError } from '../sandbox-records/agent-failures.ts';
@@ -15,7 +15,7 @@ export interface MeasureSandboxesDeps {
   readonly sandboxes: Pick<SandboxRepository, 'list'>;
   readonly projects: ProjectAccess;
   readonly sandboxUse: Pick<SandboxUse, 'ready' | 'explain'>;
-  readonly driver: RuntimeDriver;
+  readonly metering: Metering;
 }
 
 /** Measures the resource usage of sandboxes. Measuring wakes no process in a sandbox and does not count as activity. */
@@ -33,10 +33,10 @@ export class MeasureSandboxes {
     fromMs: number,
     signal: AbortSignal,
   ): Promise<SandboxMetrics> {
-    const { sandboxUse, driver } = this.#deps;
+    const { sandboxUse, metering } = this.#deps;
     const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
     try {
-      const { now, samples } = await driver.history(sandbox.instance, fromMs, signal);
+      const { now, samples } = await metering.history(sandbox.instance, fromMs, signal);
       if (!now) throw new AgentError('gone', 'the host has no such instance');
       return { ...current(sandbox, now), intervalMs: INTERVAL_MS, samples: samples.map(measurement) };
     } catch (error) {
@@ -53,14 +53,14 @@ export class MeasureSandboxes {
     { projectId, limit }: { projectId?: string | undefined; limit: number },
     signal: AbortSignal,
   ): Promise<{ data: CurrentSandboxMetrics[]; hasMore: boolean }> {
-    const { sandboxes, projects, driver } = this.#deps;
+    const { sandboxes, projects, metering } = this.#deps;
     const { orgId } = credential;
     const projectIds = await projects.listed(credential, projectId);
     const live = await sandboxes.list({ orgId, projectIds, status: 'ready' }, { limit: limit + 1 });
     const shown = new Map(live.slice(0, limit).map((record) => [nameOf(record), record]));
     try {
       const instances = [...shown.values()].map(({ id, generation }) => ({ sandboxId: id, generation }));
-      const measured = instances.length === 0 ? [] : await driver.measure(instances, signal);
+      const measured = instances.length === 0 ? [] : await metering.measure(instances, signal);
       const byName = new Map(measured.map((one) => [`${one.sandboxId}/${one.generation}`, one]));
       const data = [...shown].flatMap(([name, record]) => {
         const now = byName.get(name);

@@ -1,5 +1,5 @@
 import type { TemplateVersionManifest } from '@cloche/protocol';
-import type { RuntimeDriver } from '@cloche/runtime';
+import type { Instances } from '@cloche/runtime';
 import { type AppError, invalidRequest, unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { type TemplateRecord, type TemplateVersionRecord, templateIdOf } from './template.ts';
@@ -23,13 +23,13 @@ export interface ResolvedVersion {
  */
 export class TemplateCatalogue {
   readonly #templates: TemplateRepository;
-  readonly #driver: RuntimeDriver;
+  readonly #driver: Instances;
   readonly #clock: Clock;
   #entries: readonly CatalogueEntry[] = [];
   #asking: Promise<unknown> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  constructor(templates: TemplateRepository, driver: RuntimeDriver, clock: Clock) {
+  constructor(templates: TemplateRepository, driver: Instances, clock: Clock) {
     this.#templates = templates;
     this.#driver = driver;
     this.#clock = clock;

@@ -1,5 +1,6 @@
 /** Clients that build templates, often with equal contents, cancel some builds, look how they end, and delete some templates. */
 import { operations } from '@cloche/contract';
+import { WITHOUT_VERSIONS } from '@cloche/runtime/without-parts';
 import { composeTemplates } from '../../../src/compose/compose-templates.ts';
 import { RemoveVersions } from '../../../src/features/templates/builds/remove-versions.ts';
 import { Loop } from '../../../src/platform/base/loop.ts';
@@ -25,7 +26,7 @@ export function openTemplateBuilds(world: WorkloadWorld): Workload {
         artifacts: { find: async () => undefined },
         contents: { read: () => Promise.reject(new Error('no content')) },
       });
-      const removeVersions = new RemoveVersions(parts);
+      const removeVersions = new RemoveVersions({ ...parts, versions: parts.driver.versions ?? WITHOUT_VERSIONS });
       const sweep = () => removeVersions.sweep(0).then(() => SWEEP_MS);
       return {
         routes: templates.routes,

@@ -1,5 +1,5 @@
 import type { DestroyedReason, SandboxId } from '@cloche/contract';
-import type { InstanceUse, RuntimeDriver } from '@cloche/runtime';
+import type { Instances, InstanceUse } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
 import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
@@ -13,7 +13,7 @@ import type { LaunchSandbox } from './launch-sandbox.ts';
 
 export interface DestroySandboxDeps {
   readonly sandboxes: SandboxRepository;
-  readonly driver: RuntimeDriver;
+  readonly driver: Instances;
   readonly connections: AgentConnections;
   readonly executions: Executions;
   readonly launchSandbox: LaunchSandbox;

@@ -1,4 +1,4 @@
-import { AgentError, LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { AgentError, type Instances, LaunchError } from '@cloche/runtime';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { TransitionChange } from '../../sandbox-records/sandbox-repository.ts';
 
@@ -9,18 +9,19 @@ export type LaunchFailure = Pick<TransitionChange, 'failureReason' | 'failureKin
 export function explainLaunchFailure(
   error: unknown,
   { networkPolicy, resources }: SandboxRecord,
-  { isolation }: Pick<RuntimeDriver, 'isolation'>,
+  { isolation }: Pick<Instances, 'isolation'>,
 ): LaunchFailure {
   if (error instanceof AgentError) return { failureReason: 'The sandbox stopped while it was starting.' };
   if (!(error instanceof LaunchError)) return { failureReason: 'The sandbox could not be launched.' };
   switch (error.kind) {
     case 'unsupported': {
       const { mode } = networkPolicy;
-      if (isolation.networkModes.includes(mode)) {
+      const enforced = isolation?.networkModes ?? [mode];
+      if (enforced.includes(mode)) {
         const failureReason = `The network mode "${mode}" could not be enforced when the sandbox was launched. Try again.`;
         return { failureReason };
       }
-      const modes = isolation.networkModes.map((each) => `"${each}"`).join(' or ');
+      const modes = enforced.map((each) => `"${each}"`).join(' or ');
       const failureReason = `This host cannot enforce the network mode "${mode}". Use a mode that it can enforce: ${modes}.`;
       return { failureReason };
     }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
 import { BackOff, Deadline, reportTo } from '@cloche/node-support';
-import { type Instance, LaunchError, type Launched, type LaunchHints, type RuntimeDriver } from '@cloche/runtime';
+import { type Instance, type Instances, LaunchError, type Launched, type LaunchHints } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
@@ -26,7 +26,7 @@ interface Launch {
 
 export interface LaunchSandboxDeps {
   readonly sandboxes: SandboxRepository;
-  readonly driver: RuntimeDriver;
+  readonly driver: Instances;
   readonly connections: AgentConnections;
   readonly clock: Clock;
   readonly log: Logger;

@@ -1,6 +1,6 @@
 import { Deadline } from '@cloche/node-support';
 import type { ReconcileReport } from '@cloche/protocol';
-import { AgentError, type Instance, LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { AgentError, type Instance, type Instances, LaunchError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
@@ -12,7 +12,7 @@ import type { ForgetEnded } from './forget-ended.ts';
 
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
-  readonly driver: RuntimeDriver;
+  readonly driver: Instances;
   readonly abandonedLaunches: Pick<AbandonedLaunches, 'takeOverOf'>;
   readonly destroySandbox: Pick<DestroySandbox, 'destroy'>;
   readonly forgetEnded: Pick<ForgetEnded, 'begin'>;

@@ -175,7 +175,10 @@ describe('a server that resumes late', () => {
     const refused = assert.rejects(changing, { code: 'invalid_request', message: /body\.defaultVersionId/ });
     await reached;
     world.clock.advance(1);
-    assert.equal(await new RemoveVersions({ ...world, log: SILENT }).sweep(world.clock.now()), 1);
+    assert.equal(
+      await new RemoveVersions({ ...world, versions: world.driver, log: SILENT }).sweep(world.clock.now()),
+      1,
+    );
     goOn();
     await refused;
     const { template } = await world.call(operations.getTemplate, { params: { template: 'a' } });

@@ -43,7 +43,7 @@ describe('a build', () => {
     const { files } = world.driver.agentOf(sandbox.id);
     const { body } = await files.read('/etc/reports.conf', {});
     assert.equal((await body.toArray()).join(''), 'plain');
-    assert.equal(world.driver.versions.get(sandbox.templateVersionId)?.captured.manifest.env?.COLOR, 'green');
+    assert.equal(world.driver.captured.get(sandbox.templateVersionId)?.captured.manifest.env?.COLOR, 'green');
   });
 
   it('a build announces its version to the host before it succeeds, for a sandbox of its organization', async () => {
@@ -236,14 +236,14 @@ describe('a build', () => {
     await world.limits.setOrganization(ORG, { templateBytes: 10 });
     const { build } = await built(world, { slug: 'a', ...containing('more than ten bytes') });
     assert.deepEqual([build.status, build.error?.code], ['failed', 'too_large']);
-    assert.deepEqual([...world.driver.versions], [], 'nothing that is too large was kept');
+    assert.deepEqual([...world.driver.captured], [], 'nothing that is too large was kept');
   });
 
   it('a build fails at the step with which its layers together are larger than the quota', async () => {
     await using world = await openSandboxes();
     const steps = { ...containing('x'.repeat(600)), setup: [{ run: 'print 2' }, { run: 'print 3' }] };
     await built(world, { slug: 'a', ...steps });
-    const made = [...world.driver.versions.values()].find(({ captured }) => captured.purpose === 'version');
+    const made = [...world.driver.captured.values()].find(({ captured }) => captured.purpose === 'version');
     const sizes = made?.captured.layers.map(({ bytes }) => bytes) ?? [];
     assert.equal(sizes.length, 3);
     const [largest, total] = [Math.max(...sizes), sizes.reduce((sum, bytes) => sum + bytes)];
@@ -257,7 +257,7 @@ describe('a build', () => {
     await using world = await openSandboxes();
     const first = { from: 'node', files: [{ path: '/opt/a', content: 'a' }] };
     await built(world, { slug: 'a', ...first });
-    world.driver.versions.clear();
+    world.driver.captured.clear();
     const body = { ...first, setup: [{ run: 'print b' }] };
     const { build } = await world.call(operations.createTemplateBuild, { params: { template: 'a' }, body });
     const params = { template: 'a', buildId: build.id };
@@ -278,7 +278,7 @@ describe('a build', () => {
     await using world = await openSandboxes();
     const steps = recipe('print 1', 'print 2', 'print 3', 'print 4', 'print 5', 'print 6');
     await built(world, { slug: 'a', ...steps });
-    world.driver.versions.clear();
+    world.driver.captured.clear();
     const again = await rebuilt(world, 'a', steps);
     assert.equal(again.status, 'succeeded', JSON.stringify(again));
     assert.deepEqual(
@@ -291,7 +291,7 @@ describe('a build', () => {
   it('a build fails with conflict, and names what is gone, when the host loses the results of each attempt', async () => {
     await using world = await openSandboxes();
     world.driver.deriveVersion = ({ from }) => {
-      world.driver.versions.delete(from);
+      world.driver.captured.delete(from);
       return Promise.reject(new LaunchError('template_not_found', `no template version ${from}`));
     };
     const { build } = await createTemplate(world, { slug: 'a', ...recipe('print 1') });
@@ -313,7 +313,7 @@ describe('a build', () => {
     world.driver.capture = async (name, request, signal) => {
       const version = world.driver.instances().find(({ sandboxId }) => sandboxId === name.sandboxId)?.templateVersionId;
       const captured = await capture(name, request, signal);
-      if (isLost || !world.driver.versions.delete(version ?? '')) return captured;
+      if (isLost || !world.driver.captured.delete(version ?? '')) return captured;
       isLost = true;
       throw new LaunchError('template_not_found', `the version ${version} was removed`);
     };
@@ -324,7 +324,7 @@ describe('a build', () => {
   it('a build says what it lacks when the host has lost the version that its recipe starts from', async () => {
     await using world = await openSandboxes();
     const base = await built(world, { slug: 'base', ...containing('base') });
-    world.driver.versions.clear();
+    world.driver.captured.clear();
     const { build } = await built(world, { slug: 'made', from: 'base', setup: [{ run: 'print 1' }] });
     assert.deepEqual([build.status, build.error?.code], ['failed', 'not_launched']);
     assert.match(build.error?.message ?? '', new RegExp(`${base.build.templateVersionId}.*Build its template again`));

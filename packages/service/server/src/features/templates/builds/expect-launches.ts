@@ -1,4 +1,4 @@
-import type { RuntimeDriver } from '@cloche/runtime';
+import type { Instances } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { toLaunchSpec } from '../../sandbox-records/sandbox.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
@@ -9,7 +9,7 @@ import type { CustomVersionRecord } from '../../template-catalogue/custom/custom
 const EXPECT_MS = 90_000;
 
 export interface ExpectLaunchesDeps {
-  readonly driver: Pick<RuntimeDriver, 'expectLaunch'>;
+  readonly driver: Pick<Instances, 'expectLaunch'>;
   readonly settings: SandboxSettings;
   readonly log: Logger;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LIMITS, operations } from '@cloche/contract';
-import { CaptureError, LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { CaptureError, LaunchError, type Versions } from '@cloche/runtime';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
 import { built, containing, createTemplate, endOf, rebuilt } from '../../../../testing/templates.ts';
 import { RemoveVersions } from './remove-versions.ts';
@@ -9,13 +9,13 @@ import { RemoveVersions } from './remove-versions.ts';
 const DAY_MS = 86_400_000;
 
 async function sweep(world: SandboxesWorld): Promise<number> {
-  return new RemoveVersions({ ...world, log: SILENT }).sweep(world.clock.now() - DAY_MS);
+  return new RemoveVersions({ ...world, versions: world.driver, log: SILENT }).sweep(world.clock.now() - DAY_MS);
 }
 
 /** Sweeps as another server whose requests to remove versions are `removeVersion`. */
-function removing(world: SandboxesWorld, removeVersion: RuntimeDriver['removeVersion']): Promise<number> {
-  const driver = { madeVersions: () => world.driver.madeVersions(), removeVersion };
-  return new RemoveVersions({ ...world, driver, log: SILENT }).sweep(world.clock.now() - DAY_MS);
+function removing(world: SandboxesWorld, removeVersion: Versions['removeVersion']): Promise<number> {
+  const versions = { madeVersions: () => world.driver.madeVersions(), removeVersion };
+  return new RemoveVersions({ ...world, versions, log: SILENT }).sweep(world.clock.now() - DAY_MS);
 }
 
 /** Asserts that the host has the files of the default version. */
@@ -37,7 +37,7 @@ describe('unused versions', () => {
     world.clock.advance(2 * DAY_MS);
     assert.equal(await sweep(world), 1);
     assert.deepEqual(await versionsOf(world, 'a'), [second.templateVersionId]);
-    assert.equal(world.driver.versions.has(first.templateVersionId ?? ''), false);
+    assert.equal(world.driver.captured.has(first.templateVersionId ?? ''), false);
     await assert.rejects(world.create({ templateVersionId: first.templateVersionId }), { code: 'not_found' });
     const again = await rebuilt(world, 'a', containing('one'));
     assert.equal(again.status, 'succeeded');
@@ -79,7 +79,7 @@ describe('unused versions', () => {
     await assert.rejects(sweep(world), { kind: 'unreachable' });
     world.driver.isDown = false;
     assert.equal(await sweep(world), 1);
-    assert.equal(world.driver.versions.has(other.templateVersionId ?? ''), false);
+    assert.equal(world.driver.captured.has(other.templateVersionId ?? ''), false);
   });
 
   it('unused versions of a deleted template go at once', async () => {
@@ -88,13 +88,13 @@ describe('unused versions', () => {
     await world.call(operations.deleteTemplate, { params: { template: 'a' } });
     await assert.rejects(world.create({ template: template.id }), { code: 'not_found' });
     assert.equal(await sweep(world), 1);
-    assert.equal(world.driver.versions.has(build.templateVersionId ?? ''), false);
+    assert.equal(world.driver.captured.has(build.templateVersionId ?? ''), false);
   });
 
   it('unused versions are removed from the host that a build made and could not add', async () => {
     await using world = await openSandboxes();
     await built(world, { slug: 'a', ...containing('one') });
-    const kept = [...world.driver.versions.keys()];
+    const kept = [...world.driver.captured.keys()];
     await world.limits.setOrganization(ORG, { templateBytes: 0 });
     // All steps are cached, and another manifest makes another version.
     const { build } = await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
@@ -105,7 +105,7 @@ describe('unused versions', () => {
     await assert.rejects(sweep(world), { kind: 'unreachable' });
     world.driver.isDown = false;
     assert.equal(await sweep(world), 1);
-    assert.deepEqual([...world.driver.versions.keys()], kept);
+    assert.deepEqual([...world.driver.captured.keys()], kept);
     await assertUsable(world, 'a');
   });
 
@@ -113,7 +113,7 @@ describe('unused versions', () => {
     await using world = await openSandboxes();
     world.driver.now = () => world.clock.now();
     await built(world, { slug: 'a', ...containing('one') });
-    const kept = [...world.driver.versions.keys()];
+    const kept = [...world.driver.captured.keys()];
     await world.limits.setOrganization(ORG, { templateBytes: 0 });
     await built(world, { slug: 'b', ...containing('one'), languages: ['javascript'] });
     assert.equal((await world.driver.madeVersions()).length, 2);
@@ -121,7 +121,7 @@ describe('unused versions', () => {
     const refused = removing(world, () => Promise.reject(new CaptureError('in_use', 'an instance of the pool has it')));
     assert.equal(await refused, 0);
     assert.equal(await sweep(world), 1);
-    assert.deepEqual([...world.driver.versions.keys()], kept);
+    assert.deepEqual([...world.driver.captured.keys()], kept);
     await assertUsable(world, 'a');
   });
 
@@ -131,7 +131,7 @@ describe('unused versions', () => {
     const { build } = await built(world, { slug: 'a', ...containing('one') });
     const from = build.templateVersionId ?? '';
     const { id } = await world.driver.deriveVersion({ from, purpose: 'version', manifest: { languages: ['node'] } });
-    const isThere = () => world.driver.versions.has(id);
+    const isThere = () => world.driver.captured.has(id);
     assert.deepEqual([await sweep(world), isThere()], [0, true]);
     world.clock.advance(DAY_MS / 2);
     assert.deepEqual([await sweep(world), isThere()], [0, true]);
@@ -206,13 +206,13 @@ describe('unused versions', () => {
     const { build } = await built(world, { slug: 'a', ...containing('one') });
     await rebuilt(world, 'a', containing('two'));
     const id = build.templateVersionId ?? '';
-    const before = world.driver.versions.get(id);
+    const before = world.driver.captured.get(id);
     const again = await rebuilt(world, 'a', containing('one'));
     assert.deepEqual([again.templateVersionId, again.steps.map(({ status }) => status)], [id, ['cached']]);
     await world.driver.removeVersion({ id, madeAt: before?.madeAt ?? 0 }).catch(() => undefined);
     await assertUsable(world, 'a');
 
-    world.driver.versions.delete(id);
+    world.driver.captured.delete(id);
     assert.equal((await rebuilt(world, 'a', containing('one'))).templateVersionId, id);
     await assertUsable(world, 'a');
   });

@@ -1,6 +1,6 @@
 import { LIMITS } from '@cloche/contract';
 import type { MadeVersion } from '@cloche/protocol';
-import { CaptureError, type RuntimeDriver } from '@cloche/runtime';
+import { CaptureError, type Versions } from '@cloche/runtime';
 import type { ExpressionBuilder } from 'kysely';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
@@ -18,7 +18,7 @@ const ADDED_MS = 2 * LIMITS.templateBuildMs;
 export interface RemoveVersionsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
-  readonly driver: Pick<RuntimeDriver, 'madeVersions' | 'removeVersion'>;
+  readonly versions: Pick<Versions, 'madeVersions' | 'removeVersion'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -78,9 +78,9 @@ export class RemoveVersions {
    * remove a version that it has made again since, however late the request arrives.
    */
   async #removeFiles(before: number): Promise<number> {
-    const { driver, clock, db } = this.#deps;
+    const { versions, clock, db } = this.#deps;
     const lookedAt = clock.now();
-    const made = await driver.madeVersions();
+    const made = await versions.madeVersions();
     // The running builds are read before the versions of templates. A build that ends in between has already added its
     // versions, or makes them again later.
     await this.#forgetRemoved(made, before);
@@ -132,7 +132,7 @@ export class RemoveVersions {
 
   async #removeFromHost(version: MadeVersion): Promise<boolean> {
     try {
-      await this.#deps.driver.removeVersion(version);
+      await this.#deps.versions.removeVersion(version);
       return true;
     } catch (error) {
       if (!(error instanceof CaptureError)) throw error;

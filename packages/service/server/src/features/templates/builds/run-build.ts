@@ -1,7 +1,7 @@
 import { LIMITS, type TemplateBuildId, type TemplateVersionId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { CapturedManifest, CapturedVersion } from '@cloche/protocol';
-import { LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { type Instances, LaunchError, type Versions } from '@cloche/runtime';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
@@ -37,7 +37,8 @@ export interface RunBuildDeps extends ExpectLaunchesDeps {
   readonly buildSandbox: BuildSandbox;
   readonly endBuild: EndBuild;
   readonly claims: ClaimedRows;
-  readonly driver: Pick<RuntimeDriver, 'templateVersions' | 'deriveVersion' | 'expectLaunch'>;
+  readonly driver: Pick<Instances, 'templateVersions' | 'expectLaunch'>;
+  readonly versions: Pick<Versions, 'deriveVersion'>;
   readonly buildLog: BuildLog;
   readonly quotas: Quotas;
   readonly transactions: Transactions;
@@ -193,7 +194,7 @@ export class RunBuild {
 
   async #derive(from: TemplateVersionId, manifest: CapturedManifest, signal: AbortSignal): Promise<CapturedVersion> {
     try {
-      return await this.#deps.driver.deriveVersion({ from, purpose: 'version', manifest }, signal);
+      return await this.#deps.versions.deriveVersion({ from, purpose: 'version', manifest }, signal);
     } catch (error) {
       if (!(error instanceof LaunchError && error.kind === 'template_not_found')) throw error;
       throw new VersionLostError(from, { cause: error });

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { DEFAULT_CWD, LIMITS, type TemplateBuildId } from '@cloche/contract';
 import { jsonBytes } from '@cloche/node-support';
 import type { AgentCommand } from '@cloche/protocol';
-import { type AgentClient, AgentError, FileError, type RuntimeDriver } from '@cloche/runtime';
+import { type AgentClient, AgentError, FileError, type Metering } from '@cloche/runtime';
 import type { IdSource } from '../../../platform/base/id-source.ts';
 import { ENTRY_OVERHEAD_BYTES } from '../../../platform/sequence-log/sequence-log.ts';
 import type { ArtifactContents } from '../../artifacts/artifact-contents.ts';
@@ -55,7 +55,7 @@ export interface RunStepDeps {
   readonly sandboxUse: SandboxUse;
   readonly artifacts: Pick<ArtifactRepository, 'find'>;
   readonly contents: Pick<ArtifactContents, 'read'>;
-  readonly driver: Pick<RuntimeDriver, 'measure'>;
+  readonly metering: Pick<Metering, 'measure'>;
   readonly ids: IdSource;
   readonly imageLayers: Pick<ImageLayers, 'bring'>;
 }
@@ -269,7 +269,7 @@ export class RunStep {
 
   async #diskFailure({ sandbox, number, signal }: StepRun): Promise<BuildFailedError | undefined> {
     const { id: sandboxId, generation } = sandbox;
-    const [measured] = await this.#deps.driver.measure([{ sandboxId, generation }], signal).catch(() => []);
+    const [measured] = await this.#deps.metering.measure([{ sandboxId, generation }], signal).catch(() => []);
     if (!measured) return undefined;
     const { measurement, diskLimitBytes, inodesLimit } = measured;
     const isFull = (used: number | undefined, limit: number | undefined) =>

@@ -1,7 +1,7 @@
 import { formatImageName, type OrgId, type SecretId, type TemplateVersionId } from '@cloche/contract';
 import { BackOff, pause } from '@cloche/node-support';
 import { type CapturedManifest, type CapturedVersion, MAX_LAYERS } from '@cloche/protocol';
-import { LaunchError, type RuntimeDriver } from '@cloche/runtime';
+import { LaunchError, type Versions } from '@cloche/runtime';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { Quotas } from '../../quotas/quotas.ts';
@@ -22,7 +22,7 @@ const QUOTA_MS = 2_000;
 const CAPACITY_PAUSES = { firstMs: 1_000, longestMs: 15_000 };
 
 export interface RunStepsDeps {
-  readonly driver: Pick<RuntimeDriver, 'capture'>;
+  readonly versions: Pick<Versions, 'capture'>;
   readonly buildSandbox: BuildSandbox;
   readonly sandboxUse: SandboxUse;
   readonly runStep: RunStep;
@@ -109,7 +109,7 @@ export class RunSteps {
 
   /** Runs steps in one sandbox and captures it. */
   async #runGroup(run: StepsRun, below: CachedStep, first: number, end: number): Promise<CachedStep> {
-    const { driver, runStep } = this.#deps;
+    const { versions, runStep } = this.#deps;
     const { plan, progress, output, signal } = run;
     const step = plan.steps[first];
     const buildId = progress.build.id;
@@ -144,7 +144,7 @@ export class RunSteps {
     const manifest = withImage(run.manifest, imageEnv);
     let captured: CapturedVersion;
     try {
-      captured = await driver.capture(
+      captured = await versions.capture(
         { sandboxId: sandbox.id, generation: sandbox.generation },
         {
           root: isImage ? 'image' : 'changes',

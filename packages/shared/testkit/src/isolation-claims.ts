@@ -1,1 +1,0 @@
-export { claimsOf } from '@cloche/runtime/isolation-claims';
