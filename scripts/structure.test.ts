@@ -42,7 +42,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'run-once-apis': ['contract', 'kit', 'node-support', 'sdk'],
   dockerfile: ['contract', 'archive'],
   'image-archive': ['archive', 'layout', 'protocol'],
-  'host-checks': ['layout', 'settings'],
+  'host-checks': ['layout', 'protocol', 'settings'],
   cli: ['sdk', 'mcp', 'dockerfile', 'archive', 'image-archive', 'contract', 'protocol'],
   setup: ['cli', 'archive', 'contract', 'layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'node-support', 'protocol', 'runtime'],

@@ -1,3 +1,4 @@
+import { ociRuntimeOf } from '@cloche/protocol';
 import { pino } from 'pino';
 import { type AppDeps, createApp } from '../src/http/app.ts';
 
@@ -19,6 +20,7 @@ export function appOf(deps: Partial<AppDeps>) {
       agentProtocolVersion: 1,
       installationId: 'x',
       ociRuntime: 'crun',
+      isolation: ociRuntimeOf('crun').claims,
       pool: { size: 0, ready: 0, hits: 0, misses: 0 },
       warnings: [],
     }),

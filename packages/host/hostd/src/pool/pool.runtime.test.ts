@@ -117,7 +117,7 @@ describe('instances launched ahead', () => {
       const ofVersion = { ...spec, source: { ...spec.source, templateVersionId: version.id } };
       assert.equal((await hostd.call('POST', '/expected-launches', ofVersion)).status, 204);
       const [waiting = assert.fail('none waits'), ...more] = recordsOnDisk(installation.config).filter(
-        ({ record }) => record.status === 'pooled' && record.templateVersionId === version.id,
+        ({ record }) => record.status === 'pooled' && record.source.templateVersionId === version.id,
       );
       assert.deepEqual(more, []);
       assert.ok(!hasLink(waiting.record.init.pid));
@@ -140,7 +140,7 @@ describe('instances launched ahead', () => {
     for (const id of ['sbx_a', 'sbx_b', 'sbx_c']) await hostd.launch(id, ofVersion);
     const waiting = () =>
       recordsOnDisk(installation.config).find(
-        ({ record }) => record.status === 'pooled' && record.templateVersionId === version.id,
+        ({ record }) => record.status === 'pooled' && record.source.templateVersionId === version.id,
       )?.record.init.pid;
     await eventually(
       () => {

@@ -5,7 +5,13 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { AGENT_PROTOCOL_VERSION, AgentRunEvent, HOSTD_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
+import {
+  AGENT_PROTOCOL_VERSION,
+  AgentRunEvent,
+  HOSTD_PROTOCOL_VERSION,
+  ociRuntimeOf,
+  RUNS_ACCEPTED,
+} from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
 import { HostdDriver } from '../../driver/hostd/hostd-driver.ts';
@@ -42,6 +48,7 @@ const INSTANCES = {
 
 const HEALTH = JSON.stringify({
   ...{ status: 'ready', protocolVersion: HOSTD_PROTOCOL_VERSION, installationId: 'x', ociRuntime: 'crun' },
+  isolation: ociRuntimeOf('crun').claims,
   ...{ agentProtocolVersion: AGENT_PROTOCOL_VERSION, warnings: [] },
   pool: { size: 0, ready: 0, hits: 0, misses: 0 },
 });

@@ -6,7 +6,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION, type LaunchSpec } from '@cloche/protocol';
+import { AGENT_PROTOCOL_VERSION, HOSTD_PROTOCOL_VERSION, type LaunchSpec, ociRuntimeOf } from '@cloche/protocol';
 import { eventually } from '@cloche/testkit/eventually';
 import { LaunchError } from '../runtime-driver.ts';
 import { HostdDriver } from './hostd-driver.ts';
@@ -33,7 +33,15 @@ async function openPeer(versions: { protocolVersion: number; agentProtocolVersio
   };
   const answer: RequestListener = (request, response) => {
     asked.push(`${request.method} ${request.url}`);
-    const health = { status: 'ready', installationId: 'x', ociRuntime: 'crun', pool, warnings: [], ...peer };
+    const health = {
+      status: 'ready',
+      installationId: 'x',
+      ociRuntime: 'crun',
+      isolation: ociRuntimeOf('crun').claims,
+      pool,
+      warnings: [],
+      ...peer,
+    };
     if (request.url === '/health') response.end(JSON.stringify(health));
     else if (peer.isStopping)
       response.writeHead(503).end(JSON.stringify({ error: { code: 'stopping', message: 'hostd is stopping' } }));
