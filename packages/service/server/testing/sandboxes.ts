@@ -413,18 +413,7 @@ export class SandboxesWorld implements AsyncDisposable {
     });
     const { params = {}, query = {}, body, lastEventId } = request;
     const cursors = new ListCursors(Buffer.alloc(32));
-    const context = {
-      ...call,
-      idempotencyRecordId: request.idempotency?.recordId,
-      claimedRecord: request.idempotency,
-      resultMemory: call.memory,
-      call,
-      params,
-      query,
-      body,
-      lastEventId,
-      cursors,
-    };
+    const context = { call, params, query, body, lastEventId, cursors };
     // Schemas are the HTTP layer's matter: tests give what it would let through.
     return context as unknown as RequestContext<Operation>;
   }

@@ -17,6 +17,7 @@ import { type Transaction, Transactions } from '../src/platform/db/transactions.
 import type { Credential } from '../src/platform/keys/credential.ts';
 import { EventOutbox } from '../src/platform/outbox/event-outbox.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
+import { callOf } from './call.ts';
 import type { ApiAnswer } from './call-api.ts';
 import type { KeyWorld } from './keys.ts';
 import { ORG, seed } from './sandboxes.ts';
@@ -106,9 +107,10 @@ function serverOf(db: Database, keyFile: string) {
     rotate: () => rotation.rotate(async () => undefined),
     create(value: string, audit?: RequestAudit): Promise<SecretRecord> {
       const body = { name: 'secret', value, hosts: SECRET_HOSTS };
-      return service.create({ credential, body, idempotencyRecordId: undefined, audit });
+      return service.create(callOf({ credential, audit }), body);
     },
-    update: (id: string, value: string, audit?: RequestAudit) => service.update(credential, id, { value }, audit),
+    update: (id: string, value: string, audit?: RequestAudit) =>
+      service.update(callOf({ credential, audit }), id, { value }),
     /** Returns the values of all secrets, as `keys` decrypts them, sorted. */
     async values(opening = keys): Promise<string[]> {
       const found = await transactions.run((tx) => secrets.page('', 1000, tx));

@@ -28,6 +28,7 @@ import type { Credential } from '../src/platform/keys/credential.ts';
 import { EventOutbox, type NewEvent } from '../src/platform/outbox/event-outbox.ts';
 import { OrgRepository } from '../src/platform/tenancy/org-repository.ts';
 import { SqlProjectRepository } from '../src/platform/tenancy/project-repository.ts';
+import { callOf } from './call.ts';
 import { openTestDatabase } from './test-database.ts';
 
 export const CLAIM_MS = 60_000;
@@ -84,13 +85,14 @@ export async function openWebhookWorld(options: SenderOptions = {}) {
   const open = (serverId: string) => openServer({ db, clock, serverId, transactions, options });
   const first = await open('srv_1');
   const credential = { apiKeyId: 'key_1', orgId, scopes: new Set(), projectIds: undefined } as unknown as Credential;
+  const call = callOf({ credential });
   return {
     ...first,
     db,
     clock,
     orgId,
     projectId,
-    credential,
+    call,
     /** Starts a deliverer; `serverId` names its server. */
     async start(serverId = 'srv_1'): Promise<Deliverer> {
       const { deliverer } = serverId === 'srv_1' ? first : await open(serverId);
@@ -100,7 +102,7 @@ export async function openWebhookWorld(options: SenderOptions = {}) {
     },
     async create(url: string, events: EventPattern[] = ['*'], project?: ProjectId) {
       const body = { url, events, ...(project && { projectId: project }) };
-      return first.service.create({ credential, body, idempotencyRecordId: undefined });
+      return first.service.create(call, body);
     },
     /** Appends `count` events, one a transaction. */
     async append(count: number, fields: { type?: 'preview.deleted'; orgId?: OrgId; projectId?: ProjectId } = {}) {

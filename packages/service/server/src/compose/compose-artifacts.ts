@@ -105,7 +105,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
         const record = await service.getSigned(link.id);
         return {
           orgId: record.orgId,
-          open: (signal) => downloadArtifact(record, contents, { ...options, signal }),
+          open: (signal) => downloadArtifact({ signal }, record, contents, options),
         };
       },
     },

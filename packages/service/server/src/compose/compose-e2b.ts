@@ -117,7 +117,7 @@ function ttlOverwriting(deps: E2bServicesDeps): E2bDeps['overwriteTtl'] {
     const action = auditActionOf(operation);
     const origin = { credential, requestId, ip: callers.addressOf(request) };
     const audit = action && new RequestAudit(auditLog, origin, action);
-    await setSandboxTtl.overwrite(credential, sandboxId as SandboxId, ttlMs, audit);
+    await setSandboxTtl.overwrite({ credential, audit }, sandboxId as SandboxId, ttlMs);
   };
 }
 

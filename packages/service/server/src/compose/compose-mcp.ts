@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { SqlMcpSessions } from '../features/mcp-sessions/sql-mcp-sessions.ts';
 import type { DestroySandbox } from '../features/sandboxes/lifecycle/destroy-sandbox.ts';
 import { AppError } from '../platform/base/app-error.ts';
+import { UNAUDITED } from '../platform/call/call.ts';
 import { errorResponse } from '../platform/http/error-response.ts';
 import type { Authenticator } from '../platform/keys/authenticator.ts';
 import type { OpenWork } from '../platform/keys/end-key-work.ts';
@@ -41,7 +42,7 @@ export function endingSessions(
 ): OpenWork {
   const end = async (id: ApiKeyId) => {
     for (const sandboxId of await sessions.endOfKey(id)) {
-      await destroySandbox.destroy(sandboxId, 'user_killed').catch((error) => {
+      await destroySandbox.destroy(UNAUDITED, sandboxId, 'user_killed').catch((error) => {
         log.warn({ err: error, sandboxId }, 'the sandbox of an MCP session was not destroyed');
       });
     }

@@ -45,6 +45,7 @@ import type { ProjectAccess } from '../platform/access/project-access.ts';
 import type { Clock } from '../platform/base/clock.ts';
 import type { IdSource } from '../platform/base/id-source.ts';
 import type { Loop } from '../platform/base/loop.ts';
+import { UNAUDITED } from '../platform/call/call.ts';
 import type { Database } from '../platform/db/database.ts';
 import { kindOf } from '../platform/db/database-kind.ts';
 import type { LiveServers } from '../platform/db/live-servers.ts';
@@ -273,7 +274,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       const all = await sandboxes.listThat('holdsInstance');
       for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);
       const ended = await Promise.allSettled(
-        all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')),
+        all.map((record) => destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup')),
       );
       const refused = ended.find((each) => each.status === 'rejected');
       if (refused) throw refused.reason;

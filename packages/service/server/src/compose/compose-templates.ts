@@ -76,7 +76,7 @@ export function composeTemplates({ sandboxes: core, ...deps }: TemplatesDeps): T
   const changes = sharedChanges<TemplateBuildId>('template_build', deps.notifications);
   const builds = new BuildRepository(deps.db, changes);
   const claims = new ClaimedRows(deps.db, 'template_builds', CLAIM_MS);
-  const buildSandbox = new BuildSandbox({ ...core, claims, clock: deps.clock });
+  const buildSandbox = new BuildSandbox({ ...core, claims, clock: deps.clock, log: deps.log });
   const endBuild = new EndBuild({ ...deps, builds, buildLog, buildSandbox });
   const cache = new StepCache(deps.db);
   const { metering = WITHOUT_METERING, versions = WITHOUT_VERSIONS } = deps.driver;

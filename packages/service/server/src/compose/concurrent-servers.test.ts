@@ -24,6 +24,7 @@ import { AuditLog } from '../platform/audit-log/audit-log.ts';
 import { VerifyChain } from '../platform/audit-log/verify-chain.ts';
 import { systemClock } from '../platform/base/clock.ts';
 import { randomIds } from '../platform/base/id-source.ts';
+import { UNAUDITED } from '../platform/call/call.ts';
 import { ServerLease } from '../platform/cluster/server-lease.ts';
 import { ClaimedRows } from '../platform/db/claimed-rows.ts';
 import type { Database } from '../platform/db/database.ts';
@@ -99,7 +100,7 @@ describe('two servers at once', () => {
     const results = await atOnce(50, ({ db, quotas }, index) =>
       quotas.admit({ orgId: ORG, projectId: OTHER_PROJECT }, async (tx, requireRoom) => {
         await requireRoom({ liveSandboxes: 1 });
-        return (await repositoryOf(world, db).insert(recordOf(index), tx)).status;
+        return (await repositoryOf(world, db).insert(UNAUDITED, recordOf(index), tx)).status;
       }),
     );
     assert.deepEqual([countOf(results, 'inserted'), countOf(results, 'quota_exceeded')], [10, 40]);
@@ -117,7 +118,7 @@ describe('two servers at once', () => {
         ...{ visibility: 'public' as const, tokenHash: undefined, createdAt: world.clock.now(), expiresAt: undefined },
         idempotencyRecordId: undefined,
       };
-      return (await previews.insert(preview, { maxOpen: 4, requireRoom: async () => undefined })).status;
+      return (await previews.insert(UNAUDITED, preview, { maxOpen: 4, requireRoom: async () => undefined })).status;
     });
     assert.deepEqual([countOf(results, 'inserted'), countOf(results, 'full')], [4, 26]);
   });
@@ -242,11 +243,11 @@ describe('two servers at once', () => {
       const projectId = `prj_round_${round}` as typeof OTHER_PROJECT;
       const changes = new ProjectChanges({ ...deleting, limits: deleting.quotas.limits, clock: systemClock });
       const project = { id: projectId, orgId: ORG, name: projectId, metadata: {}, quotas: {} };
-      await changes.insert({ ...project, idempotencyRecordId: undefined }, 100);
+      await changes.insert(UNAUDITED, { ...project, idempotencyRecordId: undefined }, 100);
       const inserts = [0, 1, 2].map((index) =>
-        repositoryOf(world, inserting).insert({ ...recordOf(100 + round * 10 + index), projectId }),
+        repositoryOf(world, inserting).insert(UNAUDITED, { ...recordOf(100 + round * 10 + index), projectId }),
       );
-      const [deletion, ...inserted] = await Promise.all([changes.delete(projectId), ...inserts]);
+      const [deletion, ...inserted] = await Promise.all([changes.delete(UNAUDITED, projectId), ...inserts]);
       const made = countOf(
         inserted.map(({ status }) => status),
         'inserted',
@@ -260,7 +261,7 @@ describe('two servers at once', () => {
     const results: unknown[] = await atOnce(60, async ({ quotas }, index) =>
       index % 3 === 0
         ? quotas.limits.setOrganization(ORG, { concurrentWorkspaceRuns: index })
-        : (await runs.insert(newRun({ id: `wrun_at_once_${index}` as WorkspaceRunId }), 1000)).status,
+        : (await runs.insert(UNAUDITED, newRun({ id: `wrun_at_once_${index}` as WorkspaceRunId }), 1000)).status,
     );
     assert.deepEqual([countOf(results, undefined), countOf(results, 'inserted')], [20, 40]);
   });

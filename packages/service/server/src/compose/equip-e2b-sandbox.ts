@@ -1,5 +1,6 @@
 import { operations, PORTS_PUBLISHED, type SandboxId } from '@cloche/contract';
 import type { E2bDeps } from '@cloche/e2b';
+import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { PublicPorts } from '../features/previews/public-ports.ts';
 import type { SandboxAccess } from '../features/sandbox-records/sandbox-access.ts';
@@ -32,12 +33,15 @@ export function equipping(deps: EquipmentDeps): E2bDeps['equip'] {
   return async (request, apiKey, sandboxId, wanted) => {
     const credential = await authenticator.authenticate(apiKey);
     const sandbox = await access.getLive(credential, sandboxId as SandboxId);
-    const sudo = () => sandboxUse.with(sandbox, { signal: AbortSignal.timeout(readyMs), actMs }, permitSudo);
+    const sudo = async () => {
+      using limit = new Deadline(readyMs);
+      await sandboxUse.with(sandbox, { signal: limit.signal, actMs }, permitSudo);
+    };
     const publish = () => {
       const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
       const origin = { credential, requestId, ip: callers.addressOf(request) };
       const audit = new RequestAudit(auditLog, origin, PORTS_PUBLISHED);
-      return publicPorts.publish(sandbox, credential.apiKeyId, audit);
+      return publicPorts.publish({ credential, audit }, sandbox);
     };
     const { scope } = operations.openPreview;
     const mayPublish = e2b.publicPorts && wanted.publicPorts && (scope === null || credential.scopes.has(scope));

@@ -1,6 +1,8 @@
 /** Files of sandboxes in a simulation, without their bytes: each file has its path as its content. */
+
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import type { SandboxId } from '@cloche/contract';
 import { AgentError } from '@cloche/runtime';
 import type { AgentFiles } from '@cloche/runtime/agent-files';
 import type { Incoming, Staged, Staging } from '../../src/features/artifacts/store/staging.ts';
@@ -8,7 +10,7 @@ import {
   AccessFiles,
   type AccessFilesDeps,
   type Activity,
-  type FileRequest,
+  type Caller,
 } from '../../src/features/files/access-files.ts';
 import type { Peer } from './faults.ts';
 import type { Seams } from './seams.ts';
@@ -40,8 +42,12 @@ export class SimulatedFiles extends AccessFiles {
     this.#files = files as AgentFiles;
   }
 
-  override with<T>(request: FileRequest, act: (files: AgentFiles, activity: Activity) => Promise<T>): Promise<T> {
-    return super.with(request, (_none, activity) => act(this.#files, activity));
+  override with<T>(
+    call: Caller,
+    sandboxId: SandboxId,
+    act: (files: AgentFiles, activity: Activity) => Promise<T>,
+  ): Promise<T> {
+    return super.with(call, sandboxId, (_none, activity) => act(this.#files, activity));
   }
 }
 

@@ -8,24 +8,24 @@ import type { KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
 export function apiKeyRoutes(keys: ManageApiKeys): Route[] {
   return [
-    route(operations.createApiKey, async (request) => withSecret(await keys.create(request, request.body))),
-    listRoute(operations.listApiKeys, ({ credential, query }) => keys.list(credential, query.include)),
-    route(operations.getCurrentApiKey, async ({ credential }) => {
-      const { apiKey, org, project } = await keys.current(credential);
+    route(operations.createApiKey, async ({ call, body }) => withSecret(await keys.create(call, body))),
+    listRoute(operations.listApiKeys, ({ call, query }) => keys.list(call, query.include)),
+    route(operations.getCurrentApiKey, async ({ call }) => {
+      const { apiKey, org, project } = await keys.current(call);
       return {
         apiKey: toApiKey(apiKey),
         organization: { id: org.id, name: org.name, createdAt: timestamp(org.createdAt) },
         project: toProject(project),
       };
     }),
-    route(operations.getApiKey, async ({ credential, params }) => ({
-      apiKey: toApiKey(await keys.get(credential, params.apiKeyId)),
+    route(operations.getApiKey, async ({ call, params }) => ({
+      apiKey: toApiKey(await keys.get(call, params.apiKeyId)),
     })),
-    route(operations.rotateApiKey, async (request) =>
-      withSecret(await keys.rotate(request, request.params.apiKeyId, request.body)),
+    route(operations.rotateApiKey, async ({ call, params, body }) =>
+      withSecret(await keys.rotate(call, params.apiKeyId, body)),
     ),
-    route(operations.revokeApiKey, async (request) => ({
-      apiKey: toApiKey(await keys.revoke(request, request.params.apiKeyId)),
+    route(operations.revokeApiKey, async ({ call, params }) => ({
+      apiKey: toApiKey(await keys.revoke(call, params.apiKeyId)),
     })),
   ];
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type ApiKeyId, type CreateApiKeyBody, type ErrorCode, LIMITS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
+import { callOf } from '../../../testing/call.ts';
 import { DATABASE_KIND, openTestDatabase } from '../../../testing/test-database.ts';
 import { AppError } from '../../platform/base/app-error.ts';
 import { randomIds } from '../../platform/base/id-source.ts';
@@ -83,15 +84,15 @@ function create(
   record?: string,
 ): Promise<KeyWithSecret> {
   const body: CreateApiKeyBody = { name: 'new', scopes: ['code:run'], ...extra };
-  return manage.create({ credential, idempotencyRecordId: record, signal }, body);
+  return manage.create(callOf({ credential, idempotency: attemptOf(record), signal }), body);
 }
 
 function rotate(credential: Credential, id: ApiKeyId, graceMs?: number, record?: string): Promise<KeyWithSecret> {
   const body = graceMs === undefined ? {} : { graceMs };
-  return manage.rotate({ credential, idempotencyRecordId: record, signal }, id, body);
+  return manage.rotate(callOf({ credential, idempotency: attemptOf(record), signal }), id, body);
 }
 
-const revoke = (credential: Credential, id: ApiKeyId) => manage.revoke({ credential, signal }, id);
+const revoke = (credential: Credential, id: ApiKeyId) => manage.revoke(callOf({ credential, signal }), id);
 
 async function refuses(promise: Promise<unknown>, code: ErrorCode, details?: object): Promise<void> {
   await assert.rejects(promise, (error) => {
@@ -104,7 +105,12 @@ async function refuses(promise: Promise<unknown>, code: ErrorCode, details?: obj
 
 const isUnauthorized = (secret: string) => refuses(authenticator.authenticate(secret), 'unauthorized');
 
-const listedBy = (caller: Credential, include?: 'revoked') => manage.list(caller, include).read({ limit: 100 });
+const get = (credential: Credential, id: ApiKeyId) => manage.get(callOf({ credential }), id);
+
+const attemptOf = (recordId: string | undefined) => (recordId === undefined ? undefined : { recordId });
+
+const listedBy = (caller: Credential, include?: 'revoked') =>
+  manage.list(callOf({ credential: caller }), include).read({ limit: 100 });
 
 describe('a new key', () => {
   it('a new key has what was asked for, and names the key that created it', async () => {
@@ -168,10 +174,7 @@ describe('a new key', () => {
       return { recordId, claim };
     };
     const createBy = (attempt: Attempt) =>
-      manage.create(
-        { credential: caller, idempotencyRecordId: attempt.recordId, claimedRecord: attempt, signal },
-        body,
-      );
+      manage.create(callOf({ credential: caller, idempotency: attempt, signal }), body);
     const late = await claim('srv_late');
     // No server has a lease, so the record of the first one can be claimed.
     const next = await claim('srv_next');
@@ -212,9 +215,9 @@ describe('a key that is bound to projects', () => {
     const { apiKey: unbound } = await create(all);
     const listed = await listedBy(caller);
     assert.deepEqual(listed.map(({ id }) => id).sort(), [caller.apiKeyId, visible.id].sort());
-    assert.equal((await manage.get(caller, visible.id)).id, visible.id);
+    assert.equal((await get(caller, visible.id)).id, visible.id);
     for (const { id } of [wider, unbound]) {
-      await refuses(manage.get(caller, id), 'forbidden');
+      await refuses(get(caller, id), 'forbidden');
       await refuses(revoke(caller, id), 'forbidden');
       await refuses(rotate(caller, id), 'forbidden');
     }
@@ -222,9 +225,11 @@ describe('a key that is bound to projects', () => {
 
   it('a key that is bound to projects learns its project as the current one', async () => {
     const own = await project('own');
-    const { project: current, org } = await manage.current(await callerWith({ projectIds: [own] }));
+    const { project: current, org } = await manage.current(
+      callOf({ credential: await callerWith({ projectIds: [own] }) }),
+    );
     assert.deepEqual([current.id, org.id], [own, orgId]);
-    assert.equal((await manage.current(await callerWith())).project.isDefault, true);
+    assert.equal((await manage.current(callOf({ credential: await callerWith() }))).project.isDefault, true);
   });
 });
 
@@ -247,7 +252,7 @@ describe('a list of keys', () => {
     const stranger = await operator.create({ orgId: (await orgs.create('another')).id, name: 'x', scopes: ['*'] });
     const caller = await callerWith();
     assert.deepEqual((await listedBy(caller, 'revoked')).length, 1);
-    await refuses(manage.get(caller, stranger.apiKey.id), 'not_found');
+    await refuses(get(caller, stranger.apiKey.id), 'not_found');
     await refuses(revoke(caller, stranger.apiKey.id), 'not_found');
     await refuses(rotate(caller, stranger.apiKey.id), 'not_found');
   });
@@ -283,11 +288,11 @@ describe('a rotation', () => {
     const old = await create(caller, { expiresAt: new Date(end).toISOString() });
     const successor = await rotate(caller, old.apiKey.id);
     assert.equal(successor.apiKey.expiresAt, end);
-    assert.equal((await manage.get(caller, old.apiKey.id)).expiresAt, end);
+    assert.equal((await get(caller, old.apiKey.id)).expiresAt, end);
     await rotate(caller, successor.apiKey.id, 1000);
     const late = await rotate(caller, successor.apiKey.id, DAY_MS);
     assert.equal(late.apiKey.expiresAt, now + 1000);
-    assert.equal((await manage.get(caller, successor.apiKey.id)).expiresAt, now + 1000);
+    assert.equal((await get(caller, successor.apiKey.id)).expiresAt, now + 1000);
   });
 
   it('a rotation that was cut off is repeated with the expiry of the first attempt', async () => {
@@ -332,14 +337,14 @@ describe('a revocation', () => {
     const caller = await callerWith({ scopes: ['api_key:write'] });
     await refuses(revoke(caller, apiKey.id), 'forbidden', { missing: ['code:run'] });
     await revoke(caller, caller.apiKeyId);
-    assert.notEqual((await manage.get(all, caller.apiKeyId)).revokedAt, undefined);
+    assert.notEqual((await get(all, caller.apiKeyId)).revokedAt, undefined);
   });
 });
 
 describe('the time of the last use', () => {
   it('the time of the last use is written from time to time, less than a minute behind, and never goes back', async () => {
     const caller = await callerWith();
-    const shown = async () => (await manage.get(caller, caller.apiKeyId)).lastUsedAt;
+    const shown = async () => (await get(caller, caller.apiKeyId)).lastUsedAt;
     assert.equal(await shown(), undefined);
     await authenticator.uses.write();
     assert.equal(await shown(), now);

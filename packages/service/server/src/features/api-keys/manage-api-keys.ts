@@ -9,13 +9,13 @@ import {
   type ProjectId,
   type RotateApiKeyBody,
 } from '@cloche/contract';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { requireClaim } from '../../platform/idempotency/require-claim.ts';
 import { type ApiKeyRecord, toApiKey } from '../../platform/keys/api-key.ts';
 import { hashApiKey, makeApiKey } from '../../platform/keys/api-key-format.ts';
 import type { ApiKeyRepository } from '../../platform/keys/api-key-repository.ts';
@@ -40,17 +40,6 @@ export interface ManageApiKeysDeps {
   readonly ids: IdSource;
 }
 
-/** The caller of an operation on keys. */
-export interface KeyRequest {
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-  readonly credential: Credential;
-  readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: Attempt | undefined;
-  /** Signal of the request, which a rotation or a revocation of the calling key does not end. */
-  readonly signal: AbortSignal;
-}
-
 export interface KeyWithSecret {
   readonly apiKey: ApiKeyRecord;
   /** The key itself, which cannot be shown again. */
@@ -71,10 +60,7 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project,
    * `quota_exceeded`, `unavailable` if another attempt of the request has begun.
    */
-  async create(
-    { credential, idempotencyRecordId, claimedRecord, audit }: KeyRequest,
-    body: CreateApiKeyBody,
-  ): Promise<KeyWithSecret> {
+  async create({ credential, idempotency, audit }: Call, body: CreateApiKeyBody): Promise<KeyWithSecret> {
     const { keys, transactions, clock, ids } = this.#deps;
     const now = clock.now();
     const wanted = {
@@ -99,8 +85,12 @@ export class ManageApiKeys {
       rotatedFrom: undefined,
     };
     const inserted = await transactions.run(async (tx) => {
-      await requireClaim(tx, claimedRecord);
-      const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
+      await requireClaim(tx, idempotency);
+      const result = await keys.insertBounded(
+        { ...apiKey, idempotencyRecordId: idempotency?.recordId },
+        LIMITS.apiKeysPerOrganization,
+        tx,
+      );
       if (result.status === 'inserted') {
         await this.#append(tx, 'api_key.created', result.key, result.lost);
         if (result.lost) await audit?.appendFurther(tx, 'api_key.revoked', result.lost);
@@ -113,14 +103,14 @@ export class ManageApiKeys {
   }
 
   /** Opens the list of the keys that the caller may see, newest first; without `include`, only those that work. */
-  list(credential: Credential, include: 'revoked' | undefined): List<ApiKeyRecord, ApiKey> {
+  list({ credential }: Call, include: 'revoked' | undefined): List<ApiKeyRecord, ApiKey> {
     const workingAt = include === 'revoked' ? undefined : this.#deps.clock.now();
     const filter = { orgId: credential.orgId, seenBy: credential, workingAt };
     return newestFirst((part) => this.#deps.keys.list(filter, part), toApiKey);
   }
 
   /** @throws AppError `not_found`; `forbidden` for a key with other projects than the caller's. */
-  async get(credential: Credential, id: string): Promise<ApiKeyRecord> {
+  async get({ credential }: Call, id: string): Promise<ApiKeyRecord> {
     const key = await this.#deps.keys.find(credential.orgId, id);
     if (!key) throw notFound('API key', id);
     if (maySee(credential, key)) return key;
@@ -128,7 +118,7 @@ export class ManageApiKeys {
   }
 
   /** Returns the caller's key, its organization, and the default project or another that the key may use. */
-  async current(credential: Credential): Promise<{ apiKey: ApiKeyRecord; org: Org; project: ProjectRecord }> {
+  async current({ credential }: Call): Promise<{ apiKey: ApiKeyRecord; org: Org; project: ProjectRecord }> {
     const { orgs, projects } = this.#deps;
     const [apiKey, org, defaultId] = await Promise.all([
       this.#caller(credential),
@@ -149,12 +139,13 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for a key with more than the caller has, `conflict` for a key that does not work.
    */
   async rotate(
-    { credential, idempotencyRecordId, claimedRecord, signal, audit }: KeyRequest,
+    call: Call,
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
     const { keys, transactions, authenticator, endKeyWork, clock, ids } = this.#deps;
-    const old = await this.get(credential, id);
+    const { credential, idempotency, signal, audit } = call;
+    const old = await this.get(call, id);
     requireCovered(await this.#caller(credential), old);
     const { key, publicPart } = makeApiKey();
     const now = clock.now();
@@ -168,10 +159,10 @@ export class ManageApiKeys {
       lastUsedAt: undefined,
       revokedAt: undefined,
       rotatedFrom: old.id,
-      idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
     };
     const apiKey = await transactions.run(async (tx) => {
-      await requireClaim(tx, claimedRecord);
+      await requireClaim(tx, idempotency);
       const rotated = await keys.rotate(successor, now + graceMs, tx);
       if (!rotated) throw notWorking(id);
       await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
@@ -181,18 +172,17 @@ export class ManageApiKeys {
       return rotated.successor;
     });
     authenticator.forget();
+    // Ends the work of the old key, but not this request, which that key may have sent.
     if (graceMs === 0) endKeyWork.end(old.id, signal);
     await authenticator.forgetEverywhere(signal);
     return { apiKey, secret: key };
   }
 
   /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
-  async revoke(
-    { credential, signal, audit }: Omit<KeyRequest, 'idempotencyRecordId'>,
-    id: ApiKeyId,
-  ): Promise<ApiKeyRecord> {
+  async revoke(call: Call, id: ApiKeyId): Promise<ApiKeyRecord> {
     const { keys, transactions, authenticator, endKeyWork, clock } = this.#deps;
-    const key = await this.get(credential, id);
+    const { credential, signal, audit } = call;
+    const key = await this.get(call, id);
     if (key.revokedAt !== undefined) {
       await keys.revoke(id, clock.now());
       // An interrupted attempt may have revoked the key without clearing the caches of the other servers.
@@ -208,7 +198,7 @@ export class ManageApiKeys {
     });
     endKeyWork.end(id, signal);
     await authenticator.forgetEverywhere(signal);
-    return this.get(credential, id);
+    return this.get(call, id);
   }
 
   /**

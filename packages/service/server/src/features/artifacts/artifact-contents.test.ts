@@ -10,6 +10,7 @@ import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { ProjectAccess } from '../../platform/access/project-access.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { SqlProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import type { SqlArtifactRepository } from './artifact-repository.ts';
@@ -89,8 +90,9 @@ describe('contents of artifacts', () => {
     metadata: {},
     idempotencyRecordId: undefined,
   });
+  const forever = new AbortController().signal;
   const keep = (text: string, source: Readable = Readable.from([Buffer.from(text)])) =>
-    keeper.keep(artifactOf(text), { open: () => source });
+    keeper.keep({ signal: forever, ...UNAUDITED }, artifactOf(text), { open: () => source });
   const staged = () => readdirSync(join(folder, 'staging'));
 
   it('contents of artifacts go when the time of their artifacts is up, and not a moment before', async () => {
@@ -123,7 +125,7 @@ describe('contents of artifacts', () => {
 
   it('contents of artifacts that a server has quarantined before it ended are put back if an artifact uses them, and else removed', async () => {
     const [used, unused] = [await keep('used'), await keep('unused')];
-    await artifacts.markDeleted(unused.id, clock.now());
+    await artifacts.markDeleted(UNAUDITED, unused.id, clock.now());
     for (const { sha256 } of [used, unused]) await store.asides?.setAside(sha256);
     assert.equal(await contents.removeOrphans(), 1);
     assert.deepEqual([await store.has(used.sha256), await store.has(unused.sha256)], [true, false]);
@@ -156,10 +158,15 @@ describe('contents of artifacts', () => {
     const log = pino({ level: 'silent' });
     const bounded = new ArtifactContents({ db, transactions, store: hanging, artifacts, clock, log }, { lookMs: 20 });
     const other = keeperOf(bounded);
-    await assert.rejects(other.keep(artifactOf('slow'), { open: () => Readable.from(['slow']) }), {
-      code: 'unavailable',
+    await assert.rejects(
+      other.keep({ signal: forever, ...UNAUDITED }, artifactOf('slow'), { open: () => Readable.from(['slow']) }),
+      {
+        code: 'unavailable',
+      },
+    );
+    const { sha256 } = await other.keep({ signal: forever, ...UNAUDITED }, artifactOf('slow'), {
+      open: () => Readable.from(['slow']),
     });
-    const { sha256 } = await other.keep(artifactOf('slow'), { open: () => Readable.from(['slow']) });
     assert.equal(await store.has(sha256), true);
   });
 
@@ -235,8 +242,8 @@ describe('contents of artifacts', () => {
       await mayLook;
       return isContentUsed(...given);
     };
-    assert.equal((await contents.releaseAtOnce(record))?.id, record.id);
-    assert.equal(await contents.releaseAtOnce(record), undefined);
+    assert.equal((await contents.releaseAtOnce(UNAUDITED, record))?.id, record.id);
+    assert.equal(await contents.releaseAtOnce(UNAUDITED, record), undefined);
     assert.equal(await store.has(record.sha256), true);
     look();
     await contents.settle();

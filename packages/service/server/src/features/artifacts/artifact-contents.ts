@@ -2,9 +2,9 @@ import { pipeline, type Readable } from 'node:stream';
 import type { OrgId } from '@cloche/contract';
 import { BackOff, Deadline, KeyedQueue, reportFailure } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { tryEach } from '../../platform/base/try-each.ts';
+import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import type { ArtifactRecord } from './artifact.ts';
@@ -107,15 +107,15 @@ export class ArtifactContents {
    * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
    */
   async release(record: ArtifactRecord): Promise<void> {
-    if (await this.#markDeleted(record)) await this.#tryToRemoveUnused(record.sha256);
+    if (await this.#markDeleted(UNAUDITED, record)) await this.#tryToRemoveUnused(record.sha256);
   }
 
   /**
    * Releases an artifact for a client, and does not wait for the content: the time of its removal would show whether
    * another organization has the same bytes. Returns undefined if the artifact is deleted already.
    */
-  async releaseAtOnce(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
-    const deleted = await this.#markDeleted(record, audit);
+  async releaseAtOnce(call: Audited, record: ArtifactRecord): Promise<ArtifactRecord | undefined> {
+    const deleted = await this.#markDeleted(call, record);
     if (deleted) this.#removeLater(record.sha256);
     return deleted;
   }
@@ -155,9 +155,9 @@ export class ArtifactContents {
     return removed;
   }
 
-  #markDeleted(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
+  #markDeleted(call: Audited, record: ArtifactRecord): Promise<ArtifactRecord | undefined> {
     const { artifacts, clock } = this.#deps;
-    return artifacts.markDeleted(record.id, clock.now(), audit);
+    return artifacts.markDeleted(call, record.id, clock.now());
   }
 
   #removeLater(sha256: string): void {

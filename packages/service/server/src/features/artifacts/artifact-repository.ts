@@ -1,7 +1,7 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId, WorkspaceRunId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import { projectDeleted } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../../platform/db/list-part.ts';
@@ -39,7 +39,7 @@ export interface ArtifactRepository {
   /** Returns a part of the artifacts that are neither deleted nor expired, newest first. */
   list(filter: ArtifactFilter, now: number, part: ListPart): Promise<ArtifactRecord[]>;
   /** Returns undefined when the artifact is already deleted. */
-  markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined>;
+  markDeleted(call: Audited, id: ArtifactId, at: number): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
   /** Returns whether an artifact of the same project that is not deleted has the same content. */
   hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
@@ -102,7 +102,7 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return (await readPart(query, NEWEST_FIRST, part, rare)).map(toRecord);
   }
 
-  markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
+  markDeleted({ audit }: Audited, id: ArtifactId, at: number): Promise<ArtifactRecord | undefined> {
     return this.#transactions.run(async (tx) => {
       const query = tx.db.updateTable('artifacts').set({ deleted_at: at }).where('id', '=', id);
       const row = await query.where('deleted_at', 'is', null).returningAll().executeTakeFirst();

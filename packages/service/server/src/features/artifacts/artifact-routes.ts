@@ -29,24 +29,24 @@ export function artifactRoutes({
 }: ArtifactRoutesDeps): Route[] {
   const answer = (record: ArtifactRecord) => ({ artifact: toArtifact(record) });
   return [
-    route(operations.exportArtifact, async (request) => answer(await exportArtifact.export(request))),
-    listRoute(operations.listArtifacts, ({ credential, query }) => service.list(credential, query)),
-    route(operations.getArtifact, async ({ credential, params }) =>
-      answer(await service.get(credential, params.artifactId)),
+    route(operations.exportArtifact, async ({ call, params, body }) =>
+      answer(await exportArtifact.export(call, { ...params, body })),
     ),
-    downloadRoute(operations.downloadArtifact, async (request) => {
-      const record = await service.get(request.credential, request.params.artifactId);
-      return downloadArtifact(record, contents, request);
+    listRoute(operations.listArtifacts, ({ call, query }) => service.list(call, query)),
+    route(operations.getArtifact, async ({ call, params }) => answer(await service.get(call, params.artifactId))),
+    downloadRoute(operations.downloadArtifact, async ({ call, params, headers, headOnly }) => {
+      const record = await service.get(call, params.artifactId);
+      return downloadArtifact(call, record, contents, { headers, headOnly });
     }),
-    route(operations.createArtifactDownloadUrl, async ({ credential, params, body, audit }) => {
-      const { id, projectId, expiresAt } = await service.get(credential, params.artifactId);
-      await audit?.announce({ id, projectId });
+    route(operations.createArtifactDownloadUrl, async ({ call, params, body }) => {
+      const { id, projectId, expiresAt } = await service.get(call, params.artifactId);
+      await call.audit?.announce({ id, projectId });
       const asked = clock.now() + (body.expiresInMs ?? LIMITS.downloadUrlDefaultMs);
       const until = Math.min(asked, expiresAt ?? Number.POSITIVE_INFINITY);
       return { download: { url: publicUrl() + links.sign(id, until), expiresAt: timestamp(until) } };
     }),
-    route(operations.deleteArtifact, async ({ credential, params, audit }) =>
-      answer(await service.delete(credential, params.artifactId as ArtifactId, audit)),
+    route(operations.deleteArtifact, async ({ call, params }) =>
+      answer(await service.delete(call, params.artifactId as ArtifactId)),
     ),
   ];
 }

@@ -1,9 +1,9 @@
 import type { Artifact, ArtifactId, operations, QueryOf } from '@cloche/contract';
 import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import { tryEach } from '../../platform/base/try-each.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type List, labelsOf, newestFirst } from '../../platform/db/list.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
@@ -26,7 +26,7 @@ export class ArtifactService {
 
   /** Opens the list of the artifacts that the key may see, newest first. */
   async list(
-    credential: Credential,
+    { credential }: Call,
     query: QueryOf<typeof operations.listArtifacts>,
   ): Promise<List<ArtifactRecord, Artifact>> {
     const projectIds = await this.#projects.listed(credential, query.projectId);
@@ -37,7 +37,7 @@ export class ArtifactService {
   }
 
   /** @throws AppError `not_found`, also for a deleted or expired artifact. */
-  async get(credential: Credential, id: ArtifactId): Promise<ArtifactRecord> {
+  async get({ credential }: Call, id: ArtifactId): Promise<ArtifactRecord> {
     const record = visible(credential, id, await this.#artifacts.find(id));
     if (!isThere(record, this.#clock.now())) throw notFound('artifact', id);
     return record;
@@ -51,10 +51,10 @@ export class ArtifactService {
   }
 
   /** Idempotent. */
-  async delete(credential: Credential, id: ArtifactId, audit?: RequestAudit): Promise<ArtifactRecord> {
-    const record = visible(credential, id, await this.#artifacts.find(id));
+  async delete(call: Call, id: ArtifactId): Promise<ArtifactRecord> {
+    const record = visible(call.credential, id, await this.#artifacts.find(id));
     if (record.deletedAt !== undefined) return record;
-    return (await this.#contents.releaseAtOnce(record, audit)) ?? (await this.#artifacts.find(id)) ?? record;
+    return (await this.#contents.releaseAtOnce(call, record)) ?? (await this.#artifacts.find(id)) ?? record;
   }
 
   /** Deletes expired artifacts and returns how many there were. */

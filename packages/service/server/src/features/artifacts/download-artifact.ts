@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { AppError } from '../../platform/base/app-error.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { Download } from '../../platform/http/route.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
@@ -9,14 +10,14 @@ export interface DownloadOptions {
   /** Request headers: `range`, `if-range` and `if-none-match`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly headOnly: boolean;
-  readonly signal: AbortSignal;
 }
 
 /** Answers a download request: the whole content, a range of it, or 304 when the client's copy is current. */
 export async function downloadArtifact(
+  { signal }: Pick<Call, 'signal'>,
   record: ArtifactRecord,
   contents: ArtifactContents,
-  { headers, headOnly, signal }: DownloadOptions,
+  { headers, headOnly }: DownloadOptions,
 ): Promise<Download> {
   const etag = `"${record.sha256}"`;
   const answered = { ...headersOf(record), etag, 'accept-ranges': 'bytes', 'cache-control': 'private, no-cache' };

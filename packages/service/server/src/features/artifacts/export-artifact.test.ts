@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
 import type { AgentFiles } from '@cloche/runtime/agent-files';
+import { callOf } from '../../../testing/call.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
@@ -17,7 +18,7 @@ const FILE = { type: 'file', sizeBytes: 5 };
 function exportFrom(files: Record<string, unknown>, keep: KeepArtifact['keep']) {
   const all = { as: () => all, ...files } as unknown as AgentFiles;
   const access = { getLive: async () => ({ id: 'sbx_1', orgId: 'org_1', projectId: 'prj_1' }) };
-  const accessFiles = { with: (_: unknown, act: (agent: AgentFiles) => unknown) => act(all) };
+  const accessFiles = { with: (_: unknown, _id: unknown, act: (agent: AgentFiles) => unknown) => act(all) };
   // Sound: an export calls nothing else.
   const exports = new ExportArtifact(
     access as unknown as SandboxAccess,
@@ -25,8 +26,8 @@ function exportFrom(files: Record<string, unknown>, keep: KeepArtifact['keep']) 
     {} as ArtifactRepository,
     { keep } as KeepArtifact,
   );
-  const request = { params: { sandboxId: 'sbx_1' as SandboxId }, body: { path: 'a' }, signal };
-  return exports.export({ ...request, credential: {} as never, idempotencyRecordId: undefined });
+  const request = { sandboxId: 'sbx_1' as SandboxId, body: { path: 'a' } };
+  return exports.export(callOf({ credential: {} as never, signal }), request);
 }
 
 describe('an export', () => {
@@ -45,7 +46,7 @@ describe('an export', () => {
     };
     const sizeOf = async (type: string) => {
       const kept = Promise.withResolvers<number | undefined>();
-      const keep: KeepArtifact['keep'] = async (_, { sizeBytes }) => {
+      const keep: KeepArtifact['keep'] = async (_call, _artifact, { sizeBytes }) => {
         kept.resolve(sizeBytes);
         return {} as never;
       };

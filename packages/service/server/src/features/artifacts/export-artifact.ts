@@ -2,9 +2,8 @@ import type { ExportArtifactBody, SandboxId, WorkspaceRunId } from '@cloche/cont
 import { contentTypeOf } from '@cloche/node-support';
 import { toAgentError } from '@cloche/runtime/agent-errors';
 import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import { fileError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
@@ -14,13 +13,8 @@ import type { KeepArtifact } from './keep-artifact.ts';
 import { SourceError } from './store/staging.ts';
 
 export interface ArtifactExport {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
+  readonly sandboxId: SandboxId;
   readonly body: ExportArtifactBody;
-  readonly signal: AbortSignal;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
   /** The workspace run that exports it. */
   readonly workspaceRunId?: WorkspaceRunId | undefined;
   /** Called in the transaction that inserts the artifact. If it rejects, there is no artifact. */
@@ -42,12 +36,13 @@ export class ExportArtifact {
   }
 
   /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
-  async export(request: ArtifactExport): Promise<ArtifactRecord> {
-    const { credential, params, body, signal, idempotencyRecordId, audit, workspaceRunId, guard } = request;
-    const sandbox = await this.#access.getLive(credential, params.sandboxId);
+  async export(call: Call, { sandboxId, body, workspaceRunId, guard }: ArtifactExport): Promise<ArtifactRecord> {
+    const { credential, signal, idempotency } = call;
+    const idempotencyRecordId = idempotency?.recordId;
+    const sandbox = await this.#access.getLive(credential, sandboxId);
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
-    return this.#files.with(request, async (files) => {
+    return this.#files.with(call, sandboxId, async (files) => {
       const { name, content } = await contentAt(files.as(body.user), body.path, signal);
       const called = body.name ?? name;
       const artifact = {
@@ -61,8 +56,7 @@ export class ExportArtifact {
         metadata: body.metadata ?? {},
         idempotencyRecordId,
       };
-      const options = { signal, audit, ...(guard && { guard }) };
-      return this.#keepArtifact.keep(artifact, content, options).catch((error) => {
+      return this.#keepArtifact.keep(call, artifact, content, guard && { guard }).catch((error) => {
         throw error instanceof SourceError ? toAgentError(error.cause, signal, 'files') : error;
       });
     });

@@ -1,7 +1,7 @@
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import { QuotaRefusal } from '../quotas/quota-refusal.ts';
 import type { Quotas, RequireRoom } from '../quotas/quotas.ts';
@@ -25,11 +25,7 @@ export type NewArtifact = Pick<
   | 'idempotencyRecordId'
 >;
 
-/** The request for an artifact. */
 export interface KeepOptions {
-  readonly signal?: AbortSignal;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
   /** Called in the transaction that inserts the artifact. If it rejects, there is no artifact. */
   readonly guard?: (tx: Transaction) => Promise<void>;
 }
@@ -47,8 +43,6 @@ export interface KeepArtifactDeps {
 /** Size from which receiving a content costs more than asking for its quota before. */
 const LARGE_BYTES = 1024 * 1024;
 
-const NEVER = new AbortController().signal;
-
 /** Creates artifacts from byte streams. */
 export class KeepArtifact {
   readonly #deps: KeepArtifactDeps;
@@ -63,9 +57,10 @@ export class KeepArtifact {
    * @throws AppError `quota_exceeded`; the content is not stored then
    */
   async keep(
+    { signal, audit }: Pick<Call, 'signal' | 'audit'>,
     artifact: NewArtifact,
     content: Omit<Incoming, 'orgId'>,
-    { signal = NEVER, audit, guard }: KeepOptions = {},
+    { guard }: KeepOptions = {},
   ): Promise<ArtifactRecord> {
     const { contents, artifacts, quotas, settings, clock, ids } = this.#deps;
     await this.#refuseByAnnouncement(artifact, content);

@@ -12,6 +12,7 @@ import { sql } from 'kysely';
 import { DEFAULT_PROJECT, ORG, type SandboxesWorld, SILENT } from '../../../testing/sandboxes.ts';
 import { NEEDS_POSTGRES, TestServers } from '../../../testing/servers.ts';
 import { randomIds } from '../../platform/base/id-source.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import { ArtifactContents } from './artifact-contents.ts';
@@ -108,7 +109,11 @@ describe('a content that several servers use', { skip: NEEDS_POSTGRES }, () => {
     const keep = (content: string) => {
       const artifact = { orgId: ORG, projectId: DEFAULT_PROJECT, sandboxId, name: 'name', path: undefined };
       const rest = { contentType: 'text/plain', metadata: {}, idempotencyRecordId: undefined };
-      return keeper.keep({ ...artifact, ...rest }, { open: () => Readable.from([Buffer.from(content)]) });
+      return keeper.keep(
+        { signal: new AbortController().signal, ...UNAUDITED },
+        { ...artifact, ...rest },
+        { open: () => Readable.from([Buffer.from(content)]) },
+      );
     };
     return { contents, keep };
   }

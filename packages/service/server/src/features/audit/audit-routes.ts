@@ -8,7 +8,7 @@ const PAGE_EVENTS = 100;
 
 export function auditRoutes(feed: AuditFeed, projects: ProjectAccess): Route[] {
   return [
-    route(operations.listAuditEvents, async ({ credential, query }) => {
+    route(operations.listAuditEvents, async ({ call: { credential }, query }) => {
       const { afterSeq = 0, limit = PAGE_EVENTS, from, to, ...equal } = query;
       const filter = {
         ...equal,

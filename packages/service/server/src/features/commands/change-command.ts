@@ -3,6 +3,7 @@ import type { AgentCommands } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import { invalidRequest } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { inputClosed, noTerminal, ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import { requireLive } from '../sandbox-records/sandbox-access.ts';
@@ -10,7 +11,7 @@ import { factsOf } from '../sandbox-status/status-facts.ts';
 import { asSeenIn, type CommandRecord, endingOf, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';
-import type { CommandRequest, ReadCommands } from './read-commands.ts';
+import type { CommandPath, ReadCommands } from './read-commands.ts';
 import { terminalSize } from './terminal-size.ts';
 
 export interface ChangeCommandDeps {
@@ -32,19 +33,19 @@ export class ChangeCommand {
    * Writes to the command's standard input.
    * @throws AppError `conflict` when the command has ended or its input is closed.
    */
-  async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
-    const bytes = stdinBytes(request.body);
-    const { known, record } = await this.#change(request, 'stdin', (agent, id, signal) =>
-      agent.writeStdin(id, bytes, request.body.close ?? false, signal),
+  async writeStdin(call: Call, params: CommandPath, body: CommandStdinBody): Promise<Command> {
+    const bytes = stdinBytes(body);
+    const { known, record } = await this.#change(call, params, 'stdin', (agent, id, signal) =>
+      agent.writeStdin(id, bytes, body.close ?? false, signal),
     );
     if (!known) throw inputClosed(undefined);
     return toCommand(record);
   }
 
   /** @throws AppError `conflict` when the command has ended or has no terminal. */
-  async resize(request: CommandRequest, body: ResizeCommandBody): Promise<Command> {
+  async resize(call: Call, params: CommandPath, body: ResizeCommandBody): Promise<Command> {
     const size = terminalSize(body);
-    const { known, record } = await this.#change(request, 'resize', (agent, id, signal) =>
+    const { known, record } = await this.#change(call, params, 'resize', (agent, id, signal) =>
       agent.resize(id, size, signal),
     );
     if (!known) throw noTerminal(undefined);
@@ -53,15 +54,16 @@ export class ChangeCommand {
 
   /** Changes a command of a live sandbox. `known` is false if the agent no longer has the command. */
   async #change(
-    request: CommandRequest,
+    call: Call,
+    params: CommandPath,
     errors: 'stdin' | 'resize',
     change: (agent: AgentCommands, id: string, signal: AbortSignal) => Promise<void>,
   ): Promise<{ known: boolean; record: CommandRecord }> {
     const { readCommands, executions } = this.#deps;
-    const { sandbox, record } = await readCommands.find(request);
+    const { sandbox, record } = await readCommands.find(call, params);
     const live = requireLive(sandbox);
     executions.touch(live.id);
-    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
+    const bounds = { signal: call.signal, actMs: AGENT_LIMITS.actMs };
     const known = await readCommands.act(live, bounds, async (agent, signal) => {
       await change(agent, record.id, signal).catch((error: unknown) => {
         throw ownError(errors, error) ?? error;
@@ -74,14 +76,14 @@ export class ChangeCommand {
   /**
    * Sends a signal. Idempotent: an ended command stays unchanged, but SIGKILL also ends processes that it left running.
    */
-  async kill(request: CommandRequest, name: Signal): Promise<Command> {
+  async kill(call: Call, params: CommandPath, name: Signal): Promise<Command> {
     const { readCommands, executions } = this.#deps;
-    const { sandbox, record } = await readCommands.find(request);
+    const { sandbox, record } = await readCommands.find(call, params);
     if (factsOf(sandbox).isOver) return toCommand(asSeenIn(sandbox, record));
     if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
     executions.touch(sandbox.id);
-    const announce = () => request.audit?.announce({ id: record.id, projectId: sandbox.projectId });
-    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs, announce };
+    const announce = () => call.audit?.announce({ id: record.id, projectId: sandbox.projectId });
+    const bounds = { signal: call.signal, actMs: AGENT_LIMITS.actMs, announce };
     const known = await readCommands.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
     if (!known) return toCommand(await readCommands.refresh({ sandbox, record }));
     return toCommand(await this.#finish(record, known));

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
 import { AgentError } from '@cloche/runtime';
 import { eventually } from '@cloche/testkit/eventually';
+import { callOf } from '../../../testing/call.ts';
 import { type CommandsWorld, openCommands } from '../../../testing/commands.ts';
 import { credentialOf } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
@@ -84,16 +85,14 @@ describe('a command whose server was cut off before it started it', { skip }, ()
 
   /** Requests a command whose server does `after` between the record and the start. */
   function createWith(world: CommandsWorld, sandboxId: SandboxId, after: () => void): Promise<unknown> {
-    return world.createCommand.create({
+    const call = callOf({
       credential: credentialOf(),
-      params: { sandboxId },
-      body,
       receivedAt: world.clock.now(),
-      signal: new AbortController().signal,
-      idempotencyRecordId: 'idem_1',
+      idempotency: { recordId: 'idem_1' },
       // Appended to the log in the transaction that writes the record.
       audit: { append: async () => after() } as unknown as RequestAudit,
     });
+    return world.createCommand.create(call, { sandboxId, body });
   }
 
   it('a command whose server was cut off before it started it is started by the server that gets the request again, and by no other', async () => {

@@ -16,30 +16,34 @@ export function commandRoutes(
   terminals: OpenPty,
 ): Route[] {
   return [
-    route(operations.createCommand, async (request) => ({ command: await createCommand.create(request) })),
-    route(operations.runCommand, async (request) => ({
-      command: await createCommand.create({ ...request, body: { ...request.body, background: false } }),
+    route(operations.createCommand, async ({ call, params, body }) => ({
+      command: await createCommand.create(call, { ...params, body }),
     })),
-    route(operations.startCommand, async (request) => ({
-      command: await createCommand.create({ ...request, body: { ...request.body, background: true } }),
+    route(operations.runCommand, async ({ call, params, body }) => ({
+      command: await createCommand.create(call, { ...params, body: { ...body, background: false } }),
     })),
-    socketRoute(operations.openPty, (request) => terminals.open(request)),
-    listRoute(operations.listCommands, ({ credential, params }) => readCommands.list(credential, params.sandboxId)),
-    route(operations.getCommand, async (request) => ({
-      command: await readCommands.get(request, request.query.waitMs ?? 0),
+    route(operations.startCommand, async ({ call, params, body }) => ({
+      command: await createCommand.create(call, { ...params, body: { ...body, background: true } }),
     })),
-    route(operations.listCommandLogs, async (request) =>
-      readCommands.logs(request, request.query.afterSeq ?? 0, request.query.limit ?? PAGE_ENTRIES),
+    socketRoute(operations.openPty, ({ call, params, query }) => terminals.open(call, params.sandboxId, query)),
+    listRoute(operations.listCommands, ({ call, params }) => readCommands.list(call, params.sandboxId)),
+    route(operations.getCommand, async ({ call, params, query }) => ({
+      command: await readCommands.get(call, params, query.waitMs ?? 0),
+    })),
+    route(operations.listCommandLogs, async ({ call, params, query }) =>
+      readCommands.logs(call, params, { afterSeq: query.afterSeq ?? 0, limit: query.limit ?? PAGE_ENTRIES }),
     ),
-    streamRoute(operations.streamCommand, async (request) =>
-      numbered(await readCommands.follow(request, lastSeen(request.lastEventId) ?? request.query.afterSeq ?? 0)),
+    streamRoute(operations.streamCommand, async ({ call, params, query, lastEventId }) =>
+      numbered(await readCommands.follow(call, params, lastSeen(lastEventId) ?? query.afterSeq ?? 0)),
     ),
-    route(operations.writeCommandStdin, async (request) => ({
-      command: await changes.writeStdin({ ...request, body: request.body as CommandStdinBody }),
+    route(operations.writeCommandStdin, async ({ call, params, body }) => ({
+      command: await changes.writeStdin(call, params, body as CommandStdinBody),
     })),
-    route(operations.resizeCommand, async (request) => ({ command: await changes.resize(request, request.body) })),
-    route(operations.killCommand, async (request) => ({
-      command: await changes.kill(request, request.body.signal ?? 'SIGKILL'),
+    route(operations.resizeCommand, async ({ call, params, body }) => ({
+      command: await changes.resize(call, params, body),
+    })),
+    route(operations.killCommand, async ({ call, params, body }) => ({
+      command: await changes.kill(call, params, body.signal ?? 'SIGKILL'),
     })),
   ];
 }

@@ -4,14 +4,12 @@ import type { StartCommand } from '@cloche/protocol';
 import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
-import type { ResultMemory } from '../../platform/base/result-memory.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { StartedWork } from '../metering/started-work.ts';
 import { ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
@@ -40,18 +38,10 @@ export interface CreateCommandDeps {
 }
 
 export interface CommandCreation {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
+  readonly sandboxId: SandboxId;
   readonly body: CreateCommandBody;
-  readonly receivedAt: number;
-  readonly signal: AbortSignal;
-  readonly idempotencyRecordId: string | undefined;
   /** Bytes of output that the sandbox keeps. Default: `LIMITS.commandLogBytes`. */
   readonly logBytes?: number;
-  /** Not needed for a command in the background. */
-  readonly resultMemory?: ResultMemory | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
 }
 
 /** Starts a command through its agent, unless it is too late. @throws AppError `unavailable` */
@@ -70,16 +60,15 @@ export class CreateCommand {
   }
 
   /** Creates one command per idempotency record. @throws AppError */
-  async create(request: CommandCreation): Promise<Command> {
+  async create(call: Call, { sandboxId, body, logBytes }: CommandCreation): Promise<Command> {
     const { clock, startingCommands } = this.#deps;
-    const { body, receivedAt, signal } = request;
-    const spec = { ...commandSpec(body), ...(request.logBytes === undefined ? {} : { logBytes: request.logBytes }) };
+    const { credential, receivedAt, signal } = call;
+    const spec = { ...commandSpec(body), ...(logBytes === undefined ? {} : { logBytes }) };
     const background = body.background ?? false;
     const timeoutMs = body.timeoutMs ?? (background ? undefined : LIMITS.commandTimeoutDefaultMs);
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
     const readyMs = (endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs) - clock.now();
-    const target = { credential: request.credential, sandboxId: request.params.sandboxId };
-    const sandbox = await this.#deps.sandboxUse.ready(target, { signal, readyMs });
+    const sandbox = await this.#deps.sandboxUse.ready({ credential, sandboxId }, { signal, readyMs });
     const takenAt = clock.now();
     startingCommands.requireOwn(takenAt);
     // The command is marked as starting before its record can be listed: a listing would find that the agent does not
@@ -88,8 +77,8 @@ export class CreateCommand {
     const marked = (id: CommandId) => {
       starting.use(startingCommands.begin(id));
     };
-    const record = await this.#insertOrAdopt(sandbox, request, spec.cwd, marked);
-    if (record.status !== 'running') return await this.#repeatAnswer(sandbox, record, request);
+    const record = await this.#insertOrAdopt(call, sandbox, { ...body, cwd: spec.cwd }, marked);
+    if (record.status !== 'running') return await this.#repeatAnswer(call, sandbox, record);
     this.#markUsed(sandbox);
     const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - clock.now());
     const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
@@ -99,18 +88,14 @@ export class CreateCommand {
     };
     return await (background
       ? this.#start(sandbox, record, startIn, signal)
-      : this.#run(sandbox, record, { startIn, timeoutMs: leftMs }, request));
+      : this.#run(call, sandbox, record, { startIn, timeoutMs: leftMs }));
   }
 
   /** Answers a retry whose command has already ended. Includes the output if the agent still has it. */
-  async #repeatAnswer(
-    sandbox: SandboxRecord,
-    record: CommandRecord,
-    { signal, resultMemory }: CommandCreation,
-  ): Promise<Command> {
+  async #repeatAnswer({ signal, memory }: Call, sandbox: SandboxRecord, record: CommandRecord): Promise<Command> {
     if (record.background) return toCommand(record);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs };
-    const readResult = (agent: AgentCommands, limit: AbortSignal) => agent.result(record.id, limit, resultMemory);
+    const readResult = (agent: AgentCommands, limit: AbortSignal) => agent.result(record.id, limit, memory);
     const result = await this.#act(sandbox, record, bounds, readResult).catch(() => undefined);
     return toCommand(record, result && outputOf(result));
   }
@@ -128,10 +113,10 @@ export class CreateCommand {
   }
 
   async #run(
+    { signal, memory }: Call,
     sandbox: SandboxRecord,
     record: CommandRecord,
     { startIn, timeoutMs }: { readonly startIn: StartIn; readonly timeoutMs: number | undefined },
-    { signal, resultMemory }: CommandCreation,
   ): Promise<Command> {
     const { commands, executions, clock, startedWork } = this.#deps;
     using limit = new Deadline((timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
@@ -141,7 +126,7 @@ export class CreateCommand {
       return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
         await startIn(agent, limit.signal, { capture });
         startedWork.count(sandbox, 'commands');
-        const result = await agent.result(record.id, limit.signal, resultMemory);
+        const result = await agent.result(record.id, limit.signal, memory);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
         return toCommand(await commands.finish(record, ending), outputOf(result));
       });
@@ -195,13 +180,12 @@ export class CreateCommand {
 
   /** @param mark called before this server is written into the record of a command */
   async #insertOrAdopt(
+    { idempotency, audit }: Call,
     sandbox: SandboxRecord,
-    request: CommandCreation,
-    cwd: string,
+    { command, cwd, user = 'user', background = false }: CreateCommandBody & { readonly cwd: string },
     mark: (id: CommandId) => void,
   ): Promise<CommandRecord> {
     const { commands, transactions, servers, ids, clock } = this.#deps;
-    const { command, user = 'user', background = false } = request.body;
     const ending = {
       exitCode: undefined,
       signal: undefined,
@@ -220,17 +204,17 @@ export class CreateCommand {
       status: 'running',
       ...ending,
       startedAt: clock.now(),
-      idempotencyRecordId: request.idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
       watchedBy: servers.own,
     };
     mark(record.id);
     const stored = await transactions.run(async (tx) => {
       const inserted = await commands.insert(record, tx);
-      if (inserted) await request.audit?.append(tx, { id: record.id, projectId: sandbox.projectId });
+      if (inserted) await audit?.append(tx, { id: record.id, projectId: sandbox.projectId });
       return inserted;
     });
     if (stored) return stored;
-    const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
+    const first = await commands.findByIdempotencyRecord(sandbox.id, idempotency?.recordId ?? '');
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
     const seen = asSeenIn(sandbox, first);
     if (seen.status !== 'running') return seen;

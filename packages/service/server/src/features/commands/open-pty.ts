@@ -2,10 +2,9 @@ import type { Duplex } from 'node:stream';
 import { type CommandUser, LIMITS, type SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { ClientSocket, SocketSession } from '../../platform/http/route.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import { ownError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
@@ -24,18 +23,12 @@ export interface OpenPtyDeps {
   readonly terminalIdleMs: number;
 }
 
-export interface PtyRequest {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
-  readonly query: {
-    readonly ptyId?: string;
-    readonly cols?: number;
-    readonly rows?: number;
-    readonly user?: CommandUser;
-  };
-  readonly signal: AbortSignal;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
+/** The terminal that a client wants. */
+export interface PtyQuery {
+  readonly ptyId?: string;
+  readonly cols?: number;
+  readonly rows?: number;
+  readonly user?: CommandUser;
 }
 
 /** Connects clients to terminals in sandboxes. */
@@ -47,16 +40,15 @@ export class OpenPty {
   }
 
   /** Resolves when the terminal is open. @throws AppError */
-  async open({ credential, params, query, signal, audit }: PtyRequest): Promise<SocketSession> {
+  async open({ credential, signal, audit }: Call, sandboxId: SandboxId, query: PtyQuery): Promise<SocketSession> {
     const { sandboxUse, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), user = 'user' } = query;
     const size = terminalSize(query);
-    const place = placeName(params.sandboxId);
+    const place = placeName(sandboxId);
     const fresh = query.ptyId === undefined ? { ...size, user, idleMs: terminalIdleMs, place } : undefined;
-    const target = { credential, sandboxId: params.sandboxId };
     const announce = (sandbox: SandboxRecord) => audit?.announce(sandbox);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs, announce };
-    return sandboxUse.with(target, bounds, async ({ commands }, sandbox, limit) => {
+    return sandboxUse.with({ credential, sandboxId }, bounds, async ({ commands }, sandbox, limit) => {
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
         throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
       });

@@ -3,12 +3,11 @@ import { Deadline, pause } from '@cloche/node-support';
 import type { AgentLogEntry } from '@cloche/protocol';
 import { type AgentCommands, AgentError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../platform/base/clock.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { List } from '../../platform/db/list.ts';
 import type { LiveServers } from '../../platform/db/live-servers.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
@@ -28,12 +27,10 @@ export interface ReadCommandsDeps {
   readonly clock: Clock;
 }
 
-export interface CommandRequest {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId; readonly commandId: CommandId };
-  readonly signal: AbortSignal;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
+/** Names a command. */
+export interface CommandPath {
+  readonly sandboxId: SandboxId;
+  readonly commandId: CommandId;
 }
 
 /** An operation on the commands of a sandbox's agent. */
@@ -54,7 +51,7 @@ export class ReadCommands {
   }
 
   /** Opens the list of the commands of a sandbox, oldest first. */
-  async list(credential: Credential, sandboxId: SandboxId): Promise<List<CommandRecord, Command>> {
+  async list({ credential }: Call, sandboxId: SandboxId): Promise<List<CommandRecord, Command>> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
     return {
       read: (part) => this.#deps.commands.list(sandbox.id, part),
@@ -64,19 +61,23 @@ export class ReadCommands {
   }
 
   /** Returns the command. With `waitMs`, waits until the command has ended or the time has passed. */
-  async get(request: CommandRequest, waitMs: number): Promise<Command> {
-    const found = await this.find(request);
+  async get(call: Call, params: CommandPath, waitMs: number): Promise<Command> {
+    const found = await this.find(call, params);
     const record = await this.refresh(found);
     if (record.status !== 'running' || waitMs === 0) return toCommand(record);
-    using limit = new Deadline(waitMs, request.signal);
+    using limit = new Deadline(waitMs, call.signal);
     const wait = (agent: AgentCommands) => agent.end(record.id, limit.signal);
     return toCommand(await this.#update(found, { signal: limit.signal }, wait));
   }
 
   /** @throws AppError `sandbox_destroyed` or `sandbox_failed`: the output is deleted with the sandbox. */
-  async logs(request: CommandRequest, afterSeq: number, limit: number): Promise<CommandLogPage> {
-    const { sandbox, record } = await this.find(request);
-    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.askMs };
+  async logs(
+    call: Call,
+    params: CommandPath,
+    { afterSeq, limit }: { readonly afterSeq: number; readonly limit: number },
+  ): Promise<CommandLogPage> {
+    const { sandbox, record } = await this.find(call, params);
+    const bounds = { signal: call.signal, actMs: AGENT_LIMITS.askMs };
     const ask = (agent: AgentCommands, signal: AbortSignal) => agent.readLog(record.id, afterSeq, limit, signal);
     // The agent keeps only the latest commands.
     const page = (await this.act(requireLive(sandbox), bounds, ask)) ?? { entries: [], hasMore: false };
@@ -85,14 +86,14 @@ export class ReadCommands {
   }
 
   /** Resolves when the command is found. Ending the iteration does not affect the command. */
-  async follow(request: CommandRequest, afterSeq: number): Promise<AsyncGenerator<CommandEvent, void>> {
-    const found = await this.find(request);
+  async follow(call: Call, params: CommandPath, afterSeq: number): Promise<AsyncGenerator<CommandEvent, void>> {
+    const found = await this.find(call, params);
     requireLive(found.sandbox);
-    return this.#events(found, afterSeq, request.signal);
+    return this.#events(found, afterSeq, call.signal);
   }
 
   /** @throws AppError `not_found`. */
-  async find({ credential, params }: CommandRequest): Promise<FoundCommand> {
+  async find({ credential }: Call, params: CommandPath): Promise<FoundCommand> {
     const sandbox = await this.#deps.access.get(credential, params.sandboxId);
     const record = await this.#deps.commands.find(sandbox.id, params.commandId);
     if (!record) throw notFound('command', params.commandId);

@@ -2,13 +2,12 @@ import type { CodeContext, ContextId, SandboxId } from '@cloche/contract';
 import { type AgentClient, AgentError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { List } from '../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../platform/db/list-part.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandbox-records/sandbox-access.ts';
@@ -29,12 +28,10 @@ export interface ChangeContextDeps {
   readonly log: Logger;
 }
 
-export interface ContextRequest {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId; readonly contextId: ContextId };
-  readonly signal: AbortSignal;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
+/** Names a context. */
+export interface ContextPath {
+  readonly sandboxId: SandboxId;
+  readonly contextId: ContextId;
 }
 
 /** Reads, deletes, interrupts and restarts contexts. A context ends with its sandbox at the latest. */
@@ -47,14 +44,14 @@ export class ChangeContext {
   }
 
   /** Opens the list of the active contexts, oldest first; it is empty if the sandbox has ended. */
-  async list(credential: Credential, sandboxId: SandboxId): Promise<List<ContextRecord, CodeContext>> {
+  async list({ credential }: Call, sandboxId: SandboxId): Promise<List<ContextRecord, CodeContext>> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
     const read = async (part: ListPart) => (factsOf(sandbox).isOver ? [] : this.#deps.contexts.list(sandbox.id, part));
     return { read, placeOf: createdPlace, show: (records) => records.map(toCodeContext) };
   }
 
   /** @throws AppError `not_found` unless the context is active. */
-  async get({ credential, params }: ContextRequest): Promise<ContextRecord> {
+  async get({ credential }: Call, params: ContextPath): Promise<ContextRecord> {
     const sandbox = await this.#deps.access.get(credential, params.sandboxId);
     if (factsOf(sandbox).isOver) throw notFound('code context', params.contextId);
     return this.#getActive(sandbox, params.contextId);
@@ -64,7 +61,7 @@ export class ChangeContext {
    * Deletes the record, then closes the context in the agent. Resolves when every execution in it has ended.
    * Idempotent.
    */
-  async delete({ credential, params, audit }: ContextRequest): Promise<ContextRecord> {
+  async delete({ credential, audit }: Call, params: ContextPath): Promise<ContextRecord> {
     const { access, contexts, executions, transactions, clock } = this.#deps;
     const sandbox = await access.get(credential, params.sandboxId);
     const record = await contexts.find(sandbox.id, params.contextId);
@@ -82,21 +79,21 @@ export class ChangeContext {
     return deleted ?? (await contexts.find(sandbox.id, record.id)) ?? record;
   }
 
-  async interrupt(request: ContextRequest): Promise<ContextRecord> {
-    return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
+  async interrupt(call: Call, params: ContextPath): Promise<ContextRecord> {
+    return this.#change(call, params, (agent, id, signal) => agent.interrupt(id, signal));
   }
 
   /**
    * Passes a client's answer to the current run, for example to a question of the run. Drops it if there is no current
    * run.
    */
-  async answer(request: ContextRequest, message: string): Promise<ContextRecord> {
-    return this.#change(request, (agent, id, signal) => agent.answer(id, message, signal));
+  async answer(call: Call, params: ContextPath, message: string): Promise<ContextRecord> {
+    return this.#change(call, params, (agent, id, signal) => agent.answer(id, message, signal));
   }
 
   /** Restarts the kernel. Concurrent calls share one restart. */
-  async restart(request: ContextRequest): Promise<ContextRecord> {
-    return this.#change(request, (agent, id, signal) => {
+  async restart(call: Call, params: ContextPath): Promise<ContextRecord> {
+    return this.#change(call, params, (agent, id, signal) => {
       const underWay = this.#restarts.get(id) ?? agent.restart(id, signal).finally(() => this.#restarts.delete(id));
       this.#restarts.set(id, underWay);
       return underWay;
@@ -116,7 +113,8 @@ export class ChangeContext {
   }
 
   async #change(
-    { credential, params, signal: caller, audit }: ContextRequest,
+    { credential, signal: caller, audit }: Call,
+    params: ContextPath,
     act: (agent: AgentClient, id: ContextId, signal: AbortSignal) => Promise<void>,
   ): Promise<ContextRecord> {
     const { access } = this.#deps;

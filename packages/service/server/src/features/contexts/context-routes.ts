@@ -8,12 +8,16 @@ import type { CreateContext } from './create-context.ts';
 export function contextRoutes(createContext: CreateContext, changeContext: ChangeContext): Route[] {
   const answer = (record: ContextRecord) => ({ context: toCodeContext(record) });
   return [
-    route(operations.createContext, async (request) => answer(await createContext.create(request))),
-    listRoute(operations.listContexts, ({ credential, params }) => changeContext.list(credential, params.sandboxId)),
-    route(operations.getContext, async (request) => answer(await changeContext.get(request))),
-    route(operations.deleteContext, async (request) => answer(await changeContext.delete(request))),
-    route(operations.interruptContext, async (request) => answer(await changeContext.interrupt(request))),
-    route(answerKernelMessage, async (request) => answer(await changeContext.answer(request, request.body.message))),
-    route(operations.restartContext, async (request) => answer(await changeContext.restart(request))),
+    route(operations.createContext, async ({ call, params, body }) =>
+      answer(await createContext.create(call, params.sandboxId, body)),
+    ),
+    listRoute(operations.listContexts, ({ call, params }) => changeContext.list(call, params.sandboxId)),
+    route(operations.getContext, async ({ call, params }) => answer(await changeContext.get(call, params))),
+    route(operations.deleteContext, async ({ call, params }) => answer(await changeContext.delete(call, params))),
+    route(operations.interruptContext, async ({ call, params }) => answer(await changeContext.interrupt(call, params))),
+    route(answerKernelMessage, async ({ call, params, body }) =>
+      answer(await changeContext.answer(call, params, body.message)),
+    ),
+    route(operations.restartContext, async ({ call, params }) => answer(await changeContext.restart(call, params))),
   ];
 }

@@ -1,13 +1,12 @@
 import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { Transactions } from '../../platform/db/transactions.ts';
 import type { Attempt } from '../../platform/idempotency/require-claim.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
@@ -29,18 +28,6 @@ export interface CreateContextDeps {
   readonly ids: IdSource;
 }
 
-export interface ContextCreation {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
-  readonly body: CreateContextBody;
-  readonly receivedAt: number;
-  readonly signal: AbortSignal;
-  readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: Attempt | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 /**
  * Creates contexts. A context that a client creates starts its kernel at once. A default context is only a record until
  * its first run opens it.
@@ -56,16 +43,16 @@ export class CreateContext {
    * Returns a context that is ready for runs. Creates one context per idempotency record.
    * @throws AppError `unavailable` after `timeoutMs`
    */
-  async create(request: ContextCreation): Promise<ContextRecord> {
+  async create(call: Call, sandboxId: SandboxId, body: CreateContextBody): Promise<ContextRecord> {
     const { access, templates, sandboxUse, clock } = this.#deps;
-    const sandbox = await access.getLive(request.credential, request.params.sandboxId);
-    await templates.requireLanguage(sandbox, request.body.language);
-    const timeoutMs = request.body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
-    using limit = new Deadline(request.receivedAt + timeoutMs - clock.now(), request.signal);
+    const sandbox = await access.getLive(call.credential, sandboxId);
+    await templates.requireLanguage(sandbox, body.language);
+    const timeoutMs = body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
+    using limit = new Deadline(call.receivedAt + timeoutMs - clock.now(), call.signal);
     try {
       const ready = await sandboxUse.ready(sandbox, { signal: limit.signal, readyMs: timeoutMs });
-      const context = await this.#insertOrAdopt(ready, request);
-      if (context.deletedAt === undefined) await this.#open(ready, context, request.claimedRecord, limit.signal);
+      const context = await this.#insertOrAdopt(call, ready, body);
+      if (context.deletedAt === undefined) await this.#open(ready, context, call.idempotency, limit.signal);
       return context;
     } catch (error) {
       throw limit.signal.aborted && error === limit.signal.reason ? notInTime(limit, timeoutMs) : error;
@@ -88,10 +75,14 @@ export class CreateContext {
     }
   }
 
-  async #insertOrAdopt(sandbox: SandboxRecord, request: ContextCreation): Promise<ContextRecord> {
+  async #insertOrAdopt(
+    { idempotency, audit }: Call,
+    sandbox: SandboxRecord,
+    body: CreateContextBody,
+  ): Promise<ContextRecord> {
     const { contexts, transactions } = this.#deps;
-    const { idempotencyRecordId, audit } = request;
-    const made = this.#newRecord(sandbox, request.body, { isDefault: false, idempotencyRecordId });
+    const idempotencyRecordId = idempotency?.recordId;
+    const made = this.#newRecord(sandbox, body, { isDefault: false, idempotencyRecordId });
     const stored = await transactions.run(async (tx) => {
       const inserted = await contexts.insert(made, tx);
       if (inserted) await audit?.append(tx, { id: made.id, projectId: sandbox.projectId });
@@ -106,7 +97,7 @@ export class CreateContext {
   async #open(
     sandbox: SandboxRecord,
     context: ContextRecord,
-    claim: Attempt | undefined,
+    attempt: Attempt | undefined,
     signal: AbortSignal,
   ): Promise<void> {
     const { sandboxUse, openContexts, contexts, executions } = this.#deps;
@@ -115,7 +106,7 @@ export class CreateContext {
       await sandboxUse.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {
       // Remove the record, so that a retry starts again. Close the context, in case a slow kernel still starts.
-      if (await contexts.remove(context.id, claim)) this.#closeLate(sandbox, context);
+      if (await contexts.remove(context.id, attempt)) this.#closeLate(sandbox, context);
       throw error;
     }
   }

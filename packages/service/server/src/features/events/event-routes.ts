@@ -1,17 +1,17 @@
 import { EVENT_TYPES, type EventType, operations, type ResourceEvent } from '@cloche/contract';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
 import { invalidRequest } from '../../platform/base/app-error.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { lastSeen } from '../../platform/http/last-seen.ts';
 import { type Route, route, streamRoute } from '../../platform/http/route.ts';
 import type { SseEvent } from '../../platform/http/sse.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import type { EventFeed, EventFilter } from './event-feed.ts';
 
 const PAGE_EVENTS = 100;
 
 export function eventRoutes(feed: EventFeed, projects: ProjectAccess): Route[] {
   const filterOf = async (
-    credential: Credential,
+    { credential }: Call,
     { projectId, types }: { projectId?: string; types?: string },
   ): Promise<EventFilter> => ({
     orgId: credential.orgId,
@@ -19,12 +19,12 @@ export function eventRoutes(feed: EventFeed, projects: ProjectAccess): Route[] {
     types: types === undefined ? undefined : typesOf(types),
   });
   return [
-    route(operations.listEvents, async ({ credential, query }) =>
-      feed.read(await filterOf(credential, query), query.afterSeq ?? 0, query.limit ?? PAGE_EVENTS),
+    route(operations.listEvents, async ({ call, query }) =>
+      feed.read(await filterOf(call, query), query.afterSeq ?? 0, query.limit ?? PAGE_EVENTS),
     ),
-    streamRoute(operations.streamEvents, async ({ credential, query, lastEventId, signal }) => {
+    streamRoute(operations.streamEvents, async ({ call, query, lastEventId }) => {
       const afterSeq = lastSeen(lastEventId) ?? query.afterSeq ?? 0;
-      const events = feed.follow(await filterOf(credential, query), afterSeq, signal);
+      const events = feed.follow(await filterOf(call, query), afterSeq, call.signal);
       // Sound: `SseWriter` writes each frame's data as the event that it is made of.
       return framed(events) as AsyncIterable<never>;
     }),

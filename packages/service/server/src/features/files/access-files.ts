@@ -2,7 +2,7 @@ import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
 import { type AgentFiles, FileError } from '@cloche/runtime/agent-files';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
-import type { Credential } from '../../platform/keys/credential.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { fileError } from '../sandbox-records/agent-failures.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
@@ -15,11 +15,8 @@ export interface AccessFilesDeps {
   readonly executions: Executions;
 }
 
-export interface FileRequest {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
-  readonly signal: AbortSignal;
-}
+/** Who wants to use the files, and how long. */
+export type Caller = Pick<Call, 'credential' | 'signal'>;
 
 /** Gives operations access to the files of sandboxes and checks that the key may use them. */
 export class AccessFiles {
@@ -30,8 +27,12 @@ export class AccessFiles {
   }
 
   /** Runs `act`, which transfers no contents through the service, within its own time limit. Throws as `with` does. */
-  async act<T>(request: FileRequest, act: (files: AgentFiles, signal: AbortSignal) => Promise<T>): Promise<T> {
-    return this.#with(request, AGENT_LIMITS.filesMs, (files, _activity, signal) => act(files, signal));
+  async act<T>(
+    call: Caller,
+    sandboxId: SandboxId,
+    act: (files: AgentFiles, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#with(call, sandboxId, AGENT_LIMITS.filesMs, (files, _activity, signal) => act(files, signal));
   }
 
   /**
@@ -40,8 +41,12 @@ export class AccessFiles {
    *
    * @throws AppError
    */
-  async with<T>(request: FileRequest, act: (files: AgentFiles, activity: Activity) => Promise<T>): Promise<T> {
-    return this.#with(request, undefined, act);
+  async with<T>(
+    call: Caller,
+    sandboxId: SandboxId,
+    act: (files: AgentFiles, activity: Activity) => Promise<T>,
+  ): Promise<T> {
+    return this.#with(call, sandboxId, undefined, act);
   }
 
   /**
@@ -51,7 +56,8 @@ export class AccessFiles {
    * @throws AppError, here and from the iteration
    */
   async watch(
-    { credential, params: { sandboxId }, signal }: FileRequest,
+    { credential, signal }: Caller,
+    sandboxId: SandboxId,
     path: string,
     { user, ...options }: { recursive: boolean; user: FileUser | undefined },
   ): Promise<AsyncIterable<AgentFileEvent>> {
@@ -77,7 +83,8 @@ export class AccessFiles {
   }
 
   async #with<T>(
-    { credential, params: { sandboxId }, signal }: FileRequest,
+    { credential, signal }: Caller,
+    sandboxId: SandboxId,
     actMs: number | undefined,
     act: (files: AgentFiles, activity: Activity, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {

@@ -36,20 +36,20 @@ export function fileRoutes(files: AccessFiles): Route[] {
 function contentRoutes(files: AccessFiles): Route[] {
   return [
     downloadRoute(operations.readFile, (request) =>
-      files.with(request, async (agentFiles, activity) => {
-        const { query, headers, headOnly, signal } = request;
-        const content = await agentFiles.as(query.user).read(query.path, { headers, headOnly }, signal);
+      files.with(request.call, request.params.sandboxId, async (agentFiles, activity) => {
+        const { call, query, headers, headOnly } = request;
+        const content = await agentFiles.as(query.user).read(query.path, { headers, headOnly }, call.signal);
         activity.holdUntilClosed(content.body);
         if (headOnly || content.status === 304) content.body.resume();
         return toDownload(content, headOnly);
       }),
     ),
     uploadRoute(operations.writeFile, (request) =>
-      files.with(request, async (agentFiles) => {
-        const { query, headers, upload, signal } = request;
+      files.with(request.call, request.params.sandboxId, async (agentFiles) => {
+        const { call, query, headers, upload } = request;
         requireAttributes(headers);
         const file = toEntry(
-          await agentFiles.as(query.user).write(query.path, upload, { headers, mode: query.mode }, signal),
+          await agentFiles.as(query.user).write(query.path, upload, { headers, mode: query.mode }, call.signal),
         );
         return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
       }),
@@ -60,21 +60,23 @@ function contentRoutes(files: AccessFiles): Route[] {
 function archiveRoutes(files: AccessFiles): Route[] {
   return [
     downloadRoute(operations.readArchive, (request) =>
-      files.with(request, async (sandboxFiles, activity) => {
+      files.with(request.call, request.params.sandboxId, async (sandboxFiles, activity) => {
         const { path = '/workspace', format = 'tar.gz', user } = request.query;
         const agentFiles = sandboxFiles.as(user);
-        if (request.headOnly) await agentFiles.stat(path, request.signal);
+        if (request.headOnly) await agentFiles.stat(path, request.call.signal);
         const headers = { 'content-type': ARCHIVE_TYPES[format], 'cache-control': 'no-cache' };
         if (request.headOnly) return { status: 200, headers };
-        const body = await agentFiles.archive(path, format, request.signal);
+        const body = await agentFiles.archive(path, format, request.call.signal);
         activity.holdUntilClosed(body);
         return { status: 200, headers, body };
       }),
     ),
     uploadRoute(operations.writeArchive, (request) =>
-      files.with(request, async (agentFiles) => {
-        const { query, upload, signal } = request;
-        const { file, ...rest } = await agentFiles.as(query.user).unarchive(query.path ?? '/workspace', upload, signal);
+      files.with(request.call, request.params.sandboxId, async (agentFiles) => {
+        const { call, query, upload } = request;
+        const { file, ...rest } = await agentFiles
+          .as(query.user)
+          .unarchive(query.path ?? '/workspace', upload, call.signal);
         return { json: { file: toEntry(file), ...rest } };
       }),
     ),
@@ -86,13 +88,13 @@ function lookRoutes(files: AccessFiles): Route[] {
   return [
     streamRoute(operations.watchFiles, async (request) => {
       const { path = '/workspace', recursive = false, user } = request.query;
-      return toEvents(await files.watch(request, path, { recursive, user }));
+      return toEvents(await files.watch(request.call, request.params.sandboxId, path, { recursive, user }));
     }),
     listRoute(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1, details = false, user } = request.query;
       const options = { depth, limit: LIMITS.fileListEntries, details };
       const list = <T>(after: Place | undefined, take: (entries: AsyncIterable<AgentFile>) => Promise<T>) =>
-        files.act(request, (agentFiles, signal) =>
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
           take(entriesAfter(() => agentFiles.as(user).list(path, options, signal), after?.[1])),
         );
       return {
@@ -104,7 +106,11 @@ function lookRoutes(files: AccessFiles): Route[] {
     }),
     route(operations.statFile, (request) => {
       const { path, details, user } = request.query;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).stat(path, signal, details)));
+      return answer(
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
+          agentFiles.as(user).stat(path, signal, details),
+        ),
+      );
     }),
   ];
 }
@@ -114,20 +120,34 @@ function changeRoutes(files: AccessFiles): Route[] {
   return [
     route(operations.makeDirectory, (request) => {
       const { path, user } = request.body;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).makeDirectory(path, signal)));
+      return answer(
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
+          agentFiles.as(user).makeDirectory(path, signal),
+        ),
+      );
     }),
     route(operations.moveFile, (request) => {
       const { user, ...transfer } = request.body;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).move(transferOf(transfer), signal)));
+      return answer(
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
+          agentFiles.as(user).move(transferOf(transfer), signal),
+        ),
+      );
     }),
     route(operations.copyFile, (request) => {
       const { user, ...transfer } = request.body;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).copy(transferOf(transfer), signal)));
+      return answer(
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
+          agentFiles.as(user).copy(transferOf(transfer), signal),
+        ),
+      );
     }),
     route(operations.deleteFile, (request) => {
       const { path, recursive = false, user } = request.query;
       return answer(
-        files.act(request, (agentFiles, signal) => agentFiles.as(user).remove(path, { recursive }, signal)),
+        files.act(request.call, request.params.sandboxId, (agentFiles, signal) =>
+          agentFiles.as(user).remove(path, { recursive }, signal),
+        ),
       );
     }),
   ];

@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
 import { AgentError, FileError } from '@cloche/runtime';
+import { callOf } from '../../../testing/call.ts';
 import { loseLeaseConnecting } from '../../../testing/late-server.ts';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 
@@ -85,7 +86,8 @@ describe('a watch', () => {
   const watch = async (signal = new AbortController().signal) => {
     const found = world.server.routes.find(({ operation }) => operation.id === 'watchFiles');
     assert.ok(found?.kind === 'stream');
-    const request = { credential: credentialOf(), params: params(), query: { path: '.' }, signal };
+    const call = callOf({ credential: credentialOf(), signal });
+    const request = { call, params: params(), query: { path: '.' } };
     return (await found.handle(request as never)) as AsyncIterable<FileEvent>;
   };
 

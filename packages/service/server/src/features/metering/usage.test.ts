@@ -6,6 +6,7 @@ import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
 import { DEFAULT_PROJECT, openSandboxes, repositoryOf, SILENT } from '../../../testing/sandboxes.ts';
 import { list, pass, RESOURCES, ready, sum, usageOf, used } from '../../../testing/usage.ts';
 import { composeUsage } from '../../compose/compose-usage.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { HOUR_MS } from './hour-sums.ts';
 
@@ -234,7 +235,7 @@ describe('artifacts', () => {
     } as const;
     assert.ok(await world.artifacts.insert(artifact));
     assert.equal(await world.artifacts.insert({ ...artifact, id: 'art_2' }), undefined);
-    await world.artifacts.markDeleted(artifact.id, 1);
+    await world.artifacts.markDeleted(UNAUDITED, artifact.id, 1);
     assert.deepEqual(
       (await list(world)).map(({ artifactBytes }) => artifactBytes),
       [1234],

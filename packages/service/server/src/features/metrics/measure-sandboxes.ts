@@ -1,7 +1,7 @@
 import type { CurrentSandboxMetrics, SandboxId, SandboxMeasurement, SandboxMetrics } from '@cloche/contract';
 import { AgentError, LaunchError, type MeasuredInstance, type Metering } from '@cloche/runtime';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { hostError } from '../sandbox-records/agent-failures.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../sandbox-records/sandbox-repository.ts';
@@ -27,12 +27,7 @@ export class MeasureSandboxes {
   }
 
   /** Waits until the sandbox is ready. @throws AppError as `SandboxUse.ready` does, `unavailable` without its host */
-  async get(
-    credential: Credential,
-    sandboxId: SandboxId,
-    fromMs: number,
-    signal: AbortSignal,
-  ): Promise<SandboxMetrics> {
+  async get({ credential, signal }: Call, sandboxId: SandboxId, fromMs: number): Promise<SandboxMetrics> {
     const { sandboxUse, metering } = this.#deps;
     const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
     try {
@@ -49,9 +44,8 @@ export class MeasureSandboxes {
    * host
    */
   async list(
-    credential: Credential,
+    { credential, signal }: Call,
     { projectId, limit }: { projectId?: string | undefined; limit: number },
-    signal: AbortSignal,
   ): Promise<{ data: CurrentSandboxMetrics[]; hasMore: boolean }> {
     const { sandboxes, projects, metering } = this.#deps;
     const { orgId } = credential;

@@ -7,13 +7,13 @@ const DEFAULT_LIMIT = 100;
 
 export function metricsRoutes(measureSandboxes: MeasureSandboxes): Route[] {
   return [
-    route(operations.getSandboxMetrics, async ({ credential, params, query, signal }) => {
+    route(operations.getSandboxMetrics, async ({ call, params, query }) => {
       const fromMs = query.from === undefined ? 0 : Math.max(0, timeOf('from', query.from));
-      return { metrics: await measureSandboxes.get(credential, params.sandboxId, fromMs, signal) };
+      return { metrics: await measureSandboxes.get(call, params.sandboxId, fromMs) };
     }),
-    route(operations.listSandboxMetrics, async ({ credential, query, signal }) => {
+    route(operations.listSandboxMetrics, async ({ call, query }) => {
       const { projectId, limit = DEFAULT_LIMIT } = query;
-      return measureSandboxes.list(credential, { projectId, limit }, signal);
+      return measureSandboxes.list(call, { projectId, limit });
     }),
   ];
 }

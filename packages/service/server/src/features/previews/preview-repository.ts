@@ -1,7 +1,7 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import { projectDeleted } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, readPart, selected } from '../../platform/db/list-part.ts';
@@ -28,8 +28,6 @@ export interface InsertOptions {
   readonly maxOpen: number;
   /** Throws unless quotas have room for one more preview. */
   readonly requireRoom: () => Promise<void>;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
 }
 
 export type InsertResult = { readonly status: 'inserted' } | { readonly status: 'full'; readonly used: number };
@@ -51,14 +49,14 @@ export interface PreviewRepository {
    * interrupted attempt created with the same idempotency record, because its token is lost. Calls `requireRoom` in
    * between; what it throws undoes the deletion.
    */
-  insert(preview: NewPreview, options: InsertOptions, tx?: Transaction): Promise<InsertResult>;
+  insert(call: Audited, preview: NewPreview, options: InsertOptions, tx?: Transaction): Promise<InsertResult>;
   findOpen(id: string, now: number): Promise<PreviewRecord | undefined>;
   /** Also finds previews that have ended. */
   find(id: string): Promise<PreviewRecord | undefined>;
   /** Returns a part of the open previews, newest first. */
   list(filter: PreviewFilter, now: number, part: ListPart): Promise<PreviewRecord[]>;
   /** Marks a preview as deleted; the first time is kept. */
-  markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void>;
+  markDeleted(call: Audited, id: PreviewId, at: number): Promise<void>;
 }
 
 export interface SqlPreviewRepositoryDeps {
@@ -88,8 +86,9 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   async insert(
+    { audit }: Audited,
     preview: NewPreview,
-    { maxOpen, requireRoom, audit }: InsertOptions,
+    { maxOpen, requireRoom }: InsertOptions,
     joined?: Transaction,
   ): Promise<InsertResult> {
     return this.#deps.transactions.run(async (tx) => {
@@ -141,7 +140,7 @@ export class SqlPreviewRepository implements PreviewRepository {
     return (await readPart(query, ORDER, part, rare)).map(toRecord);
   }
 
-  async markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void> {
+  async markDeleted({ audit }: Audited, id: PreviewId, at: number): Promise<void> {
     await this.#deps.transactions.run(async (tx) => {
       const query = tx.db.updateTable('previews').set({ deleted_at: at }).where('id', '=', id);
       const deleted = await query.where('deleted_at', 'is', null).returning('id').executeTakeFirst();

@@ -11,19 +11,15 @@ export function previewRoutes(service: PreviewService, hosts: PreviewHosts): Rou
   const answer = (record: PreviewRecord) => ({ preview: show(record) });
   const list = (read: ReadPreviews) => newestFirst(read, (record) => show(record));
   return [
-    route(operations.openPreview, async (request) => {
-      const { preview, token } = await service.open(request);
+    route(operations.openPreview, async ({ call, params, body }) => {
+      const { preview, token } = await service.open(call, params.sandboxId, body);
       return { preview: show(preview, token) };
     }),
-    listRoute(operations.listSandboxPreviews, async ({ credential, params }) =>
-      list(await service.listOf(credential, params.sandboxId)),
+    listRoute(operations.listSandboxPreviews, async ({ call, params }) =>
+      list(await service.listOf(call, params.sandboxId)),
     ),
-    listRoute(operations.listPreviews, async ({ credential, query }) => list(await service.list(credential, query))),
-    route(operations.getPreview, async ({ credential, params }) =>
-      answer(await service.get(credential, params.previewId)),
-    ),
-    route(operations.deletePreview, async ({ credential, params, audit }) =>
-      answer(await service.delete(credential, params.previewId, audit)),
-    ),
+    listRoute(operations.listPreviews, async ({ call, query }) => list(await service.list(call, query))),
+    route(operations.getPreview, async ({ call, params }) => answer(await service.get(call, params.previewId))),
+    route(operations.deletePreview, async ({ call, params }) => answer(await service.delete(call, params.previewId))),
   ];
 }

@@ -1,11 +1,11 @@
 import { LIMITS, type OpenPreviewBody, type PreviewId, type SandboxId } from '@cloche/contract';
 import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
-import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { requireClaim } from '../../platform/idempotency/require-claim.ts';
 import type { Credential } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandbox-records/sandbox-access.ts';
@@ -24,16 +24,6 @@ export interface PreviewServiceDeps {
   readonly disconnect: (id: PreviewId) => void;
 }
 
-export interface PreviewOpening {
-  readonly credential: Credential;
-  readonly params: { readonly sandboxId: SandboxId };
-  readonly body: OpenPreviewBody;
-  readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord?: Attempt | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 export type ReadPreviews = (part: ListPart) => Promise<PreviewRecord[]>;
 
 /** Opens, lists and deletes previews. */
@@ -45,10 +35,14 @@ export class PreviewService {
   }
 
   /** Opens a preview. `token` gives access to a private preview; the service stores only its hash. @throws AppError */
-  async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
+  async open(
+    call: Call,
+    sandboxId: SandboxId,
+    body: OpenPreviewBody,
+  ): Promise<{ preview: PreviewRecord; token: string | undefined }> {
     const { access, quotas, previews, clock, ids } = this.#deps;
-    const { credential, params, body, idempotencyRecordId, claimedRecord, audit } = opening;
-    const sandbox = await access.getLive(credential, params.sandboxId);
+    const { credential, idempotency } = call;
+    const sandbox = await access.getLive(credential, sandboxId);
     const visibility = body.visibility ?? 'private';
     const token = visibility === 'private' ? newPreviewToken() : undefined;
     const createdAt = clock.now();
@@ -63,19 +57,19 @@ export class PreviewService {
       apiKeyId: credential.apiKeyId,
       createdAt,
       expiresAt: body.ttlMs === undefined ? undefined : createdAt + body.ttlMs,
-      idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
     };
     const inserted = await quotas.admit(preview, async (tx, requireRoom) => {
-      await requireClaim(tx, claimedRecord);
+      await requireClaim(tx, idempotency);
       const room = () => requireRoom({ previews: 1 });
-      return previews.insert(preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room, audit }, tx);
+      return previews.insert(call, preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room }, tx);
     });
     if (inserted.status === 'full') throw tooMany(sandbox.id, inserted.used);
     return { preview: await this.#find(preview.id), token };
   }
 
   /** Returns what reads the open previews of a sandbox. */
-  async listOf(credential: Credential, sandboxId: SandboxId): Promise<ReadPreviews> {
+  async listOf({ credential }: Call, sandboxId: SandboxId): Promise<ReadPreviews> {
     const { access, previews, clock } = this.#deps;
     const sandbox = await access.get(credential, sandboxId);
     const filter = { orgId: sandbox.orgId, projectIds: undefined, sandboxId: sandbox.id };
@@ -84,7 +78,7 @@ export class PreviewService {
 
   /** Returns what reads the open previews that the key may see. */
   async list(
-    credential: Credential,
+    { credential }: Call,
     { projectId, sandboxId }: { projectId?: string; sandboxId?: string },
   ): Promise<ReadPreviews> {
     const { projects, previews, clock } = this.#deps;
@@ -94,17 +88,17 @@ export class PreviewService {
     return (part) => previews.list(filter, clock.now(), part);
   }
 
-  async get(credential: Credential, id: PreviewId): Promise<PreviewRecord> {
+  async get({ credential }: Call, id: PreviewId): Promise<PreviewRecord> {
     const preview = await this.#deps.previews.findOpen(id, this.#deps.clock.now());
     return visible(credential, id, preview);
   }
 
   /** Deletes a preview. Idempotent, also for a preview that has already ended. */
-  async delete(credential: Credential, id: PreviewId, audit?: RequestAudit): Promise<PreviewRecord> {
+  async delete(call: Call, id: PreviewId): Promise<PreviewRecord> {
     const { previews, clock, disconnect } = this.#deps;
-    const preview = visible(credential, id, await previews.find(id));
+    const preview = visible(call.credential, id, await previews.find(id));
     if (preview.deletedAt !== undefined) return preview;
-    await previews.markDeleted(id, clock.now(), audit);
+    await previews.markDeleted(call, id, clock.now());
     disconnect(id);
     return this.#find(id);
   }

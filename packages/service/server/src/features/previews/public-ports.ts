@@ -1,6 +1,6 @@
 import type { ApiKeyId, OrgId, PreviewId, SandboxId } from '@cloche/contract';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../platform/base/clock.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { Lookups } from '../../platform/db/lookups.ts';
 import { prepareQuery } from '../../platform/db/prepared-query.ts';
@@ -62,14 +62,14 @@ export class PublicPorts {
     );
   }
 
-  /** Makes the ports of a sandbox public, as long as the key is valid. Idempotent. */
-  async publish(sandbox: SandboxRecord, apiKeyId: ApiKeyId, audit: RequestAudit): Promise<void> {
+  /** Makes the ports of a sandbox public, as long as the key of the call is valid. Idempotent. */
+  async publish({ audit, credential }: Pick<Call, 'audit' | 'credential'>, sandbox: SandboxRecord): Promise<void> {
     const { db, transactions } = this.#deps;
     const notes = new SandboxNotes(db);
     await transactions.run(async (tx) => {
       if ((await notes.all(sandbox.id, tx)).has(NOTE)) return;
-      await notes.put(sandbox.id, NOTE, apiKeyId, tx);
-      await audit.append(tx, sandbox);
+      await notes.put(sandbox.id, NOTE, credential.apiKeyId, tx);
+      await audit?.append(tx, sandbox);
     });
   }
 

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import type { ArtifactId, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
 import { ORG, OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { toProject } from '../../platform/tenancy/project.ts';
 import type { ArtifactRecord } from '../artifacts/artifact.ts';
@@ -31,19 +32,24 @@ describe('the projects of an organization', () => {
   it('the projects of an organization have a limit, which deleted ones do not count for and simultaneous creations do not exceed', async () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
-    const insert = (name: string, max = 6) => changes.insert(newProject(`prj_${name}` as ProjectId), max);
+    const insert = (name: string, max = 6) => changes.insert(UNAUDITED, newProject(`prj_${name}` as ProjectId), max);
     const results = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => insert(name)));
     const created = results.flatMap((result) => (result.status === 'created' ? [result.project.id] : []));
     // The organization has two projects from the start.
     assert.equal(created.length, 4);
     assert.deepEqual(await insert('more'), { status: 'full', used: 6 });
-    await changes.delete(created[0] ?? assert.fail());
+    await changes.delete(UNAUDITED, created[0] ?? assert.fail());
     assert.equal((await insert('more')).status, 'created');
     assert.equal(
-      (await changes.insert({ ...newProject('prj_last' as ProjectId), idempotencyRecordId: 'idem_1' }, 7)).status,
+      (await changes.insert(UNAUDITED, { ...newProject('prj_last' as ProjectId), idempotencyRecordId: 'idem_1' }, 7))
+        .status,
       'created',
     );
-    const again = await changes.insert({ ...newProject('prj_again' as ProjectId), idempotencyRecordId: 'idem_1' }, 7);
+    const again = await changes.insert(
+      UNAUDITED,
+      { ...newProject('prj_again' as ProjectId), idempotencyRecordId: 'idem_1' },
+      7,
+    );
     assert.ok(again.status === 'exists' && again.project.id === 'prj_last');
   });
 });
@@ -53,8 +59,8 @@ describe('a sandbox that is created while its project is deleted', () => {
     await using world = await openSandboxes();
     const sandboxes = repositoryOf(world);
     const record = await aSandbox(world);
-    await new ProjectChanges(world).delete(OTHER_PROJECT);
-    const inserted = await sandboxes.insert({ ...record, id: 'sbx_late' });
+    await new ProjectChanges(world).delete(UNAUDITED, OTHER_PROJECT);
+    const inserted = await sandboxes.insert(UNAUDITED, { ...record, id: 'sbx_late' });
     assert.deepEqual(inserted, { status: 'project_deleted' });
     assert.equal(await sandboxes.find('sbx_late'), undefined);
   });
@@ -65,12 +71,12 @@ describe('a sandbox that is created while its project is deleted', () => {
     const outcomes = new Set<string>();
     for (let round = 0; round < 20; round += 1) {
       const projectId = `prj_${round}` as ProjectId;
-      await changes.insert(newProject(projectId), 1000);
+      await changes.insert(UNAUDITED, newProject(projectId), 1000);
       const creating = () => world.create({ projectId }).catch(({ code }) => assert.equal(code, 'not_found'));
       // Gives the creation a head start of some turns, so that each of the two comes first in some rounds.
       const deleting = async () => {
         for (let turn = 0; turn < round % 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-        return changes.delete(projectId);
+        return changes.delete(UNAUDITED, projectId);
       };
       const [sandbox, deletion] = await Promise.all([creating(), deleting()]);
       assert.equal(deletion.status, sandbox ? 'in_use' : 'deleted');
@@ -88,11 +94,11 @@ describe('the events of projects', () => {
     const project = { ...newProject(id), idempotencyRecordId: 'idem_1' };
     const events: ResourceEvent[] = [];
     world.outbox.onCommitted((event) => events.push(event));
-    assert.equal((await changes.insert(project, 1000)).status, 'created');
-    assert.equal((await changes.insert(project, 1000)).status, 'exists');
-    assert.deepEqual(await changes.insert(newProject(id), 1000), { status: 'name_taken' });
-    const deletion = await changes.delete(id);
-    await changes.delete(id);
+    assert.equal((await changes.insert(UNAUDITED, project, 1000)).status, 'created');
+    assert.equal((await changes.insert(UNAUDITED, project, 1000)).status, 'exists');
+    assert.deepEqual(await changes.insert(UNAUDITED, newProject(id), 1000), { status: 'name_taken' });
+    const deletion = await changes.delete(UNAUDITED, id);
+    await changes.delete(UNAUDITED, id);
     assert.deepEqual(
       events.map(({ type, projectId }) => [type, projectId]),
       [
@@ -110,7 +116,7 @@ describe('what is created in a project while it is deleted', () => {
     await using world = await openSandboxes();
     const { id: sandboxId } = await world.create({ projectId: OTHER_PROJECT });
     await world.kill(sandboxId);
-    await new ProjectChanges(world).delete(OTHER_PROJECT);
+    await new ProjectChanges(world).delete(UNAUDITED, OTHER_PROJECT);
     const artifact: ArtifactRecord = {
       id: 'art_1' as ArtifactId,
       orgId: ORG,
@@ -143,7 +149,9 @@ describe('what is created in a project while it is deleted', () => {
       expiresAt: undefined,
       idempotencyRecordId: undefined,
     };
-    await assert.rejects(previews.insert(preview, { maxOpen: 1, requireRoom: async () => {} }), { code: 'not_found' });
+    await assert.rejects(previews.insert(UNAUDITED, preview, { maxOpen: 1, requireRoom: async () => {} }), {
+      code: 'not_found',
+    });
     assert.equal(await previews.find(preview.id), undefined);
   });
 });
@@ -151,9 +159,11 @@ describe('what is created in a project while it is deleted', () => {
 it('on PostgreSQL, a deletion and the insert of a sandbox lock the row of the project against each other', async () => {
   const { db, queries } = compiledForPostgres();
   await using world = await openSandboxes();
-  await assert.rejects(new ProjectChanges({ ...world, db, transactions: new Transactions(db) }).delete(OTHER_PROJECT));
+  await assert.rejects(
+    new ProjectChanges({ ...world, db, transactions: new Transactions(db) }).delete(UNAUDITED, OTHER_PROJECT),
+  );
   await repositoryOf(world, db)
-    .insert(await aSandbox(world), undefined)
+    .insert(UNAUDITED, await aSandbox(world), undefined)
     .catch(() => undefined);
   const [found = '', inserted = ''] = queries.map(({ sql }) => sql).filter((sql) => !/^(begin|rollback)/.test(sql));
   assert.match(found, /from "projects" where "id" = \$1 for update$/);

@@ -5,8 +5,8 @@ import {
   type ProjectQuotas,
   UNFINISHED_RUN_STATUSES,
 } from '@cloche/contract';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../platform/base/clock.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { locksRows } from '../../platform/db/row-locks.ts';
@@ -58,11 +58,7 @@ export class ProjectChanges {
   }
 
   /** Counts the organization's projects against `maxOpen` and inserts, in one atomic step. */
-  async insert(
-    { idempotencyRecordId, ...project }: NewProject,
-    maxOpen: number,
-    audit?: RequestAudit,
-  ): Promise<Insertion> {
+  async insert(call: Audited, { idempotencyRecordId, ...project }: NewProject, maxOpen: number): Promise<Insertion> {
     const { transactions, limits, clock } = this.#deps;
     const createdAt = laterThanAll({ table: 'projects', list: 'org_id' }, project.orgId, clock.now());
     const row = {
@@ -89,7 +85,7 @@ export class ProjectChanges {
         .returningAll()
         .executeTakeFirst();
       if (!inserted) return { status: 'name_taken' };
-      return { status: 'created', project: await this.#announce(tx, 'project.created', toRecord(inserted), audit) };
+      return { status: 'created', project: await this.#announce(call, tx, 'project.created', toRecord(inserted)) };
     });
   }
 
@@ -99,9 +95,9 @@ export class ProjectChanges {
    * @throws AppError `invalid_request` for a quota above the organization's
    */
   async update(
+    { audit }: Audited,
     { id, orgId }: Pick<ProjectRecord, 'id' | 'orgId'>,
     { name, metadata, quotas }: ProjectChange,
-    audit?: RequestAudit,
   ): Promise<ProjectRecord | 'name_taken' | undefined> {
     const { transactions, limits, clock } = this.#deps;
     try {
@@ -133,7 +129,7 @@ export class ProjectChanges {
    * A sandbox that is inserted at the same time either exists before this counts, or finds the project deleted: the
    * insert locks the row of the project too (`SqlSandboxRepository.insert`).
    */
-  async delete(id: ProjectId, audit?: RequestAudit): Promise<Deletion> {
+  async delete(call: Audited, id: ProjectId): Promise<Deletion> {
     return this.#deps.transactions.run(async (tx) => {
       const row = await tx.db
         .selectFrom('projects')
@@ -165,15 +161,15 @@ export class ProjectChanges {
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow();
-      return { status: 'deleted', project: await this.#announce(tx, 'project.deleted', toRecord(deleted), audit) };
+      return { status: 'deleted', project: await this.#announce(call, tx, 'project.deleted', toRecord(deleted)) };
     });
   }
 
   async #announce(
+    { audit }: Audited,
     tx: Transaction,
     type: 'project.created' | 'project.deleted',
     record: ProjectRecord,
-    audit: RequestAudit | undefined,
   ): Promise<ProjectRecord> {
     const { id, orgId } = record;
     await this.#deps.outbox.append(tx, { type, orgId, projectId: id, data: { project: toProject(record) } });

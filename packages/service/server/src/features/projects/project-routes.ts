@@ -7,16 +7,12 @@ import type { ProjectService } from './project-service.ts';
 export function projectRoutes(service: ProjectService): Route[] {
   const answer = (record: ProjectRecord) => ({ project: toProject(record) });
   return [
-    route(operations.createProject, async (request) => answer(await service.create(request))),
-    listRoute(operations.listProjects, ({ credential, query }) => service.list(credential, query)),
-    route(operations.getProject, async ({ credential, params }) =>
-      answer(await service.get(credential, params.projectId)),
+    route(operations.createProject, async ({ call, body }) => answer(await service.create(call, body))),
+    listRoute(operations.listProjects, ({ call, query }) => service.list(call, query)),
+    route(operations.getProject, async ({ call, params }) => answer(await service.get(call, params.projectId))),
+    route(operations.updateProject, async ({ call, params, body }) =>
+      answer(await service.update(call, params.projectId, body)),
     ),
-    route(operations.updateProject, async ({ credential, params, body, audit }) =>
-      answer(await service.update(credential, params.projectId, body, audit)),
-    ),
-    route(operations.deleteProject, async ({ credential, params, audit }) =>
-      answer(await service.delete(credential, params.projectId, audit)),
-    ),
+    route(operations.deleteProject, async ({ call, params }) => answer(await service.delete(call, params.projectId))),
   ];
 }

@@ -10,11 +10,10 @@ import {
   type UpdateProjectBody,
 } from '@cloche/contract';
 import { type ProjectAccess, projectDeleted } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../platform/base/app-error.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import { type ProjectRecord, toProject } from '../../platform/tenancy/project.ts';
 import type { ProjectRepository } from '../../platform/tenancy/project-repository.ts';
 import type { ProjectChanges } from './project-changes.ts';
@@ -24,14 +23,6 @@ export interface ProjectServiceDeps {
   readonly projects: ProjectRepository;
   readonly changes: ProjectChanges;
   readonly ids: IdSource;
-}
-
-export interface ProjectCreation {
-  readonly credential: Credential;
-  readonly body: CreateProjectBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
 }
 
 /** Creates, lists, changes and deletes projects. A key that is bound to projects sees and changes only these. */
@@ -48,8 +39,9 @@ export class ProjectService {
    * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken,
    * `quota_exceeded`.
    */
-  async create({ credential, body, idempotencyRecordId, audit }: ProjectCreation): Promise<ProjectRecord> {
+  async create(call: Call, body: CreateProjectBody): Promise<ProjectRecord> {
     const { changes, ids } = this.#deps;
+    const { credential, idempotency } = call;
     if (credential.projectIds !== undefined) {
       throw new AppError(
         'forbidden',
@@ -59,8 +51,8 @@ export class ProjectService {
     checkMetadata(body.metadata);
     const { name, metadata = {}, quotas = {} } = body;
     const id = ids.next(ID_PREFIXES.project);
-    const project = { id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId };
-    const insertion = await changes.insert(project, LIMITS.projectsPerOrganization, audit);
+    const project = { id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId: idempotency?.recordId };
+    const insertion = await changes.insert(call, project, LIMITS.projectsPerOrganization);
     if (insertion.status === 'name_taken') throw nameTaken(name);
     if (insertion.status === 'full') throw tooMany(insertion.used);
     return insertion.project;
@@ -68,7 +60,7 @@ export class ProjectService {
 
   /** Opens the list of the projects that the key may see, newest first. */
   async list(
-    credential: Credential,
+    { credential }: Call,
     query: QueryOf<typeof operations.listProjects>,
   ): Promise<List<ProjectRecord, Project>> {
     const { access, projects } = this.#deps;
@@ -78,32 +70,27 @@ export class ProjectService {
   }
 
   /** Returns a project, also a deleted one. @throws AppError `not_found`, `forbidden` */
-  get(credential: Credential, id: string): Promise<ProjectRecord> {
+  get({ credential }: Call, id: string): Promise<ProjectRecord> {
     return this.#deps.access.get(credential, id);
   }
 
   /** Sets the given fields. @throws AppError `not_found`, also for a deleted project; `forbidden`, `conflict` */
-  async update(
-    credential: Credential,
-    id: string,
-    body: UpdateProjectBody,
-    audit?: RequestAudit,
-  ): Promise<ProjectRecord> {
+  async update(call: Call, id: string, body: UpdateProjectBody): Promise<ProjectRecord> {
     const { access, changes } = this.#deps;
-    const project = await access.getOpen(credential, id);
+    const project = await access.getOpen(call.credential, id);
     checkMetadata(body.metadata);
     if (Object.keys(body).length === 0) return project;
-    const updated = await changes.update(project, body, audit);
+    const updated = await changes.update(call, project, body);
     if (!updated) throw projectDeleted(id);
     if (updated === 'name_taken') throw nameTaken(body.name ?? '');
     return updated;
   }
 
   /** Idempotent. @throws AppError `not_found`, `forbidden`; `conflict` for the default project and one in use */
-  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<ProjectRecord> {
+  async delete(call: Call, id: string): Promise<ProjectRecord> {
     const { access, changes } = this.#deps;
-    const project = await access.get(credential, id);
-    const deletion = await changes.delete(project.id, audit);
+    const project = await access.get(call.credential, id);
+    const deletion = await changes.delete(call, project.id);
     switch (deletion.status) {
       case 'deleted':
         return deletion.project;

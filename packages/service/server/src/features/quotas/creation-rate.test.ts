@@ -9,6 +9,7 @@ import {
   type SandboxesWorld,
   type TestRequest,
 } from '../../../testing/sandboxes.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { ProjectChanges } from '../projects/project-changes.ts';
 import type { ReportRates } from './quotas.ts';
 
@@ -31,7 +32,11 @@ describe('the fields of a limit of creations', () => {
   it('the fields of a limit of creations say for each limit what is left, and when more is', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { sandboxesPerMinute: 3 });
-    await new ProjectChanges(world).update({ id: OTHER_PROJECT, orgId: ORG }, { quotas: { sandboxesPerMinute: 1 } });
+    await new ProjectChanges(world).update(
+      UNAUDITED,
+      { id: OTHER_PROJECT, orgId: ORG },
+      { quotas: { sandboxesPerMinute: 1 } },
+    );
     const first = await attempt(world);
     assert.deepEqual(first, {
       policy: '"organization/sandboxes";q=3;w=60',

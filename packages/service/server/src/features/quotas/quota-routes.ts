@@ -5,7 +5,7 @@ import type { Quotas } from './quotas.ts';
 
 export function quotaRoutes(quotas: Quotas, access: ProjectAccess): Route[] {
   return [
-    route(operations.listQuotas, async ({ credential, query }) => {
+    route(operations.listQuotas, async ({ call: { credential }, query }) => {
       const projectIds = await access.listed(credential, query.projectId);
       return { data: await quotas.list(credential.orgId, projectIds), hasMore: false };
     }),

@@ -11,6 +11,7 @@ import {
   type SandboxesWorld,
   SILENT,
 } from '../../../testing/sandboxes.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { toEvent } from '../../platform/outbox/event-outbox.ts';
 import { ProjectChanges } from '../projects/project-changes.ts';
@@ -45,7 +46,7 @@ async function useOf(world: SandboxesWorld, quota: QuotaName, scope: QuotaScope 
 }
 
 async function setProject(world: SandboxesWorld, quotas: Partial<Record<QuotaName, number | null>>): Promise<void> {
-  await new ProjectChanges(world).update({ id: OTHER_PROJECT, orgId: ORG }, { quotas });
+  await new ProjectChanges(world).update(UNAUDITED, { id: OTHER_PROJECT, orgId: ORG }, { quotas });
 }
 
 async function eventsOf(world: SandboxesWorld) {

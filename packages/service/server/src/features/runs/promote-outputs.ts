@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { LIMITS, type OutputFormat } from '@cloche/contract';
 import { jsonBytes } from '@cloche/node-support';
 import type { AgentOutput } from '@cloche/protocol';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { SandboxRecord } from '../sandbox-records/sandbox.ts';
 
@@ -71,7 +72,7 @@ export class PromoteOutputs {
     };
     const bytes = Buffer.from(value, isBinary ? 'base64' : 'utf8');
     const content = { sizeBytes: bytes.length, open: () => Readable.from([bytes]) };
-    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, content, { signal });
+    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep({ signal, ...UNAUDITED }, artifact, content);
     return { artifactId: id, sizeBytes, sha256 };
   }
 }

@@ -1,8 +1,6 @@
 import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
 import { invalidRequest, notFound } from '../../platform/base/app-error.ts';
-import type { ResultMemory } from '../../platform/base/result-memory.ts';
-import type { Attempt } from '../../platform/idempotency/require-claim.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
@@ -16,13 +14,8 @@ export interface RunBody extends RunCodeBody {
 }
 
 export interface RunRequest {
-  readonly credential: Credential;
   readonly params: { readonly sandboxId: SandboxId };
   readonly body: RunBody;
-  readonly receivedAt: number;
-  readonly signal: AbortSignal;
-  readonly claimedRecord?: Attempt | undefined;
-  readonly resultMemory: ResultMemory;
   /** Result of `LookUpRun.lookUp`, if it was called when the request came in. */
   readonly lookedUp?: LookedUpRun | undefined;
 }
@@ -37,6 +30,7 @@ export interface LookedUpRun {
 
 /** A run with its sandbox and context. */
 export interface ResolvedRun {
+  readonly call: Call;
   readonly sandbox: SandboxRecord;
   readonly context: ContextRecord;
   readonly code: string;
@@ -44,10 +38,6 @@ export interface ResolvedRun {
   /** Whether large and binary outputs become artifacts. */
   readonly isPromoting: boolean;
   readonly timeoutMs: number;
-  readonly receivedAt: number;
-  readonly signal: AbortSignal;
-  readonly claimedRecord: Attempt | undefined;
-  readonly resultMemory: ResultMemory;
 }
 
 /** Checks rules that the schema cannot express, and finds or creates the context of a run. */
@@ -63,9 +53,9 @@ export class ResolveRun {
   }
 
   /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
-  async resolve({ credential, params, body, lookedUp, ...request }: RunRequest): Promise<ResolvedRun> {
+  async resolve(call: Call, { params, body, lookedUp }: RunRequest): Promise<ResolvedRun> {
     checkCodeSize(body.code);
-    const sandbox = await (lookedUp?.sandbox ?? this.#access.getLive(credential, params.sandboxId));
+    const sandbox = await (lookedUp?.sandbox ?? this.#access.getLive(call.credential, params.sandboxId));
     const context =
       body.contextId === undefined
         ? await this.#getDefaultContext(sandbox, body, lookedUp)
@@ -73,19 +63,7 @@ export class ResolveRun {
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
     const isPromoting = body.artifactPolicy === 'promote';
-    const { receivedAt, signal, claimedRecord, resultMemory } = request;
-    return {
-      sandbox,
-      context,
-      code: body.code,
-      message: body.message,
-      isPromoting,
-      timeoutMs,
-      receivedAt,
-      signal,
-      claimedRecord,
-      resultMemory,
-    };
+    return { call, sandbox, context, code: body.code, message: body.message, isPromoting, timeoutMs };
   }
 
   async #getDefaultContext(

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { unavailable } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
 import type { StartedWork } from '../metering/started-work.ts';
 import type { Executions } from '../sandbox-records/executions.ts';
@@ -61,8 +62,8 @@ export class RunCode {
   }
 
   /** Returns the result. Code that fails, times out or is canceled gives a result with `error`. */
-  async run(request: RunRequest): Promise<CodeRun> {
-    const { run, limit } = await this.#accept(request);
+  async run(call: Call, request: RunRequest): Promise<CodeRun> {
+    const { run, limit } = await this.#accept(call, request);
     return this.#execute(run, limit, ignoreEvents);
   }
 
@@ -70,22 +71,22 @@ export class RunCode {
    * Resolves when the sandbox is ready and the run is accepted. The consumer pulls events, so a slow reader slows the
    * agent down. Ending the iteration cancels the run. The result arrives within `timeoutMs` plus a short grace period.
    */
-  async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
+  async stream(call: Call, request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
     // Sound: messages of the kernel occur only in a run that has a message, and such a run is not streamed here.
-    return (await this.converse(request)) as AsyncGenerator<CodeRunEvent, void>;
+    return (await this.converse(call, request)) as AsyncGenerator<CodeRunEvent, void>;
   }
 
   /** Streams a run as `stream` does, and also the kernel's messages for the client. */
-  async converse(request: RunRequest): Promise<AsyncGenerator<KernelMessageEvent, void>> {
-    const { run, limit } = await this.#accept(request);
+  async converse(call: Call, request: RunRequest): Promise<AsyncGenerator<KernelMessageEvent, void>> {
+    const { run, limit } = await this.#accept(call, request);
     return this.#stream(run, limit);
   }
 
-  async #accept(request: RunRequest): Promise<{ run: ResolvedRun; limit: Deadline }> {
-    const run = await this.#deps.resolveRun.resolve(request);
+  async #accept(call: Call, request: RunRequest): Promise<{ run: ResolvedRun; limit: Deadline }> {
+    const run = await this.#deps.resolveRun.resolve(call, request);
     const limit = new Deadline(
-      run.receivedAt + run.timeoutMs + AGENT_LIMITS.runGraceMs - this.#deps.clock.now(),
-      run.signal,
+      call.receivedAt + run.timeoutMs + AGENT_LIMITS.runGraceMs - this.#deps.clock.now(),
+      call.signal,
     );
     try {
       const sandbox = await this.#waitForSandbox(run, limit);
@@ -169,7 +170,7 @@ export class RunCode {
     const { openContexts } = this.#deps;
     const cell = this.#cellOf(agent, run, runId, limit);
     let isNoted = false;
-    for await (const event of agent.run(run.context.id, cell, limit.signal, run.resultMemory)) {
+    for await (const event of agent.run(run.context.id, cell, limit.signal, run.call.memory)) {
       // The first event shows that the context is open.
       if (!isNoted) openContexts.noteOpen(agent, run.context.id);
       isNoted = true;
@@ -185,13 +186,13 @@ export class RunCode {
 
   #cellOf(agent: AgentClient, run: ResolvedRun, runId: string, limit: Deadline): RunCell {
     const { clock, openContexts } = this.#deps;
-    const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
+    const timeoutMs = Math.ceil(run.call.receivedAt + run.timeoutMs - clock.now());
     if (timeoutMs < 1) limit.end('timeout');
     limit.signal.throwIfAborted();
     const limits = run.isPromoting ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
-    const { claimedRecord, code, message } = run;
-    const { recordId, claim } = claimedRecord ?? {};
+    const { code, message } = run;
+    const { recordId, claim } = run.call.idempotency ?? {};
     const operation = recordId !== undefined && claim !== undefined && { recordId, claim };
     const optional = { ...(open && { open }), ...(operation && { operation }), ...(message && { message }) };
     return { runId, code, timeoutMs, limits, ...optional };

@@ -1,6 +1,6 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { InstanceUse } from '@cloche/runtime';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { ListPart, Selection } from '../../platform/db/list-part.ts';
 import type { Transaction } from '../../platform/db/transactions.ts';
 import type { Fact, RecordStatus } from '../sandbox-status/status-facts.ts';
@@ -47,9 +47,9 @@ export interface SandboxRepository {
    * Checks that the project is not deleted, and inserts with the audit event, in one atomic step. The caller checks
    * limits in `tx`.
    */
-  insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult>;
+  insert(call: Audited, record: SandboxRecord, tx?: Transaction): Promise<InsertResult>;
   /** As `insert`, unless limits apply in the project: then it inserts nothing and returns `limited`. */
-  insertUnlimited(record: SandboxRecord, audit?: RequestAudit): Promise<InsertResult | { readonly status: 'limited' }>;
+  insertUnlimited(call: Audited, record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
   /** Returns a part of the matching sandboxes, newest first. */
@@ -63,12 +63,12 @@ export interface SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change?: TransitionChange,
-    audit?: RequestAudit,
+    call?: Audited,
   ): Promise<SandboxRecord | undefined>;
   setTtl(
+    call: Audited,
     current: SandboxRecord,
     ttl: { ttlMs: number; expiresAt: number },
-    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined>;
   /** Gives up the launches of a server, so that another server continues them. */
   releaseLaunches(serverId: string): Promise<void>;

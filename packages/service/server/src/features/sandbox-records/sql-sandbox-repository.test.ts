@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
 import { openSandboxes, repositoryOf } from '../../../testing/sandboxes.ts';
 import { DATABASE_KIND } from '../../../testing/test-database.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 
 async function openReady() {
   const world = await openSandboxes();
@@ -41,9 +42,9 @@ describe('the records of sandboxes', () => {
   it('the records of sandboxes let no end that was decided before an extension undo it', async () => {
     const { world, sandboxes, record } = await openReady();
     await using _ = world;
-    assert.ok(await sandboxes.setTtl(record, { ttlMs: 5000, expiresAt: record.expiresAt + 5000 }));
+    assert.ok(await sandboxes.setTtl(UNAUDITED, record, { ttlMs: 5000, expiresAt: record.expiresAt + 5000 }));
     assert.equal(await sandboxes.transition(record, 'end', { endingReason: 'ttl_expired' }), undefined);
-    assert.equal(await sandboxes.setTtl(record, { ttlMs: 1, expiresAt: record.expiresAt + 1 }), undefined);
+    assert.equal(await sandboxes.setTtl(UNAUDITED, record, { ttlMs: 1, expiresAt: record.expiresAt + 1 }), undefined);
   });
 
   const skip = DATABASE_KIND === 'postgresql' && 'reads the plans of SQLite';

@@ -1,7 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { Changes } from '../../platform/base/changes.ts';
 import type { Clock } from '../../platform/base/clock.ts';
+import { type Audited, UNAUDITED } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
 import { Lookups } from '../../platform/db/lookups.ts';
@@ -65,35 +65,32 @@ export class SqlSandboxRepository implements SandboxRepository {
     );
   }
 
-  async insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult> {
+  async insert(call: Audited, record: SandboxRecord, tx?: Transaction): Promise<InsertResult> {
     const row = toRow(record);
     this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'any');
-    return this.#inserted(record, this.#insert, row, audit, tx);
+    return this.#inserted(call, record, this.#insert, row, tx);
   }
 
-  async insertUnlimited(
-    record: SandboxRecord,
-    audit?: RequestAudit,
-  ): Promise<InsertResult | { readonly status: 'limited' }> {
+  async insertUnlimited(call: Audited, record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }> {
     const row = toRow(record);
     this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof NewSandboxRow)[], 'unlimited');
-    const result = await this.#inserted(record, this.#insertUnlimited, row, audit);
+    const result = await this.#inserted(call, record, this.#insertUnlimited, row);
     if (result.status !== 'project_deleted') return result;
     return (await isOpenProject(this.#db, record.projectId)) ? { status: 'limited' } : result;
   }
 
   async #inserted(
+    call: Audited,
     record: SandboxRecord,
     insert: PreparedInsert,
     row: NewSandboxRow,
-    audit: RequestAudit | undefined,
     tx?: Transaction,
   ): Promise<InsertResult> {
     const write = async (own: Transaction) => {
       const [inserted] = (await insert(row as Values, own)).rows;
       return inserted && { ...record, createdAt: inserted.created_at };
     };
-    const inserted = await this.#changed('sandbox.created', write, tx, audit);
+    const inserted = await this.#changed(call, 'sandbox.created', write, tx);
     if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
     const existing =
@@ -129,7 +126,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change: TransitionChange = {},
-    audit?: RequestAudit,
+    call = UNAUDITED,
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
     const columns = toColumns(change);
@@ -140,14 +137,14 @@ export class SqlSandboxRepository implements SandboxRepository {
     const idle = sharedBy && isIdle ? { now: sharedBy.clock.now(), own: sharedBy.serverId } : undefined;
     const write = this.#preparedTransition(transition, Object.keys(columns), idle !== undefined);
     const { event } = transitionOf(transition);
-    if (event || audit) {
+    if (event || call.audit) {
       const writeAndCount = async (tx: Transaction) => {
         const [row] = (await write({ ...columns, ...seen, ...idle }, tx)).rows;
         const record = row && toRecord(row);
         if (record && ENDS.has(transition)) await this.#deps.usages.end(record, change.use, tx);
         return record;
       };
-      return this.#changed(event, writeAndCount, undefined, audit);
+      return this.#changed(call, event, writeAndCount);
     }
     const [row] = (await write({ ...columns, ...seen, ...idle })).rows;
     if (!row) return undefined;
@@ -156,9 +153,9 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async setTtl(
+    call: Audited,
     current: SandboxRecord,
     { ttlMs, expiresAt }: { ttlMs: number; expiresAt: number },
-    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined> {
     const write = async ({ db }: Transaction) => {
       const query = db
@@ -170,7 +167,7 @@ export class SqlSandboxRepository implements SandboxRepository {
       const row = await query.returningAll().executeTakeFirst();
       return row && toRecord(row);
     };
-    return this.#changed('sandbox.extended', write, undefined, audit);
+    return this.#changed(call, 'sandbox.extended', write);
   }
 
   async releaseLaunches(serverId: string): Promise<void> {
@@ -213,10 +210,10 @@ export class SqlSandboxRepository implements SandboxRepository {
 
   /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
   #changed(
+    { audit }: Audited,
     type: SandboxEventType | undefined,
     write: (tx: Transaction) => Promise<SandboxRecord | undefined>,
-    joined: Transaction | undefined,
-    audit?: RequestAudit,
+    joined?: Transaction,
   ): Promise<SandboxRecord | undefined> {
     const { transactions, outbox, changes, activity } = this.#deps;
     return transactions.run(async (tx) => {

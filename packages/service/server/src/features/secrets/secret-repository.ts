@@ -1,6 +1,6 @@
 import type { OrgId, ProjectId, SecretId } from '@cloche/contract';
 import type { AuditChanges } from '../../platform/audit-log/audit-log.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
@@ -105,10 +105,10 @@ export class SecretRepository {
 
   /** Sets the given fields of a secret that `tx` has locked. */
   update(
+    call: Audited,
     before: SecretRecord,
     { value, hosts, now }: { value?: string | undefined; hosts?: readonly string[] | undefined; now: number },
     tx: Transaction,
-    audit?: RequestAudit,
   ): Promise<SecretRecord | undefined> {
     const change = {
       updated_at: now,
@@ -116,20 +116,20 @@ export class SecretRepository {
       ...(hosts === undefined ? {} : { hosts: JSON.stringify(hosts) }),
     };
     const changes = hosts && { hosts: { before: [...before.hosts], after: [...hosts] } };
-    return this.#set(before.id, change, tx, audit, changes);
+    return this.#set(call, before.id, change, tx, changes);
   }
 
   /** Deletes a secret and its value. Idempotent. */
-  async delete(id: SecretId, now: number, audit?: RequestAudit): Promise<void> {
-    await this.#transactions.run((tx) => this.#set(id, { deleted_at: now, value: '' }, tx, audit));
+  async delete(call: Audited, id: SecretId, now: number): Promise<void> {
+    await this.#transactions.run((tx) => this.#set(call, id, { deleted_at: now, value: '' }, tx));
   }
 
   /** Changes a secret that is not deleted, with the audit event in the same transaction. */
   async #set(
+    { audit }: Audited,
     id: SecretId,
     change: Partial<SecretTable>,
     tx: Transaction,
-    audit: RequestAudit | undefined,
     changes?: AuditChanges,
   ): Promise<SecretRecord | undefined> {
     const query = tx.db.updateTable('secrets').set(change).where('id', '=', id).where('deleted_at', 'is', null);

@@ -7,16 +7,12 @@ import type { SecretService } from './secret-service.ts';
 export function secretRoutes(service: SecretService): Route[] {
   const answer = (record: SecretRecord) => ({ secret: toSecret(record) });
   return [
-    route(operations.createSecret, async (request) => answer(await service.create(request))),
-    listRoute(operations.listSecrets, ({ credential, query }) => service.list(credential, query.projectId)),
-    route(operations.getSecret, async ({ credential, params }) =>
-      answer(await service.get(credential, params.secretId)),
+    route(operations.createSecret, async ({ call, body }) => answer(await service.create(call, body))),
+    listRoute(operations.listSecrets, ({ call, query }) => service.list(call, query.projectId)),
+    route(operations.getSecret, async ({ call, params }) => answer(await service.get(call, params.secretId))),
+    route(operations.updateSecret, async ({ call, params, body }) =>
+      answer(await service.update(call, params.secretId, body)),
     ),
-    route(operations.updateSecret, async ({ credential, params, body, audit }) =>
-      answer(await service.update(credential, params.secretId, body, audit)),
-    ),
-    route(operations.deleteSecret, async ({ credential, params, audit }) =>
-      answer(await service.delete(credential, params.secretId, audit)),
-    ),
+    route(operations.deleteSecret, async ({ call, params }) => answer(await service.delete(call, params.secretId))),
   ];
 }

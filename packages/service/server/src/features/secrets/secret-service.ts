@@ -7,13 +7,12 @@ import {
   type UpdateSecretBody,
 } from '@cloche/contract';
 import { type ProjectAccess, requireProject } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import type { Clock } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import type { Credential } from '../../platform/keys/credential.ts';
 import { lockOrganization } from '../../platform/tenancy/lock-organization.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { keepKeys } from './key-locks.ts';
@@ -31,14 +30,6 @@ export interface SecretServiceDeps {
   readonly ids: IdSource;
 }
 
-export interface SecretCreation {
-  readonly credential: Credential;
-  readonly body: CreateSecretBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 /** Creates, shows, changes and deletes secrets. It encrypts values and never decrypts one. */
 export class SecretService {
   readonly #deps: SecretServiceDeps;
@@ -52,10 +43,11 @@ export class SecretService {
    *
    * @throws AppError `invalid_request` for wrong hosts, `not_found` or `forbidden` for the project, `quota_exceeded`
    */
-  async create({ credential, body, idempotencyRecordId, audit }: SecretCreation): Promise<SecretRecord> {
+  async create({ credential, idempotency, audit }: Call, body: CreateSecretBody): Promise<SecretRecord> {
     const { secrets, projects, quotas, ids, clock } = this.#deps;
     const hosts = checkedHosts(body.hosts);
     const { orgId } = credential;
+    const idempotencyRecordId = idempotency?.recordId;
     const projectId = await projects.forCreation(credential, body.projectId);
     const id = ids.next(ID_PREFIXES.secret);
     const inserted = await quotas.admit({ orgId, projectId }, async (tx, requireRoom) => {
@@ -74,13 +66,13 @@ export class SecretService {
   }
 
   /** Opens the list of the secrets that the key may see, newest first. */
-  async list(credential: Credential, projectId: string | undefined): Promise<List<SecretRecord, Secret>> {
+  async list({ credential }: Call, projectId: string | undefined): Promise<List<SecretRecord, Secret>> {
     const projectIds = await this.#deps.projects.listed(credential, projectId);
     return newestFirst((part) => this.#deps.secrets.list(credential.orgId, projectIds, part), toSecret);
   }
 
   /** Returns a secret, also a deleted one. @throws AppError `not_found`, `forbidden` */
-  async get(credential: Credential, id: string): Promise<SecretRecord> {
+  async get({ credential }: Call, id: string): Promise<SecretRecord> {
     const secret = await this.#deps.secrets.find(credential.orgId, id);
     if (!secret) throw notFound('secret', id);
     requireProject(credential, secret.projectId, `project of the secret "${id}"`);
@@ -88,15 +80,10 @@ export class SecretService {
   }
 
   /** Sets the given fields. @throws AppError `not_found`, also for a deleted secret; `forbidden`, `invalid_request` */
-  async update(
-    credential: Credential,
-    id: string,
-    body: UpdateSecretBody,
-    audit?: RequestAudit,
-  ): Promise<SecretRecord> {
+  async update(call: Call, id: string, body: UpdateSecretBody): Promise<SecretRecord> {
     const { transactions, secrets, clock } = this.#deps;
     const hosts = body.hosts && checkedHosts(body.hosts);
-    const secret = await this.get(credential, id);
+    const secret = await this.get(call, id);
     const updated = await transactions.run(async (tx) => {
       const value = body.value === undefined ? undefined : await this.#seal(body.value, secret.id, tx);
       const before = await secrets.lock(secret.id, tx);
@@ -104,17 +91,17 @@ export class SecretService {
       // SECURITY: otherwise, a key that may only write secrets would send their values to a host of its own, and so read
       // them; "is not sent to a further host" in secret-operations.test.ts.
       if (hosts && value === undefined) requireListed(hosts, before.hosts);
-      return secrets.update(before, { value, hosts, now: clock.now() }, tx, audit);
+      return secrets.update(call, before, { value, hosts, now: clock.now() }, tx);
     });
     if (!updated) throw new AppError('not_found', `The secret "${id}" is deleted; create another one.`);
     return updated;
   }
 
   /** Idempotent. @throws AppError `not_found`, `forbidden` */
-  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<SecretRecord> {
-    const secret = await this.get(credential, id);
-    await this.#deps.secrets.delete(secret.id, this.#deps.clock.now(), audit);
-    return this.get(credential, id);
+  async delete(call: Call, id: string): Promise<SecretRecord> {
+    const secret = await this.get(call, id);
+    await this.#deps.secrets.delete(call, secret.id, this.#deps.clock.now());
+    return this.get(call, id);
   }
 
   /** Encrypts a value for a row that `tx` writes. The key is kept at least until the end of `tx`. */

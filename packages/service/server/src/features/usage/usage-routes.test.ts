@@ -12,6 +12,7 @@ import {
   type SandboxesWorld,
   type TestRequest,
 } from '../../../testing/sandboxes.ts';
+import { UNAUDITED } from '../../platform/call/call.ts';
 import { Transactions } from '../../platform/db/transactions.ts';
 import { HOUR_COLUMNS, HOUR_MS, NO_USE } from '../metering/hour-sums.ts';
 import { UsageHours } from '../metering/usage-hours.ts';
@@ -54,7 +55,7 @@ describe('a list of usage', () => {
     const id = await ready(world, { projectId: OTHER_PROJECT });
     await pass(world);
     await world.kill(id);
-    await new ProjectChanges(world).delete(OTHER_PROJECT);
+    await new ProjectChanges(world).delete(UNAUDITED, OTHER_PROJECT);
     const [row] = await list(world, { projectId: OTHER_PROJECT });
     assert.equal(row?.sandboxMs, 10_000);
     assert.equal((await list(world)).length, 1);

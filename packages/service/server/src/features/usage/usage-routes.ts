@@ -20,13 +20,13 @@ export interface UsageRoutesDeps {
 
 export function usageRoutes({ db, usages, projects, sandboxes, clock }: UsageRoutesDeps): Route[] {
   return [
-    route(operations.listUsage, async ({ credential, query }) => {
+    route(operations.listUsage, async ({ call: { credential }, query }) => {
       const { orgId } = credential;
       const range = rangeOf(query, clock.now());
       const projectIds = await projects.listed(credential, query.projectId);
       return { data: await readUsage(db, { ...range, orgId, projectIds }), hasMore: false };
     }),
-    route(operations.getSandboxUsage, async ({ credential, params }) => {
+    route(operations.getSandboxUsage, async ({ call: { credential }, params }) => {
       const record = await sandboxes.get(credential, params.sandboxId);
       return { usage: toSandboxUsage(record, await usages.find(record.id)) };
     }),

@@ -44,7 +44,7 @@ const isIdle = async (id: string) =>
   (await world.db.selectFrom('webhooks').select('claimed_by').where('id', '=', id).executeTakeFirst())?.claimed_by ===
   null;
 const listed = async (id: string) =>
-  (await world.service.listDeliveries(world.credential, id, { afterSeq: 0, limit: 100 })).data;
+  (await world.service.listDeliveries(world.call, id, { afterSeq: 0, limit: 100 })).data;
 
 describe('a webhook', () => {
   it('a webhook receives each event after its creation once, in order, signed, with the event as GET has it', async () => {
@@ -186,7 +186,7 @@ describe('a delivery that fails', () => {
     );
     assert.equal(receiver.received.length, 1);
     receiver.answerWith((response) => response.writeHead(204).end());
-    await world.service.update(world.credential, webhook.id, { enabled: true });
+    await world.service.update(world.call, webhook.id, { enabled: true });
     await has(3);
     assert.deepEqual(receiver.seqs(), [1, 1, 2]);
   });
@@ -221,11 +221,11 @@ describe('a delivery that fails', () => {
     await eventually(async () => (await listed(webhook.id)).length === 2, { because: 'both are recorded' });
     const [first] = await listed(webhook.id);
     assert.ok(first);
-    const again = await world.service.resend(world.credential, webhook.id, first.id);
+    const again = await world.service.resend(world.call, webhook.id, first.id);
     assert.equal(again.status, 'pending');
     await has(3);
     assert.equal(receiver.received[2]?.headers['webhook-id'], first.eventId);
-    await assert.rejects(world.service.resend(world.credential, webhook.id, 'dlv_none'), { code: 'not_found' });
+    await assert.rejects(world.service.resend(world.call, webhook.id, 'dlv_none'), { code: 'not_found' });
   });
 });
 
@@ -303,8 +303,7 @@ describe('the deliveries of a webhook', () => {
     await world.start();
     await world.append(5);
     await eventually(async () => (await listed(webhook.id)).length === 5, { because: 'all are recorded' });
-    const page = (afterSeq: number) =>
-      world.service.listDeliveries(world.credential, webhook.id, { afterSeq, limit: 3 });
+    const page = (afterSeq: number) => world.service.listDeliveries(world.call, webhook.id, { afterSeq, limit: 3 });
     const first = await page(0);
     assert.deepEqual([first.data.map(({ eventSeq }) => eventSeq), first.hasMore], [[1, 2, 3], true]);
     const second = await page(first.data.at(-1)?.seq ?? 0);

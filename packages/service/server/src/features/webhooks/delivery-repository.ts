@@ -1,6 +1,6 @@
 import type { DeliveryId, EventId, ResourceEvent, WebhookId } from '@cloche/contract';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Audited } from '../../platform/call/call.ts';
 import type { Database } from '../../platform/db/database.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
 import { toEvent } from '../../platform/outbox/event-outbox.ts';
@@ -116,7 +116,7 @@ export class DeliveryRepository {
    * Retries a delivery at `now`. If the delivery waits at the cursor of its webhook, the webhook's next attempt is
    * moved to `now`; otherwise the delivery is retried independently of the cursor.
    */
-  resend(webhook: WebhookRecord, delivery: DeliveryRow, now: number, audit?: RequestAudit): Promise<DeliveryRow> {
+  resend({ audit }: Audited, webhook: WebhookRecord, delivery: DeliveryRow, now: number): Promise<DeliveryRow> {
     return this.#transactions.run(async (tx) => {
       const resent = await this.#resend(tx, webhook, delivery, now);
       await audit?.append(tx, webhook);

@@ -29,7 +29,7 @@ describe('a server that was paused', () => {
     await world.start();
     const [, claim] = await stall.reached;
     const ended = endOf(world, claim);
-    await world.service.update(world.credential, webhook.id, { enabled: false });
+    await world.service.update(world.call, webhook.id, { enabled: false });
     stall.goOn();
     await ended;
     assert.deepEqual(receiver.seqs(), []);
@@ -45,7 +45,7 @@ describe('a server that was paused', () => {
     await world.start();
     const [{ claim }] = await stall.reached;
     const ended = endOf(world, claim);
-    await world.service.update(world.credential, webhook.id, { url: current.url });
+    await world.service.update(world.call, webhook.id, { url: current.url });
     stall.goOn();
     await ended;
     assert.equal(old.received.length, 1);
@@ -56,9 +56,9 @@ describe('a server that was paused', () => {
     await using receiver = await startReceiver();
     const { webhook } = await world.create(receiver.url);
     const stall = standStill('after', world.webhooks, 'find');
-    const late = world.service.rotateSecret(world.credential, webhook.id);
+    const late = world.service.rotateSecret(world.call, webhook.id);
     await stall.reached;
-    const given = await world.service.rotateSecret(world.credential, webhook.id);
+    const given = await world.service.rotateSecret(world.call, webhook.id);
     stall.goOn();
     await late;
     const arrived = new Promise<void>((resolve) => {
@@ -84,7 +84,7 @@ describe('a server that was paused', () => {
     const claim = async (server: string) => {
       const scope = {
         orgId: world.orgId,
-        apiKeyId: world.credential.apiKeyId,
+        apiKeyId: world.call.credential.apiKeyId,
         method: 'POST',
         route: '/',
         key: 'once',
@@ -96,7 +96,7 @@ describe('a server that was paused', () => {
     };
     const late = await claim('srv_late');
     await claim('srv_next');
-    await assert.rejects(world.service.rotateSecret(world.credential, webhook.id, undefined, late), {
+    await assert.rejects(world.service.rotateSecret({ ...world.call, idempotency: late }, webhook.id), {
       code: 'unavailable',
     });
     const found = await world.webhooks.find(world.orgId, webhook.id);

@@ -44,9 +44,9 @@ describe('the metrics of webhooks', () => {
     await world.append(1);
     world.clock.advance(3_000);
     assert.equal(await age(world), 10);
-    await world.service.update(world.credential, webhook.id, { enabled: false });
+    await world.service.update(world.call, webhook.id, { enabled: false });
     assert.equal(await age(world), 0);
-    await world.service.update(world.credential, webhook.id, { enabled: true });
+    await world.service.update(world.call, webhook.id, { enabled: true });
     receiver.answerWith((response) => response.writeHead(204).end());
     await world.start();
     await eventually(async () => (await age(world)) === 0, { because: 'all are delivered' });

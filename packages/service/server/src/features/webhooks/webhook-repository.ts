@@ -1,12 +1,12 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
 import { type Insertable, sql, type UpdateObject } from 'kysely';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
+import type { Audited, Call } from '../../platform/call/call.ts';
 import type { Database, Tables } from '../../platform/db/database.ts';
 import { laterThanAll } from '../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, selected } from '../../platform/db/list-part.ts';
 import type { WebhookTable } from '../../platform/db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../../platform/db/transactions.ts';
-import { type Attempt, requireClaim } from '../../platform/idempotency/require-claim.ts';
+import { requireClaim } from '../../platform/idempotency/require-claim.ts';
 import { type InsertLimit, insertLimited, type LimitedInsertion } from '../quotas/limited-insert.ts';
 import { toRecord, type WebhookRecord } from './webhook.ts';
 
@@ -104,10 +104,10 @@ export class WebhookRepository {
    * `enabled`, also ends a wait after failures. Returns undefined for a deleted webhook.
    */
   update(
+    { audit }: Audited,
     id: WebhookId,
     { url, events, enabled }: WebhookChange,
     now: number,
-    audit?: RequestAudit,
   ): Promise<WebhookRecord | undefined> {
     const startsAnew = url !== undefined || enabled === true;
     const change = {
@@ -120,27 +120,26 @@ export class WebhookRepository {
       ...(enabled === true ? { disabled_reason: null } : {}),
       ...(startsAnew ? { attempts: 0, failing_since: null, next_attempt_at: now } : {}),
     };
-    return this.#set(id, change, audit);
+    return this.#set({ audit, idempotency: undefined }, id, change);
   }
 
   /**
    * Replaces the secret. The secret that the row had is also used for signing until `until`. Returns undefined for a
-   * deleted webhook. @throws AppError `unavailable` if another attempt has `claimed` the request
+   * deleted webhook. @throws AppError `unavailable` if another attempt has claimed the request
    */
   rotate(
+    call: Pick<Call, 'audit' | 'idempotency'>,
     id: WebhookId,
     secret: string,
     until: number,
-    audit?: RequestAudit,
-    claimed?: Attempt,
   ): Promise<WebhookRecord | undefined> {
     // Read in the statement: another rotation may have replaced the secret since the caller read it.
     const change = { secret, previous_secret: sql.ref<string>('secret'), previous_secret_until: until };
-    return this.#set(id, change, audit, claimed);
+    return this.#set(call, id, change);
   }
 
   /** Deletes a webhook, its secrets and its deliveries. Idempotent. */
-  async delete({ id, projectId }: WebhookRecord, now: number, audit?: RequestAudit): Promise<void> {
+  async delete({ audit }: Audited, { id, projectId }: WebhookRecord, now: number): Promise<void> {
     await this.#transactions.run(async (tx) => {
       const { numUpdatedRows } = await tx.db
         .updateTable('webhooks')
@@ -154,13 +153,12 @@ export class WebhookRepository {
   }
 
   #set(
+    { audit, idempotency }: Pick<Call, 'audit' | 'idempotency'>,
     id: WebhookId,
     change: UpdateObject<Tables, 'webhooks'>,
-    audit?: RequestAudit,
-    claimed?: Attempt,
   ): Promise<WebhookRecord | undefined> {
     return this.#transactions.run(async (tx) => {
-      await requireClaim(tx, claimed);
+      await requireClaim(tx, idempotency);
       const query = tx.db.updateTable('webhooks').set(change).where('id', '=', id).where('deleted_at', 'is', null);
       const row = await query.returningAll().executeTakeFirst();
       if (!row) return undefined;

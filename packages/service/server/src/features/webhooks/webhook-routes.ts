@@ -12,31 +12,27 @@ export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
   const answer = (record: WebhookRecord) => ({ webhook: shown(record) });
   const withSecret = ({ webhook, secret }: WebhookWithSecret) => ({ ...answer(webhook), secret });
   return [
-    route(operations.createWebhook, async (request) => withSecret(await service.create(request))),
-    listRoute(operations.listWebhooks, ({ credential, query }) => service.list(credential, query.projectId)),
-    route(operations.getWebhook, async ({ credential, params }) =>
-      answer(await service.get(credential, params.webhookId)),
+    route(operations.createWebhook, async ({ call, body }) => withSecret(await service.create(call, body))),
+    listRoute(operations.listWebhooks, ({ call, query }) => service.list(call, query.projectId)),
+    route(operations.getWebhook, async ({ call, params }) => answer(await service.get(call, params.webhookId))),
+    route(operations.updateWebhook, async ({ call, params, body }) =>
+      answer(await service.update(call, params.webhookId, body)),
     ),
-    route(operations.updateWebhook, async ({ credential, params, body, audit }) =>
-      answer(await service.update(credential, params.webhookId, body, audit)),
+    route(operations.deleteWebhook, async ({ call, params }) => answer(await service.delete(call, params.webhookId))),
+    route(operations.rotateWebhookSecret, async ({ call, params }) =>
+      withSecret(await service.rotateSecret(call, params.webhookId)),
     ),
-    route(operations.deleteWebhook, async ({ credential, params, audit }) =>
-      answer(await service.delete(credential, params.webhookId, audit)),
-    ),
-    route(operations.rotateWebhookSecret, async ({ credential, params, audit, claimedRecord }) =>
-      withSecret(await service.rotateSecret(credential, params.webhookId, audit, claimedRecord)),
-    ),
-    route(operations.testWebhook, async ({ credential, params, signal, audit }) => ({
-      delivery: await service.test(credential, params.webhookId, signal, audit),
+    route(operations.testWebhook, async ({ call, params }) => ({
+      delivery: await service.test(call, params.webhookId),
     })),
-    route(operations.listWebhookDeliveries, ({ credential, params, query }) =>
-      service.listDeliveries(credential, params.webhookId, {
+    route(operations.listWebhookDeliveries, ({ call, params, query }) =>
+      service.listDeliveries(call, params.webhookId, {
         afterSeq: query.afterSeq ?? 0,
         limit: query.limit ?? PAGE_DELIVERIES,
       }),
     ),
-    route(operations.resendWebhookDelivery, async ({ credential, params, audit }) => ({
-      delivery: await service.resend(credential, params.webhookId, params.deliveryId, audit),
+    route(operations.resendWebhookDelivery, async ({ call, params }) => ({
+      delivery: await service.resend(call, params.webhookId, params.deliveryId),
     })),
   ];
 }

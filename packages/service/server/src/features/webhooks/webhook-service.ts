@@ -10,14 +10,13 @@ import {
   type WebhookDelivery,
 } from '@cloche/contract';
 import type { ProjectAccess } from '../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../platform/base/clock.ts';
 import type { IdSource } from '../../platform/base/id-source.ts';
+import type { Call } from '../../platform/call/call.ts';
 import { type List, newestFirst } from '../../platform/db/list.ts';
 import type { ListPart } from '../../platform/db/list-part.ts';
-import type { Attempt } from '../../platform/idempotency/require-claim.ts';
-import { type Credential, mayUseProject } from '../../platform/keys/credential.ts';
+import { mayUseProject } from '../../platform/keys/credential.ts';
 import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
 import type { DeliveryRepository } from './delivery-repository.ts';
@@ -47,14 +46,6 @@ export interface WebhookServiceDeps {
   readonly wake: () => void;
 }
 
-export interface WebhookCreation {
-  readonly credential: Credential;
-  readonly body: CreateWebhookBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 export interface WebhookWithSecret {
   readonly webhook: WebhookRecord;
   /** The secret itself, which is not shown again. */
@@ -77,7 +68,7 @@ export class WebhookService {
    * @throws AppError `invalid_request` for a URL that is not permitted, `forbidden` for events of projects that the key
    * may not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
    */
-  async create({ credential, body, idempotencyRecordId, audit }: WebhookCreation): Promise<WebhookWithSecret> {
+  async create({ credential, idempotency, audit }: Call, body: CreateWebhookBody): Promise<WebhookWithSecret> {
     const { webhooks, projects, quotas, secrets, ids, clock, wake } = this.#deps;
     if (body.projectId !== undefined) await projects.getOpen(credential, body.projectId);
     else if (credential.projectIds) throw wholeOrganization();
@@ -93,7 +84,7 @@ export class WebhookService {
       events: [...new Set(events)],
       description,
       secret: secrets.seal(secret, id),
-      idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
     };
     const inserted = await quotas.admit(
       { orgId: credential.orgId, ...(projectId && { projectId }) },
@@ -111,7 +102,7 @@ export class WebhookService {
   }
 
   /** Opens the list of the webhooks that the key may see, newest first. */
-  async list(credential: Credential, projectId: string | undefined): Promise<List<WebhookRecord, Webhook>> {
+  async list({ credential }: Call, projectId: string | undefined): Promise<List<WebhookRecord, Webhook>> {
     const projectIds = await this.#deps.projects.listed(credential, projectId);
     const { webhooks, clock } = this.#deps;
     const read = (part: ListPart) => webhooks.list(credential.orgId, projectIds, part);
@@ -119,7 +110,7 @@ export class WebhookService {
   }
 
   /** Returns a webhook, also a deleted one. @throws AppError `not_found`, `forbidden` */
-  async get(credential: Credential, id: string): Promise<WebhookRecord> {
+  async get({ credential }: Call, id: string): Promise<WebhookRecord> {
     const webhook = await this.#deps.webhooks.find(credential.orgId, id);
     if (!webhook) throw notFound('webhook', id);
     const { projectId } = webhook;
@@ -128,45 +119,35 @@ export class WebhookService {
   }
 
   /** Sets the given fields. @throws AppError `not_found`, also for a deleted webhook; `forbidden`, `invalid_request` */
-  async update(
-    credential: Credential,
-    id: string,
-    body: UpdateWebhookBody,
-    audit?: RequestAudit,
-  ): Promise<WebhookRecord> {
+  async update(call: Call, id: string, body: UpdateWebhookBody): Promise<WebhookRecord> {
     if (body.url !== undefined) this.#checkUrl(body.url);
     const { webhooks, clock, wake } = this.#deps;
-    const webhook = await this.#getLive(credential, id);
+    const webhook = await this.#getLive(call, id);
     const { url, enabled } = body;
     const events = body.events && [...new Set(body.events)];
-    const updated = await webhooks.update(webhook.id, { url, events, enabled }, clock.now(), audit);
+    const updated = await webhooks.update(call, webhook.id, { url, events, enabled }, clock.now());
     if (!updated) throw deleted(id);
     wake();
     return updated;
   }
 
   /** Idempotent. @throws AppError `not_found`, `forbidden` */
-  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<WebhookRecord> {
-    const webhook = await this.get(credential, id);
-    await this.#deps.webhooks.delete(webhook, this.#deps.clock.now(), audit);
-    return this.get(credential, id);
+  async delete(call: Call, id: string): Promise<WebhookRecord> {
+    const webhook = await this.get(call, id);
+    await this.#deps.webhooks.delete(call, webhook, this.#deps.clock.now());
+    return this.get(call, id);
   }
 
   /**
    * Replaces the secret. The one before still signs for a day. @throws AppError `not_found`, `forbidden`; `unavailable`
-   * if another attempt has `claimed` the request
+   * if another attempt has claimed the request
    */
-  async rotateSecret(
-    credential: Credential,
-    id: string,
-    audit?: RequestAudit,
-    claimed?: Attempt,
-  ): Promise<WebhookWithSecret> {
+  async rotateSecret(call: Call, id: string): Promise<WebhookWithSecret> {
     const { webhooks, secrets, clock } = this.#deps;
-    const webhook = await this.#getLive(credential, id);
+    const webhook = await this.#getLive(call, id);
     const secret = secrets.make();
     const until = clock.now() + LIMITS.webhookSecretGraceMs;
-    const rotated = await webhooks.rotate(webhook.id, secrets.seal(secret, webhook.id), until, audit, claimed);
+    const rotated = await webhooks.rotate(call, webhook.id, secrets.seal(secret, webhook.id), until);
     if (!rotated) throw deleted(id);
     return { webhook: rotated, secret };
   }
@@ -175,12 +156,12 @@ export class WebhookService {
    * Sends a test once and returns the result. @throws AppError `not_found`, `forbidden`; `rate_limited` while as many
    * messages of the organization are under way as may be
    */
-  async test(credential: Credential, id: string, signal: AbortSignal, audit?: RequestAudit): Promise<WebhookDelivery> {
+  async test(call: Call, id: string): Promise<WebhookDelivery> {
     const { deliveries, sender, slots, clock, ids } = this.#deps;
-    const webhook = await this.#getLive(credential, id);
+    const webhook = await this.#getLive(call, id);
     using slot = slots.take(webhook.orgId);
     if (!slot) throw tooManyUnderWay();
-    await audit?.announce(webhook);
+    await call.audit?.announce(webhook);
     const { orgId, projectId } = webhook;
     const at = clock.now();
     const data = { webhook: toWebhook(webhook, at) };
@@ -194,7 +175,7 @@ export class WebhookService {
       data,
     };
     await using receiver = sender.open(webhook.url);
-    const result = await send(this.#deps, receiver, webhook, { event, signal });
+    const result = await send(this.#deps, receiver, webhook, { event, signal: call.signal });
     const sent = { id: eventId, type: TEST_EVENT_TYPE, seq: undefined };
     const outcome = { status: isAccepted(result) ? ('delivered' as const) : ('failed' as const) };
     return toDelivery(await deliveries.record(webhook.id, sent, { result, outcome, at }), at);
@@ -202,31 +183,26 @@ export class WebhookService {
 
   /** Returns deliveries in order, and whether there are more. @throws AppError `not_found`, `forbidden` */
   async listDeliveries(
-    credential: Credential,
+    call: Call,
     id: string,
     { afterSeq, limit }: { afterSeq: number; limit: number },
   ): Promise<{ data: WebhookDelivery[]; hasMore: boolean }> {
-    const webhook = await this.get(credential, id);
+    const webhook = await this.get(call, id);
     const rows = await this.#deps.deliveries.list(webhook.id, afterSeq, limit + 1);
     const data = rows.slice(0, limit).map((row) => toDelivery(row, webhook.nextAttemptAt));
     return { data, hasMore: rows.length > limit };
   }
 
   /** Retries a delivery at once. @throws AppError `not_found`, `forbidden`, `conflict` */
-  async resend(
-    credential: Credential,
-    id: string,
-    deliveryId: DeliveryId,
-    audit?: RequestAudit,
-  ): Promise<WebhookDelivery> {
+  async resend(call: Call, id: string, deliveryId: DeliveryId): Promise<WebhookDelivery> {
     const { deliveries, clock, wake } = this.#deps;
-    const webhook = await this.#getLive(credential, id);
+    const webhook = await this.#getLive(call, id);
     const delivery = await deliveries.find(webhook.id, deliveryId);
     if (!delivery) throw notFound('delivery', deliveryId);
     if (!webhook.enabled) throw new AppError('conflict', `The webhook "${id}" is not enabled; enable it first.`);
     await this.#requireEvent(webhook, delivery);
     const now = clock.now();
-    const sending = await deliveries.resend(webhook, delivery, now, audit);
+    const sending = await deliveries.resend(call, webhook, delivery, now);
     wake();
     return toDelivery(sending, now);
   }
@@ -237,8 +213,8 @@ export class WebhookService {
     throw new AppError('conflict', `The event of the delivery "${id}" is no longer kept, so it cannot be sent again.`);
   }
 
-  async #getLive(credential: Credential, id: string): Promise<WebhookRecord> {
-    const webhook = await this.get(credential, id);
+  async #getLive(call: Call, id: string): Promise<WebhookRecord> {
+    const webhook = await this.get(call, id);
     if (webhook.deletedAt !== undefined) throw deleted(id);
     return webhook;
   }

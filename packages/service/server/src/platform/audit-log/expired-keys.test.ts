@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { AUDIT_ACTIONS, type OrgId } from '@cloche/contract';
 import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
+import { callOf } from '../../../testing/call.ts';
 import { openTestDatabase } from '../../../testing/test-database.ts';
 import type { ApiKeyService } from '../../features/api-keys/api-key-service.ts';
-import { type KeyRequest, ManageApiKeys } from '../../features/api-keys/manage-api-keys.ts';
+import { ManageApiKeys } from '../../features/api-keys/manage-api-keys.ts';
 import { randomIds } from '../base/id-source.ts';
+import type { Call } from '../call/call.ts';
 import type { Database } from '../db/database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { SqlApiKeyRepository } from '../keys/api-key-repository.ts';
@@ -60,11 +62,11 @@ beforeEach(async () => {
 afterEach(() => db.destroy());
 
 /** Returns a request of the caller, with its audit event. */
-function requestOf(operation: 'createApiKey' | 'rotateApiKey' | 'revokeApiKey', record?: string): KeyRequest {
+function requestOf(operation: 'createApiKey' | 'rotateApiKey' | 'revokeApiKey', recordId?: string): Call {
   const action = AUDIT_ACTIONS[operation];
   assert.ok(action !== 'none');
   const audit = new RequestAudit(log, { credential: caller, requestId: 'req_1', ip: '192.0.2.1' }, action);
-  return { credential: caller, idempotencyRecordId: record, signal: new AbortController().signal, audit };
+  return callOf({ credential: caller, audit, ...(recordId !== undefined && { idempotency: { recordId } }) });
 }
 
 /** Returns actions and actors of the events of a key. */

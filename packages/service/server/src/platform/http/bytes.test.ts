@@ -29,12 +29,12 @@ let arrived = 0;
 
 before(async () => {
   service = await startTestService([
-    downloadRoute(operations.readFile, async ({ signal, headOnly, headers }) => {
+    downloadRoute(operations.readFile, async ({ call: { signal }, headOnly, headers }) => {
       const { body, ...rest } = download(signal);
       const echoed = { ...rest, headers: { ...rest.headers, 'x-range': headers.range ?? 'none' } };
       return headOnly || !body ? echoed : { ...echoed, body };
     }),
-    uploadRoute(operations.writeFile, async ({ upload, signal, headers }) => {
+    uploadRoute(operations.writeFile, async ({ call: { signal }, upload, headers }) => {
       uploadSignal = signal;
       arrived = 0;
       if (refusal && headers['if-match'] === undefined) throw refusal;

@@ -213,10 +213,6 @@ function contextOf(
   return {
     call,
     lookedUp,
-    ...call,
-    idempotencyRecordId: call.idempotency?.recordId,
-    claimedRecord: call.idempotency,
-    resultMemory: call.memory,
     // Sound: the validator checked each part against the operation's schemas.
     params: valid.params as RequestContext['params'],
     query: valid.query as RequestContext['query'],

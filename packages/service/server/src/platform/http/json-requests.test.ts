@@ -17,12 +17,12 @@ beforeEach(async () => {
   whenJson = async () => undefined;
   answerJson = undefined;
   service = await startTestService([
-    route(operations.runCode, async ({ signal }) => {
+    route(operations.runCode, async ({ call: { signal } }) => {
       executions += 1;
       await whenJson(signal);
       return { run: (answerJson?.() ?? { aborted: signal.aborted }) as never };
     }),
-    route(operations.getSandbox, async ({ signal }) => {
+    route(operations.getSandbox, async ({ call: { signal } }) => {
       await aborted(signal);
       throw signal.reason;
     }),

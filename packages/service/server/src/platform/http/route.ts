@@ -1,8 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
-import type { RequestAudit } from '../audit-log/request-audit.ts';
 import type { Call } from '../call/call.ts';
-import type { Attempt } from '../idempotency/require-claim.ts';
 import type { Credential } from '../keys/credential.ts';
 import type { ListCursors } from './list-cursors.ts';
 import type { Spool } from './spooled-list.ts';
@@ -13,14 +11,6 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly params: ParamsOf<O>;
   readonly query: QueryOf<O>;
   readonly body: BodyOf<O>;
-  readonly credential: Credential;
-  readonly receivedAt: number;
-  readonly signal: AbortSignal;
-  readonly idempotencyRecordId: string | undefined;
-  readonly claimedRecord: Attempt | undefined;
-  readonly resultMemory: Call['memory'];
-  readonly reportRates: Call['reportRates'];
-  readonly audit: RequestAudit | undefined;
   /** The result of the route's `lookAhead`; undefined if it was not called. */
   readonly lookedUp?: unknown;
   /** Id of the last event that a client received before it resumed the stream. */

@@ -23,8 +23,8 @@ beforeEach(async () => {
   attempts = [];
   refusal = undefined;
   service = await startTestService([
-    streamRoute(operations.streamCode, async ({ signal, idempotencyRecordId }) => {
-      attempts.push(idempotencyRecordId);
+    streamRoute(operations.streamCode, async ({ call: { signal, idempotency } }) => {
+      attempts.push(idempotency?.recordId);
       if (refusal) throw refusal;
       return produce(signal);
     }),

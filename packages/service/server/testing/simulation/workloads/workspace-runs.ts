@@ -78,7 +78,7 @@ function compose(parts: ServerParts) {
     exportArtifact: {} as ExportArtifact,
     unpackArchive: { unpack: async () => undefined },
   });
-  const archiveRoute: Route = route(storeArchive, async ({ credential, params }) => {
+  const archiveRoute: Route = route(storeArchive, async ({ call: { credential }, params }) => {
     const { workspaceRunId } = params as { workspaceRunId: WorkspaceRunId };
     const record = await records.runAccess.get(credential, workspaceRunId);
     const archived = await records.runs.transition(record, 'archive', { archive: ARCHIVE });

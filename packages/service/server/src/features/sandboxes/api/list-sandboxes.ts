@@ -6,10 +6,10 @@ import {
   type SandboxStatus,
 } from '@cloche/contract';
 import type { ProjectAccess } from '../../../platform/access/project-access.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import { type List, labelsOf } from '../../../platform/db/list.ts';
 import { createdPlace, type ListPart } from '../../../platform/db/list-part.ts';
 import { createdBetween } from '../../../platform/http/query-time.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxFilter, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { type SharedActivity, showSandboxes } from '../../sandbox-records/shared-activity.ts';
@@ -36,7 +36,7 @@ export class ListSandboxes {
   }
 
   /** @throws AppError `not_found` and `forbidden` for a `projectId` that the key cannot use. */
-  async open(credential: Credential, query: Query): Promise<List<Shown, Sandbox>> {
+  async open({ credential }: Call, query: Query): Promise<List<Shown, Sandbox>> {
     const filter: SandboxFilter = {
       orgId: credential.orgId,
       projectIds: await this.#projects.listed(credential, query.projectId),

@@ -27,27 +27,26 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
     return { sandbox: sandbox as Sandbox };
   };
   const setTtl = async ({
-    credential,
+    call,
     params,
     body,
-    audit,
-  }: Pick<RequestContext<typeof operations.setSandboxTtl>, 'credential' | 'params' | 'body' | 'audit'>) =>
-    answer(await setSandboxTtl.set(credential, params.sandboxId, body.ttlMs, audit));
+  }: Pick<RequestContext<typeof operations.setSandboxTtl>, 'call' | 'params' | 'body'>) =>
+    answer(await setSandboxTtl.set(call, params.sandboxId, body.ttlMs));
 
   return [
-    route(operations.createSandbox, async (request) => answer(await createSandbox.create(request))),
-    listRoute(operations.listSandboxes, ({ credential, query }) => listSandboxes.open(credential, query)),
-    route(operations.getSandbox, async ({ credential, params, query, signal }) => {
-      const record = await access.get(credential, params.sandboxId);
+    route(operations.createSandbox, async ({ call, body }) => answer(await createSandbox.create(call, { body }))),
+    listRoute(operations.listSandboxes, ({ call, query }) => listSandboxes.open(call, query)),
+    route(operations.getSandbox, async ({ call, params, query }) => {
+      const record = await access.get(call.credential, params.sandboxId);
       if (query.waitFor === undefined) return answer(record);
       const waitMs = query.waitMs ?? LIMITS.waitDefaultMs;
-      return answer(await awaitSandbox.status(record.id, query.waitFor, waitMs, signal));
+      return answer(await awaitSandbox.status(record.id, query.waitFor, waitMs, call.signal));
     }),
     route(operations.setSandboxTtl, setTtl),
     route(operations.extendSandbox, setTtl),
-    route(operations.killSandbox, async ({ credential, params, audit }) => {
-      const record = await access.get(credential, params.sandboxId);
-      return answer(await destroySandbox.destroy(record.id, 'user_killed', undefined, audit));
+    route(operations.killSandbox, async ({ call, params }) => {
+      const record = await access.get(call.credential, params.sandboxId);
+      return answer(await destroySandbox.destroy(call, record.id, 'user_killed'));
     }),
   ];
 }

@@ -1,12 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
 import { type ProjectAccess, projectDeleted } from '../../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
-import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
+import type { Quotas, RequireRoom } from '../../quotas/quotas.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { InsertResult, SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
@@ -29,13 +28,8 @@ export interface CreateSandboxDeps {
   readonly settings: SandboxSettings;
 }
 
-export interface CreationRequest {
-  readonly credential: Credential;
+export interface SandboxCreation {
   readonly body: CreateSandboxBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-  readonly reportRates?: ReportRates;
   /** Template version to launch instead of the one that the body names, for example one that only builds use. */
   readonly version?: ResolvedVersion;
   /** Lifetime of a sandbox that the service itself creates. May exceed the maximum for clients. */
@@ -57,21 +51,20 @@ export class CreateSandbox {
   }
 
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
-  async create(request: CreationRequest): Promise<SandboxRecord> {
+  async create(call: Call, creation: SandboxCreation): Promise<SandboxRecord> {
     const { sandboxes, launchSandbox } = this.#deps;
-    const { idempotencyRecordId } = request;
-    if (idempotencyRecordId !== undefined) {
-      const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
+    if (call.idempotency) {
+      const made = await sandboxes.findByIdempotencyRecord(call.idempotency.recordId);
       if (made) return made;
     }
-    const plan = await this.#plan(request);
+    const plan = await this.#plan(call, creation);
     const planned = { ...plan, launchOwner: launchSandbox.claim(plan.id) };
-    const result = await this.#insert(planned, request).catch((error) => {
+    const result = await this.#insert(call, planned, creation).catch((error) => {
       launchSandbox.release(planned.id);
       throw error;
     });
     if (result.status === 'inserted') {
-      launchSandbox.start(result.record, request);
+      launchSandbox.start(result.record, creation);
       // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
       return result.record;
@@ -83,15 +76,16 @@ export class CreateSandbox {
 
   /** If no limit applies, one statement inserts the sandbox and checks that none applies. */
   async #insert(
+    call: Call,
     planned: SandboxRecord,
-    { audit, reportRates, waitsForRoom = false, guard }: CreationRequest,
+    { waitsForRoom = false, guard }: SandboxCreation,
   ): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
     const { idempotencyRecordId, resources } = planned;
     const { cpu, memoryMb } = resources;
     const additions = { liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 };
     if (!guard && !quotas.limits.limitAll(additions)) {
-      const result = await sandboxes.insertUnlimited(planned, audit);
+      const result = await sandboxes.insertUnlimited(call, planned);
       if (result.status !== 'limited') return result;
     }
     const insert = async (tx: Transaction, requireRoom: RequireRoom): Promise<InsertResult> => {
@@ -99,20 +93,21 @@ export class CreateSandbox {
       const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
       if (made) return { status: 'exists', record: made };
       await requireRoom(additions);
-      return sandboxes.insert(planned, tx, audit);
+      return sandboxes.insert(call, planned, tx);
     };
-    return quotas.admit(planned, insert, { reportRates, announces: !waitsForRoom });
+    return quotas.admit(planned, insert, { reportRates: call.reportRates, announces: !waitsForRoom });
   }
 
-  async #plan(request: CreationRequest): Promise<Omit<SandboxRecord, 'launchOwner'>> {
-    const { credential, body, idempotencyRecordId, lifetimeMs } = request;
+  async #plan(
+    { credential, idempotency }: Call,
+    { body, lifetimeMs, version: given }: SandboxCreation,
+  ): Promise<Omit<SandboxRecord, 'launchOwner'>> {
     const { projects, templates, ids, settings, clock } = this.#deps;
     const { networkPolicy, resources, ...checked } = checkCreation(body, settings);
     const ttlMs = lifetimeMs ?? checked.ttlMs;
     const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } =
-      request.version ??
-      (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
+      given ?? (await templates.resolve(credential.orgId, body.template, body.templateVersionId, DEFAULT_TEMPLATE));
     const planned = body.secrets && (await planSecrets(this.#deps.secrets, projectId, body.secrets));
     const createdAt = clock.now();
     return {
@@ -143,7 +138,7 @@ export class CreateSandbox {
       failureReason: undefined,
       failureKind: undefined,
       endingReason: undefined,
-      idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
     };
   }
 }

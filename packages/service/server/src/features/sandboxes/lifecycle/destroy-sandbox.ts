@@ -2,9 +2,9 @@ import type { DestroyedReason, SandboxId } from '@cloche/contract';
 import type { Instances, InstanceUse } from '@cloche/runtime';
 import type { AgentConnections } from '@cloche/runtime/agent-connections';
 import type { Logger } from 'pino';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import type { Audited } from '../../../platform/call/call.ts';
 import type { SandboxUsages } from '../../metering/sandbox-usages.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
@@ -35,22 +35,22 @@ export class DestroySandbox {
    * Returns the destroyed record. Idempotent, and safe to interrupt: the next call, by a client or the reconciler,
    * resumes from the recorded intent. The first reason is kept.
    *
+   * @param call has the audit event of a request for it; written with the intent, unless that is recorded already
    * @param stillDue checked again after each concurrent change; if false, the record is left alone and returned.
-   * @param audit the audit event of the request for it; written with the intent, unless that is recorded already
    * @throws AppError `unavailable` when the instance cannot be stopped now; the intent remains.
    */
   async destroy(
+    call: Audited,
     id: SandboxId,
     reason: DestroyedReason,
     stillDue: (record: SandboxRecord) => boolean | Promise<boolean> = () => true,
-    audit?: RequestAudit,
   ): Promise<SandboxRecord> {
     for (;;) {
       const current = await this.#deps.sandboxes.find(id);
       if (!current) throw notFound('sandbox', id);
       if (allows('destroy', current.status)) return this.#finish(current);
       if (!allows('end', current.status) || !(await stillDue(current))) return current;
-      const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason }, audit);
+      const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason }, call);
       if (expiring) return this.#finish(expiring);
     }
   }

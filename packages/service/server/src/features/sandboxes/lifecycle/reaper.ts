@@ -1,6 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import type { Executions } from '../../sandbox-records/executions.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
@@ -68,7 +69,7 @@ export class Reaper {
     if (this.#ending.has(record.id)) return;
     this.#ending.add(record.id);
     try {
-      await destroySandbox.destroy(record.id, reason, stillDue);
+      await destroySandbox.destroy(UNAUDITED, record.id, reason, stillDue);
     } catch (error) {
       log.warn({ err: error, sandboxId: record.id }, 'an expired sandbox could not be ended yet');
     } finally {

@@ -23,7 +23,7 @@ async function ends(connect: Connect, isAlone: boolean): Promise<boolean> {
     driver: Object.assign(world.driver, { connect }),
     abandonedLaunches: { takeOverOf: async () => undefined },
     destroySandbox: {
-      destroy: async (sandboxId) => {
+      destroy: async (_, sandboxId) => {
         ended.push(sandboxId);
         return (await sandboxes.find(sandboxId)) ?? assert.fail();
       },

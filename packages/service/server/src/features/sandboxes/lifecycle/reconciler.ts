@@ -3,6 +3,7 @@ import type { ReconcileReport } from '@cloche/protocol';
 import { AgentError, type Instance, type Instances, LaunchError } from '@cloche/runtime';
 import { AGENT_LIMITS } from '@cloche/runtime/agent-limits';
 import type { Logger } from 'pino';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import { allows, type SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../../sandbox-status/status-facts.ts';
@@ -57,7 +58,7 @@ export class Reconciler {
     const record = await sandboxes.find(id);
     if (!record?.instance || !factsOf(record).isReady) return record;
     if (!(await this.#isLost(record)) && (await this.#answers(record.instance))) return record;
-    return destroySandbox.destroy(record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
+    return destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
   }
 
   /** Returns the instances of all places that answer. Rejects with the fault of a place if none does. */
@@ -105,7 +106,7 @@ export class Reconciler {
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
       if (allows('destroy', record.status)) {
-        const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
+        const end = () => destroySandbox.destroy(UNAUDITED, record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
       } else if (factsOf(record).isReady && !hasInstance(instances, record)) suspects.push(record);
     }
@@ -118,7 +119,7 @@ export class Reconciler {
     if (!(await this.#isLost(record))) return false;
     const { destroySandbox, log } = this.#deps;
     log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-    await destroySandbox.destroy(record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
+    await destroySandbox.destroy(UNAUDITED, record.id, 'platform_cleanup', (seen) => factsOf(seen).isReady);
     return true;
   }
 

@@ -1,11 +1,12 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import type { SandboxRecord } from '../../sandbox-records/sandbox.ts';
 import { type SandboxAccess, sandboxEnded } from '../../sandbox-records/sandbox-access.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
+
+type TtlCall = Pick<Call, 'credential' | 'audit'>;
 
 /** Restarts the TTL countdown of live sandboxes. `ttl_expired` ends them at `expiresAt`, whichever server looks. */
 export class SetSandboxTtl {
@@ -25,11 +26,11 @@ export class SetSandboxTtl {
    * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later, and
    * `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
    */
-  async set(credential: Credential, id: SandboxId, ttlMs: number, audit?: RequestAudit): Promise<SandboxRecord> {
+  async set(call: TtlCall, id: SandboxId, ttlMs: number): Promise<SandboxRecord> {
     for (;;) {
-      const current = await this.#access.getLive(credential, id);
+      const current = await this.#access.getLive(call.credential, id);
       const expiresAt = nextExpiry(current, ttlMs, this.#clock.now());
-      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt }, audit);
+      const changed = await this.#sandboxes.setTtl(call, current, { ttlMs, expiresAt });
       if (changed) return changed;
     }
   }
@@ -40,17 +41,12 @@ export class SetSandboxTtl {
    *
    * @throws AppError `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
    */
-  async overwrite(
-    credential: Credential,
-    id: SandboxId,
-    givenMs: number,
-    audit?: RequestAudit,
-  ): Promise<SandboxRecord> {
+  async overwrite(call: TtlCall, id: SandboxId, givenMs: number): Promise<SandboxRecord> {
     for (;;) {
-      const current = await this.#access.getLive(credential, id);
+      const current = await this.#access.getLive(call.credential, id);
       const now = this.#clock.now();
       const ttlMs = Math.min(givenMs, maxTtl(current, now));
-      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt: now + ttlMs }, audit);
+      const changed = await this.#sandboxes.setTtl(call, current, { ttlMs, expiresAt: now + ttlMs });
       if (changed) return changed;
     }
   }

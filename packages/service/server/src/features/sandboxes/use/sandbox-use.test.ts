@@ -89,7 +89,7 @@ describe('SandboxUse', () => {
 
   it('SandboxUse does not act for a request whose server has lost its lease while it announced the act', async () => {
     const target = ofKey(await world.createReady());
-    const { signal } = world.context({});
+    const { signal } = world.context({}).call;
     const announce = async () => {
       world.isFenced = true;
     };

@@ -1,5 +1,5 @@
 import type { OrgId, TemplateId, TemplateVersionId } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
+import type { Audited } from '../../../platform/call/call.ts';
 import type { Database } from '../../../platform/db/database.ts';
 import { locksRows } from '../../../platform/db/row-locks.ts';
 import type { CustomTemplateTable } from '../../../platform/db/tables/template-tables.ts';
@@ -87,12 +87,12 @@ export class CustomTemplateRepository {
 
   /** Sets the given fields. Returns undefined for a deleted template. Changes nothing if `defaultVersion` is removed. */
   update(
+    { audit }: Audited,
     id: TemplateId,
     {
       description,
       defaultVersion,
     }: { description?: string | undefined; defaultVersion?: CustomVersionRecord | undefined },
-    audit?: RequestAudit,
   ): Promise<CustomTemplateRecord | 'version_removed' | undefined> {
     return this.#transactions.run(async (tx) => {
       await lockTemplate(tx, id);

@@ -1,11 +1,11 @@
 import { LIMITS, operations, type TemplateBuildEvent } from '@cloche/contract';
 import { notFound } from '../../../platform/base/app-error.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import { newestFirst } from '../../../platform/db/list.ts';
 import type { ListPart } from '../../../platform/db/list-part.ts';
 import { lastSeen } from '../../../platform/http/last-seen.ts';
 import { listRoute } from '../../../platform/http/list-route.ts';
 import { type Route, route, streamRoute } from '../../../platform/http/route.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import { type CustomTemplateRecord, deleted } from '../../template-catalogue/custom/custom-template.ts';
 import type { BuildLog } from '../builds/build-log.ts';
 import { type BuildRecord, toBuild } from '../builds/template-build.ts';
@@ -15,10 +15,10 @@ import { requireWholeOrganization, type TemplateService } from './template-servi
 
 const PAGE_ENTRIES = 100;
 
-interface BuildRequest {
-  readonly credential: Credential;
-  readonly params: { readonly template: string; readonly buildId: string };
-  readonly signal: AbortSignal;
+/** Names a build. */
+interface BuildPath {
+  readonly template: string;
+  readonly buildId: string;
 }
 
 export interface BuildRoutesDeps {
@@ -29,47 +29,48 @@ export interface BuildRoutesDeps {
 }
 
 export function buildRoutes({ templates, builds, logs, inspectImage }: BuildRoutesDeps): Route[] {
-  const find = async ({ credential, params, signal }: BuildRequest, waitMs = 0): Promise<BuildRecord> =>
-    builds.get(await own(templates, credential, params), params.buildId, waitMs, signal);
+  const find = async (call: Call, params: BuildPath, waitMs = 0): Promise<BuildRecord> =>
+    builds.get(call, await own(templates, call, params), params.buildId, waitMs);
   const follow = async function* (
-    build: BuildRecord,
+    call: Call,
+    params: BuildPath,
+    { id }: BuildRecord,
     afterSeq: number,
-    request: BuildRequest,
   ): AsyncGenerator<TemplateBuildEvent, void> {
-    for await (const entry of logs.follow(build.id, afterSeq, request.signal)) yield { type: 'log', data: entry };
-    yield { type: 'complete', data: toBuild(await find(request)) };
+    for await (const entry of logs.follow(id, afterSeq, call.signal)) yield { type: 'log', data: entry };
+    yield { type: 'complete', data: toBuild(await find(call, params)) };
   };
   return [
-    route(operations.createTemplateBuild, async ({ credential, params, body, idempotencyRecordId, audit }) => {
-      const planned = await builds.plan(credential, body);
-      const template = await templates.getOwn(credential, params.template);
+    route(operations.createTemplateBuild, async ({ call, params, body }) => {
+      const planned = await builds.plan(call, body);
+      const template = await templates.getOwn(call, params.template);
       if (template.deletedAt !== undefined) throw deleted(template);
-      return { build: toBuild(await builds.create(template, planned, idempotencyRecordId, audit)) };
+      return { build: toBuild(await builds.create(call, template, planned)) };
     }),
-    route(operations.inspectImage, async ({ credential, body, signal }) => {
-      requireWholeOrganization(credential);
-      return { image: await inspectImage.inspect(credential, body, signal) };
+    route(operations.inspectImage, async ({ call, body }) => {
+      requireWholeOrganization(call.credential);
+      return { image: await inspectImage.inspect(call, body) };
     }),
-    listRoute(operations.listTemplateBuilds, async ({ credential, params, query }) => {
-      const found = await templates.find(credential, params.template);
+    listRoute(operations.listTemplateBuilds, async ({ call, params, query }) => {
+      const found = await templates.find(call, params.template);
       // Without a page, the list has only the latest builds, as its description says.
       const limit = query.limit === undefined ? LIMITS.templateBuildsListed : Number.POSITIVE_INFINITY;
       const read = async (part: ListPart) => ('versions' in found ? [] : builds.list(found, part));
       return newestFirst((part) => read({ ...part, limit: Math.min(part.limit, limit) }), toBuild);
     }),
-    route(operations.getTemplateBuild, async (request) => ({
-      build: toBuild(await find(request, request.query.waitMs ?? 0)),
+    route(operations.getTemplateBuild, async ({ call, params, query }) => ({
+      build: toBuild(await find(call, params, query.waitMs ?? 0)),
     })),
-    route(operations.listTemplateBuildLogs, async (request) =>
-      logs.page((await find(request)).id, request.query.afterSeq ?? 0, request.query.limit ?? PAGE_ENTRIES),
+    route(operations.listTemplateBuildLogs, async ({ call, params, query }) =>
+      logs.page((await find(call, params)).id, query.afterSeq ?? 0, query.limit ?? PAGE_ENTRIES),
     ),
-    streamRoute(operations.streamTemplateBuildLogs, async (request) => {
-      const afterSeq = lastSeen(request.lastEventId) ?? request.query.afterSeq ?? 0;
-      return numbered(follow(await find(request), afterSeq, request));
+    streamRoute(operations.streamTemplateBuildLogs, async ({ call, params, query, lastEventId }) => {
+      const afterSeq = lastSeen(lastEventId) ?? query.afterSeq ?? 0;
+      return numbered(follow(call, params, await find(call, params), afterSeq));
     }),
-    route(operations.cancelTemplateBuild, async ({ credential, params, audit }) => {
-      const template = await templates.getOwn(credential, params.template);
-      return { build: toBuild(await builds.cancel(template, params.buildId, audit)) };
+    route(operations.cancelTemplateBuild, async ({ call, params }) => {
+      const template = await templates.getOwn(call, params.template);
+      return { build: toBuild(await builds.cancel(call, template, params.buildId)) };
     }),
   ];
 }
@@ -77,10 +78,10 @@ export function buildRoutes({ templates, builds, logs, inspectImage }: BuildRout
 /** Returns the template of a build that the key may see. A curated template has no builds. */
 async function own(
   templates: TemplateService,
-  credential: Credential,
-  { template, buildId }: BuildRequest['params'],
+  call: Call,
+  { template, buildId }: BuildPath,
 ): Promise<CustomTemplateRecord> {
-  const found = await templates.find(credential, template);
+  const found = await templates.find(call, template);
   if ('versions' in found) throw notFound('build', buildId);
   return found;
 }

@@ -1,10 +1,10 @@
 import { ID_PREFIXES, LIMITS, type TemplateBuildId, type TemplateRecipe } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import type { ListPart } from '../../../platform/db/list-part.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
@@ -58,7 +58,7 @@ export class BuildService {
    * @throws AppError `invalid_request`, `not_found` for the template that the recipe starts from, for an artifact or for
    *   a secret
    */
-  async plan(credential: Credential, recipe: TemplateRecipe): Promise<PlannedBuild> {
+  async plan({ credential }: Pick<Call, 'credential'>, recipe: TemplateRecipe): Promise<PlannedBuild> {
     const { planOrigin, settings } = this.#deps;
     const { version, ...base } = await planOrigin.plan(credential, recipe.from);
     const plan = planRecipe(recipe, base, await this.#artifactDigests(credential, recipe));
@@ -78,7 +78,7 @@ export class BuildService {
   async insert(
     template: CustomTemplateRecord,
     { plan, from }: PlannedBuild,
-    idempotencyRecordId: string | undefined,
+    recordId: string | undefined,
     tx: Transaction,
   ): Promise<BuildRecord> {
     const { templates, builds, buildLog, clock, ids, wake } = this.#deps;
@@ -97,7 +97,7 @@ export class BuildService {
       fromVersionId: from.version.id,
       steps,
       plan,
-      idempotencyRecordId,
+      idempotencyRecordId: recordId,
     };
     const inserted = await builds.insert(build, clock.now(), tx);
     // A log exists from its first entry on, so that readers can follow it.
@@ -109,16 +109,15 @@ export class BuildService {
 
   /** Creates one build per idempotency record. @throws AppError as `plan` and `insert` do */
   async create(
+    { idempotency, audit }: Call,
     template: CustomTemplateRecord,
     planned: PlannedBuild,
-    idempotencyRecordId: string | undefined,
-    audit?: RequestAudit,
   ): Promise<BuildRecord> {
     const { builds, transactions } = this.#deps;
     return transactions.run(async (tx) => {
-      const earlier = idempotencyRecordId && (await builds.findByIdempotencyRecord(idempotencyRecordId, tx));
+      const earlier = idempotency && (await builds.findByIdempotencyRecord(idempotency.recordId, tx));
       if (earlier) return earlier;
-      const build = await this.insert(template, planned, idempotencyRecordId, tx);
+      const build = await this.insert(template, planned, idempotency?.recordId, tx);
       await audit?.append(tx, { id: build.id });
       return build;
     });
@@ -130,7 +129,7 @@ export class BuildService {
   }
 
   /** Returns the build. With `waitMs`, waits until it has ended or the time has passed. @throws AppError `not_found` */
-  async get(template: CustomTemplateRecord, id: string, waitMs: number, signal: AbortSignal): Promise<BuildRecord> {
+  async get({ signal }: Call, template: CustomTemplateRecord, id: string, waitMs: number): Promise<BuildRecord> {
     const { changes, builds } = this.#deps;
     using limit = new Deadline(waitMs, signal);
     using watch = changes.watch(id as TemplateBuildId);
@@ -144,10 +143,10 @@ export class BuildService {
   }
 
   /** Idempotent: a build that has ended is returned as it is. @throws AppError `not_found` */
-  async cancel(template: CustomTemplateRecord, id: string, audit?: RequestAudit): Promise<BuildRecord> {
+  async cancel(call: Call, template: CustomTemplateRecord, id: string): Promise<BuildRecord> {
     const build = await this.#deps.builds.find(template.orgId, template.id, id);
     if (!build) throw notFound('build', id);
-    if (!isFinished(build)) await this.#deps.endBuild.cancel(build, audit);
+    if (!isFinished(build)) await this.#deps.endBuild.cancel(call, build);
     return (await this.#deps.builds.find(template.orgId, template.id, id)) ?? build;
   }
 

@@ -8,27 +8,27 @@ import type { TemplateService } from './template-service.ts';
 
 export function templateRoutes(service: TemplateService): Route[] {
   return [
-    route(operations.createTemplate, async (request) => {
-      const { template, build } = await service.create(request);
+    route(operations.createTemplate, async ({ call, body }) => {
+      const { template, build } = await service.create(call, body);
       return { template: toOwnTemplate(template, undefined), build: toBuild(build) };
     }),
-    listRoute(operations.listTemplates, async ({ credential }) =>
-      inMemory(await service.list(credential), ({ slug, id }) => [slug, id], {
+    listRoute(operations.listTemplates, async ({ call }) =>
+      inMemory(await service.list(call), ({ slug, id }) => [slug, id], {
         follows: (template, [slug]) => template.slug > slug,
         show: (template) => template,
       }),
     ),
-    route(operations.getTemplate, async ({ credential, params }) => ({
-      template: await service.get(credential, params.template),
+    route(operations.getTemplate, async ({ call, params }) => ({
+      template: await service.get(call, params.template),
     })),
-    route(operations.updateTemplate, async ({ credential, params, body, audit }) => ({
-      template: await service.update(credential, params.template, body, audit),
+    route(operations.updateTemplate, async ({ call, params, body }) => ({
+      template: await service.update(call, params.template, body),
     })),
-    route(operations.deleteTemplate, async ({ credential, params, audit }) => ({
-      template: await service.delete(credential, params.template, audit),
+    route(operations.deleteTemplate, async ({ call, params }) => ({
+      template: await service.delete(call, params.template),
     })),
-    listRoute(operations.listTemplateVersions, async ({ credential, params }) =>
-      inMemory(await service.versions(credential, params.template), ({ createdAt, id }) => [createdAt, id], {
+    listRoute(operations.listTemplateVersions, async ({ call, params }) =>
+      inMemory(await service.versions(call, params.template), ({ createdAt, id }) => [createdAt, id], {
         follows: (version, [createdAt]) => version.createdAt < createdAt,
         show: (version) => version,
       }),

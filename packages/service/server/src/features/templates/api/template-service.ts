@@ -6,10 +6,10 @@ import {
   type TemplateVersion,
   type UpdateTemplateBody,
 } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
 import type { EventOutbox } from '../../../platform/outbox/event-outbox.ts';
@@ -39,14 +39,6 @@ export interface TemplateServiceDeps {
   readonly ids: IdSource;
 }
 
-export interface TemplateCreation {
-  readonly credential: Credential;
-  readonly body: CreateTemplateBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 interface Created {
   readonly template: CustomTemplateRecord;
   readonly build: BuildRecord;
@@ -68,13 +60,15 @@ export class TemplateService {
    *
    * @throws AppError `conflict` for a slug that is taken, `invalid_request`, `not_found`, `forbidden`, `quota_exceeded`
    */
-  async create({ credential, body, idempotencyRecordId, audit }: TemplateCreation): Promise<Created> {
+  async create(call: Call, body: CreateTemplateBody): Promise<Created> {
     const { catalogue, templates, builds, buildService, transactions, outbox, clock, ids } = this.#deps;
+    const { credential, idempotency, audit } = call;
     requireWholeOrganization(credential);
     const { orgId } = credential;
+    const idempotencyRecordId = idempotency?.recordId;
     const { slug, description = '', ...recipe } = body;
     if (catalogue.findTemplate(slug)) throw slugTaken(slug, 'is that of a curated template');
-    const planned = await buildService.plan(credential, recipe);
+    const planned = await buildService.plan(call, recipe);
     const { languages } = planned.plan.settings;
     const template = { id: ids.next(ID_PREFIXES.template), orgId, slug, description, languages, idempotencyRecordId };
     return transactions.run(async (tx) => {
@@ -108,7 +102,7 @@ export class TemplateService {
   }
 
   /** Returns the curated templates and those of the organization, by slug. */
-  async list({ orgId }: Credential): Promise<Template[]> {
+  async list({ credential: { orgId } }: Call): Promise<Template[]> {
     const { catalogue, templates } = this.#deps;
     const versions = await templates.listVersions(orgId);
     const own = (await templates.list(orgId)).map((template) =>
@@ -122,62 +116,57 @@ export class TemplateService {
   }
 
   /** Returns a template, also a deleted one if it is named by its id. @throws AppError `not_found` */
-  async get(credential: Credential, slugOrId: string): Promise<Template> {
-    const found = await this.find(credential, slugOrId);
+  async get(call: Call, slugOrId: string): Promise<Template> {
+    const found = await this.find(call, slugOrId);
     return 'versions' in found ? toTemplate(found.template, found.versions[0]) : this.#toTemplate(found);
   }
 
   /** @throws AppError `not_found` */
-  async versions(credential: Credential, slugOrId: string): Promise<TemplateVersion[]> {
-    const found = await this.find(credential, slugOrId);
+  async versions(call: Call, slugOrId: string): Promise<TemplateVersion[]> {
+    const found = await this.find(call, slugOrId);
     if ('versions' in found) return found.versions.map((version) => toTemplateVersion(found.template, version));
-    const versions = await this.#deps.templates.listVersions(credential.orgId, found.id);
+    const versions = await this.#deps.templates.listVersions(call.credential.orgId, found.id);
     return versions.map((version) => toOwnVersion(found, version));
   }
 
   /**
    * Sets the given fields. @throws AppError `not_found`, also for a deleted template; `forbidden`, `invalid_request`
    */
-  async update(
-    credential: Credential,
-    slugOrId: string,
-    { description, defaultVersionId }: UpdateTemplateBody,
-    audit?: RequestAudit,
-  ): Promise<Template> {
+  async update(call: Call, slugOrId: string, { description, defaultVersionId }: UpdateTemplateBody): Promise<Template> {
     const { templates } = this.#deps;
-    const { orgId } = credential;
-    const template = await this.getOwn(credential, slugOrId);
+    const { orgId } = call.credential;
+    const template = await this.getOwn(call, slugOrId);
     const defaultVersion =
       defaultVersionId === undefined ? undefined : await templates.findVersion(orgId, defaultVersionId, template.id);
     if (defaultVersionId !== undefined && !defaultVersion) throw noSuchVersion(template);
-    const updated = await templates.update(template.id, { description, defaultVersion }, audit);
+    const updated = await templates.update(call, template.id, { description, defaultVersion });
     if (updated === 'version_removed') throw noSuchVersion(template);
     if (!updated) throw deleted(template);
     return this.#toTemplate(updated);
   }
 
   /** Idempotent by id. @throws AppError `conflict` while it is in use, `not_found`, `forbidden` */
-  async delete(credential: Credential, slugOrId: string, audit?: RequestAudit): Promise<Template> {
+  async delete(call: Call, slugOrId: string): Promise<Template> {
     const { templates, transactions, outbox, clock } = this.#deps;
-    const template = await this.getOwn(credential, slugOrId);
+    const template = await this.getOwn(call, slugOrId);
     const { id, orgId } = template;
     await transactions.run(async (tx) => {
       await lockOrganization(tx, orgId);
       await this.#requireUnused(template, tx);
       const deleted = await templates.delete(id, clock.now(), tx);
       if (!deleted) return;
-      await audit?.append(tx, { id });
+      await call.audit?.append(tx, { id });
       await outbox.append(tx, {
         type: 'template.deleted',
         orgId,
         data: { template: toOwnTemplate(deleted, undefined) },
       });
     });
-    return this.get(credential, id);
+    return this.get(call, id);
   }
 
   /** @throws AppError `not_found`; `unavailable` for an unknown one while the runtime does not answer */
-  async find({ orgId }: Credential, slugOrId: string): Promise<CatalogueEntry | CustomTemplateRecord> {
+  async find({ credential: { orgId } }: Call, slugOrId: string): Promise<CatalogueEntry | CustomTemplateRecord> {
     const { catalogue, templates } = this.#deps;
     const found = catalogue.findTemplate(slugOrId) ?? (await templates.find(orgId, slugOrId));
     if (found) return found;
@@ -188,12 +177,12 @@ export class TemplateService {
   }
 
   /** Returns a template of the organization that the key may change. @throws AppError `not_found`, `forbidden` */
-  async getOwn(credential: Credential, slugOrId: string): Promise<CustomTemplateRecord> {
-    const found = await this.find(credential, slugOrId);
+  async getOwn(call: Call, slugOrId: string): Promise<CustomTemplateRecord> {
+    const found = await this.find(call, slugOrId);
     if ('versions' in found) {
       throw new AppError('forbidden', `The template "${found.template.slug}" is curated; create a template from it.`);
     }
-    requireWholeOrganization(credential);
+    requireWholeOrganization(call.credential);
     return found;
   }
 

@@ -1,6 +1,8 @@
 import type { ApiKeyId, SecretId, TemplateVersionId } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
+import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
+import { serviceCall, UNAUDITED } from '../../../platform/call/call.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
 import type { LaunchFailureKind, SandboxRecord } from '../../sandbox-records/sandbox.ts';
@@ -17,6 +19,14 @@ export interface BuildSandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly claims: ClaimedRows;
   readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The sandbox that a build wants. */
+export interface BuildLaunch {
+  readonly versionId: TemplateVersionId;
+  readonly plan: Plan;
+  readonly secrets?: Readonly<Record<string, SecretId>> | undefined;
 }
 
 /** Name of versions that exist only during builds. */
@@ -40,14 +50,19 @@ export class BuildSandbox {
    */
   create(
     { build, claim }: BuildProgress,
-    versionId: TemplateVersionId,
-    plan: Plan,
-    secrets?: Readonly<Record<string, SecretId>>,
+    { versionId, plan, secrets }: BuildLaunch,
+    signal: AbortSignal,
   ): Promise<SandboxRecord> {
-    const { createSandbox, claims, clock } = this.#deps;
+    const { createSandbox, claims, clock, log } = this.#deps;
     const { env, resources } = plan.settings;
-    return createSandbox.create({
+    const call = serviceCall({
       credential: ownerOf(build),
+      recordId: recordOf(build),
+      receivedAt: clock.now(),
+      signal,
+      log,
+    });
+    return createSandbox.create(call, {
       body: {
         env: { ...env },
         ...(secrets && { secrets }),
@@ -56,7 +71,6 @@ export class BuildSandbox {
         metadata: { templateBuild: build.id },
         ttlMs: LIMITS.createTtlMaxMs,
       },
-      idempotencyRecordId: recordOf(build),
       // Prevents a late creation: a server that takes the build over looks for this sandbox only once.
       guard: async (tx) => {
         if (!(await claims.renew(build.id, claim, clock.now(), tx))) throw new BuildEndedError(build.id);
@@ -83,7 +97,7 @@ export class BuildSandbox {
   /** Destroys the sandbox of the last launch. Idempotent. @throws AppError `unavailable` while the host is down */
   async destroy(build: BuildRecord): Promise<void> {
     const sandbox = await this.#deps.sandboxes.findByIdempotencyRecord(recordOf(build));
-    if (sandbox) await this.#deps.destroySandbox.destroy(sandbox.id, 'platform_cleanup');
+    if (sandbox) await this.#deps.destroySandbox.destroy(UNAUDITED, sandbox.id, 'platform_cleanup');
   }
 }
 

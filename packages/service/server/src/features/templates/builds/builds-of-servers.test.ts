@@ -117,9 +117,9 @@ describe('a build of several servers', () => {
     const create = createSandbox.create.bind(createSandbox);
     const goesOn = Promise.withResolvers<void>();
     let late: Promise<unknown> | undefined;
-    createSandbox.create = (request) => {
-      if (late) return create(request);
-      const created = goesOn.promise.then(() => create(request));
+    createSandbox.create = (...request) => {
+      if (late) return create(...request);
+      const created = goesOn.promise.then(() => create(...request));
       late = created;
       return created;
     };

@@ -1,6 +1,6 @@
 import type { ResourceEvent } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import type { Audited } from '../../../platform/call/call.ts';
 import type { Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import type { EventOutbox } from '../../../platform/outbox/event-outbox.ts';
 import type { BuildLog } from './build-log.ts';
@@ -53,7 +53,7 @@ export class EndBuild {
   }
 
   /** Cancels a build and destroys its sandbox. The server that runs the build finds out that it has ended. */
-  async cancel(build: BuildRecord, audit?: RequestAudit): Promise<void> {
+  async cancel({ audit }: Audited, build: BuildRecord): Promise<void> {
     const canceled = await this.end(
       build,
       { status: 'canceled' },

@@ -217,7 +217,7 @@ export class RunSteps {
       signal.throwIfAborted();
       await progress.beginLaunch();
       try {
-        const sandbox = await buildSandbox.create(progress, versionId, plan, secrets);
+        const sandbox = await buildSandbox.create(progress, { versionId, plan, secrets }, signal);
         await progress.setSandbox(sandbox.id);
         return await sandboxUse.ready(sandbox, { signal });
       } catch (error) {

@@ -1,6 +1,6 @@
 import type { WorkspaceRunId } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import type { Audited } from '../../../platform/call/call.ts';
 import { isFinished, type WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
 
@@ -20,15 +20,15 @@ export class CancelRun {
   /**
    * Ends a run that no server works on, and requests the end of any other. Idempotent. Returns the run as it is then.
    */
-  async cancel(found: WorkspaceRunRecord, audit?: RequestAudit): Promise<WorkspaceRunRecord> {
+  async cancel(call: Audited, found: WorkspaceRunRecord): Promise<WorkspaceRunRecord> {
     for (let run = found; ; run = (await this.#runs.find(run.id)) ?? run) {
       if (isFinished(run) || run.cancelRequestedAt !== undefined) return run;
       const now = this.#clock.now();
       const ended = { cancelRequestedAt: now, finishedAt: now, outcome: { status: 'canceled' } } as const;
       const changed =
         run.step === undefined
-          ? await this.#runs.transition(run, 'cancel', ended, { audit })
-          : await this.#runs.requestCancel(run.id, now, audit);
+          ? await this.#runs.transition(run, 'cancel', ended, { call })
+          : await this.#runs.requestCancel(call, run.id, now);
       if (!changed) continue;
       if (!isFinished(changed)) this.#cancelHere(changed.id);
       return changed;

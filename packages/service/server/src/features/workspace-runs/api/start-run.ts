@@ -1,14 +1,8 @@
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunRepository } from '../record/workspace-run-repository.ts';
-
-export interface RunStart {
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
 
 /** Starts workspace runs: puts them into the queue. */
 export class StartRun {
@@ -21,12 +15,13 @@ export class StartRun {
   }
 
   /** Starts a run once for each idempotency record. @throws AppError `conflict` with the status of the run */
-  async start(found: WorkspaceRunRecord, { idempotencyRecordId, audit }: RunStart): Promise<WorkspaceRunRecord> {
-    const queued = { queuedAt: this.#clock.now(), startRecordId: idempotencyRecordId };
+  async start(call: Call, found: WorkspaceRunRecord): Promise<WorkspaceRunRecord> {
+    const recordId = call.idempotency?.recordId;
+    const queued = { queuedAt: this.#clock.now(), startRecordId: recordId };
     for (let run = found; ; run = (await this.#runs.find(run.id)) ?? run) {
-      if (idempotencyRecordId !== undefined && run.startRecordId === idempotencyRecordId) return run;
+      if (recordId !== undefined && run.startRecordId === recordId) return run;
       if (run.status !== 'archived') throw notStartable(run);
-      const started = await this.#runs.transition(run, 'queue', queued, { audit });
+      const started = await this.#runs.transition(run, 'queue', queued, { call });
       if (started) return started;
     }
   }

@@ -29,29 +29,27 @@ export function workspaceRunRoutes({
 }: WorkspaceRunRoutesDeps): Route[] {
   const answer = (record: WorkspaceRunRecord) => ({ workspaceRun: toWorkspaceRun(record) });
   return [
-    route(operations.createWorkspaceRun, async (request) => answer(await service.create(request))),
-    listRoute(operations.listWorkspaceRuns, ({ credential, query }) =>
-      service.list(credential, query, createdBetween(query)),
-    ),
-    route(operations.getWorkspaceRun, async ({ credential, params, query, signal }) => {
-      const record = await runAccess.get(credential, params.workspaceRunId);
+    route(operations.createWorkspaceRun, async ({ call, body }) => answer(await service.create(call, body))),
+    listRoute(operations.listWorkspaceRuns, ({ call, query }) => service.list(call, query, createdBetween(query))),
+    route(operations.getWorkspaceRun, async ({ call, params, query }) => {
+      const record = await runAccess.get(call.credential, params.workspaceRunId);
       if (query.waitFor === undefined) return answer(record);
-      return answer(await service.finished(record, query.waitMs ?? LIMITS.waitDefaultMs, signal));
+      return answer(await service.finished(call, record, query.waitMs ?? LIMITS.waitDefaultMs));
     }),
-    route(operations.startWorkspaceRun, async (request) =>
-      answer(await startRun.start(await runAccess.get(request.credential, request.params.workspaceRunId), request)),
+    route(operations.startWorkspaceRun, async ({ call, params }) =>
+      answer(await startRun.start(call, await runAccess.get(call.credential, params.workspaceRunId))),
     ),
-    route(operations.listWorkspaceRunEvents, async ({ credential, params, query }) => {
-      const { id } = await runAccess.get(credential, params.workspaceRunId);
+    route(operations.listWorkspaceRunEvents, async ({ call, params, query }) => {
+      const { id } = await runAccess.get(call.credential, params.workspaceRunId);
       return runEvents.read(id, query.afterSeq ?? 0, query.limit ?? PAGE_EVENTS);
     }),
-    streamRoute(operations.streamWorkspaceRunEvents, async ({ credential, params, query, lastEventId, signal }) => {
-      const { id } = await runAccess.get(credential, params.workspaceRunId);
+    streamRoute(operations.streamWorkspaceRunEvents, async ({ call, params, query, lastEventId }) => {
+      const { id } = await runAccess.get(call.credential, params.workspaceRunId);
       // Sound: `SseWriter` writes each frame's data as the event that it is made of.
-      return runEvents.follow(id, lastSeen(lastEventId) ?? query.afterSeq ?? 0, signal) as AsyncIterable<never>;
+      return runEvents.follow(id, lastSeen(lastEventId) ?? query.afterSeq ?? 0, call.signal) as AsyncIterable<never>;
     }),
-    route(operations.cancelWorkspaceRun, async ({ credential, params, audit }) =>
-      answer(await cancelRun.cancel(await runAccess.get(credential, params.workspaceRunId), audit)),
+    route(operations.cancelWorkspaceRun, async ({ call, params }) =>
+      answer(await cancelRun.cancel(call, await runAccess.get(call.credential, params.workspaceRunId))),
     ),
   ];
 }

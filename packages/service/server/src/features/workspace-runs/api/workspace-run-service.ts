@@ -10,14 +10,13 @@ import {
 } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { ProjectAccess } from '../../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { IdSource } from '../../../platform/base/id-source.ts';
+import type { Call } from '../../../platform/call/call.ts';
 import { type List, labelsOf, newestFirst } from '../../../platform/db/list.ts';
 import type { Selection } from '../../../platform/db/list-part.ts';
-import type { Credential } from '../../../platform/keys/credential.ts';
 import type { SandboxSettings } from '../../sandbox-records/sandbox-settings.ts';
 import { requireSecrets } from '../../secrets/sandbox-secrets.ts';
 import type { SecretRepository } from '../../secrets/secret-repository.ts';
@@ -39,14 +38,6 @@ export interface WorkspaceRunServiceDeps {
   readonly ids: IdSource;
 }
 
-export interface RunCreation {
-  readonly credential: Credential;
-  readonly body: CreateWorkspaceRunBody;
-  readonly idempotencyRecordId: string | undefined;
-  /** The audit event of the request. */
-  readonly audit?: RequestAudit | undefined;
-}
-
 /** Creates, lists and shows workspace runs. */
 export class WorkspaceRunService {
   readonly #deps: WorkspaceRunServiceDeps;
@@ -56,8 +47,9 @@ export class WorkspaceRunService {
   }
 
   /** Creates one run per idempotency record. @throws AppError as a creation of its sandbox does */
-  async create({ credential, body, idempotencyRecordId, audit }: RunCreation): Promise<WorkspaceRunRecord> {
+  async create(call: Call, body: CreateWorkspaceRunBody): Promise<WorkspaceRunRecord> {
     const { runs, projects, secrets, findTemplates, settings, clock, ids } = this.#deps;
+    const { credential, idempotency } = call;
     const checked = checkRun(body, settings);
     const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } = await findTemplates.resolve(
@@ -94,16 +86,16 @@ export class WorkspaceRunService {
       cancelRequestedAt: undefined,
       finishedAt: undefined,
       startRecordId: undefined,
-      idempotencyRecordId,
+      idempotencyRecordId: idempotency?.recordId,
     };
-    const inserted = await runs.insert(record, LIMITS.unfinishedWorkspaceRuns, audit);
+    const inserted = await runs.insert(call, record, LIMITS.unfinishedWorkspaceRuns);
     if (inserted.status === 'full') throw tooMany(inserted.used);
     return inserted.record;
   }
 
   /** Opens the list of the runs that a key may see, newest first. */
   async list(
-    credential: Credential,
+    { credential }: Call,
     query: QueryOf<typeof operations.listWorkspaceRuns>,
     created: Pick<Selection, 'createdAfter' | 'createdBefore'>,
   ): Promise<List<WorkspaceRunRecord, WorkspaceRun>> {
@@ -119,7 +111,7 @@ export class WorkspaceRunService {
   }
 
   /** Returns the run when it has finished, or as it is after `waitMs`. */
-  async finished(run: WorkspaceRunRecord, waitMs: number, signal: AbortSignal): Promise<WorkspaceRunRecord> {
+  async finished({ signal }: Call, run: WorkspaceRunRecord, waitMs: number): Promise<WorkspaceRunRecord> {
     using limit = new Deadline(waitMs, signal);
     using watch = this.#deps.runChanges.watch(run.id);
     for (let record = run; ; ) {

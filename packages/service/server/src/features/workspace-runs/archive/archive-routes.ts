@@ -23,17 +23,16 @@ export function archiveRoutes({
   return [
     receivedUploadRoute(
       operations.uploadWorkspaceArchive,
-      (request) => receiveArchive.receive(request),
-      async ({ signal, audit }, { run, archive, replaced }) =>
-        answer(await storeArchive.store(run, archive, { signal, audit, replaced })),
+      ({ call, params, upload }) => receiveArchive.receive(call, params.workspaceRunId, upload),
+      async ({ call }, { run, archive, replaced }) => answer(await storeArchive.store(call, run, archive, replaced)),
     ),
-    route(operations.createArchiveTransfer, async ({ credential, params, body, audit }) => {
-      const run = await runAccess.get(credential, params.workspaceRunId);
-      return { transfer: await transferArchive.create(run, body, audit) };
+    route(operations.createArchiveTransfer, async ({ call, params, body }) => {
+      const run = await runAccess.get(call.credential, params.workspaceRunId);
+      return { transfer: await transferArchive.create(call, run, body) };
     }),
-    route(operations.finalizeArchive, async (request) => {
-      const run = await runAccess.get(request.credential, request.params.workspaceRunId);
-      return answer(await transferArchive.finalize(run, request));
+    route(operations.finalizeArchive, async ({ call, params }) => {
+      const run = await runAccess.get(call.credential, params.workspaceRunId);
+      return answer(await transferArchive.finalize(call, run));
     }),
   ];
 }

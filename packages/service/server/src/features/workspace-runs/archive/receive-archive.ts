@@ -1,6 +1,7 @@
-import { LIMITS, type operations, WORKSPACE_ARCHIVE_TYPES, type WorkspaceArchiveFormat } from '@cloche/contract';
+import { LIMITS, WORKSPACE_ARCHIVE_TYPES, type WorkspaceArchiveFormat, type WorkspaceRunId } from '@cloche/contract';
 import { AppError } from '../../../platform/base/app-error.ts';
-import type { ReceivedBody, Upload, UploadRequest } from '../../../platform/http/route.ts';
+import type { Call } from '../../../platform/call/call.ts';
+import type { ReceivedBody, Upload } from '../../../platform/http/route.ts';
 import { ContentTooLargeError, type Staged, type Staging } from '../../artifacts/store/staging.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import type { WorkspaceRunAccess } from '../record/workspace-run-access.ts';
@@ -36,13 +37,8 @@ export class ReceiveArchive {
   }
 
   /** Receives the body of an upload. Keeps nothing of it if it rejects. @throws AppError */
-  async receive({
-    credential,
-    params,
-    upload,
-    signal,
-  }: UploadRequest<typeof operations.uploadWorkspaceArchive>): Promise<ReceivedArchive> {
-    const run = await this.#runAccess.get(credential, params.workspaceRunId);
+  async receive({ credential, signal }: Call, id: WorkspaceRunId, upload: Upload): Promise<ReceivedArchive> {
+    const run = await this.#runAccess.get(credential, id);
     requireArchivable(run);
     const replaced = (await this.#archives.findCurrent(run.id))?.id;
     const format = formatOf(upload.contentType);

@@ -11,6 +11,7 @@ import { FakeClock } from '@cloche/testkit';
 import { digestOf } from '../../../../testing/archives.ts';
 import { ORG, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
 import { newRun, RUN_ID, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import { LocalStore } from '../../artifacts/store/local-store.ts';
 import { type ArchiveRecord, ArchiveRepository } from './archive-repository.ts';
 import { RemoveArchives } from './remove-archives.ts';
@@ -75,7 +76,7 @@ const contents = () => readdirSync(folder, { recursive: true, withFileTypes: tru
 describe('the archive of a run', () => {
   it('the archive of a run is kept while the run is not finished, and for a day afterwards', async () => {
     const runs = runRepositoryOf(world);
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     const { id } = await makeCurrent(await reserve());
     clock.advance(100 * LIMITS.workspaceArchiveKeptMs);
     await removing.removeEnded();
@@ -96,7 +97,7 @@ describe('the archive of a run', () => {
   });
 
   it('the archive of a run is one: the one before is removed', async () => {
-    await runRepositoryOf(world).insert(newRun(), 10);
+    await runRepositoryOf(world).insert(UNAUDITED, newRun(), 10);
     const { id: first } = await makeCurrent(await reserve());
     const { id: second } = await makeCurrent(await reserve());
     await removing.removeDiscarded();

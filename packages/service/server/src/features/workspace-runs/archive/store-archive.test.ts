@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { digestOf, EMPTY_TAR, fileAt, tarOf } from '../../../../testing/archives.ts';
-import { openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
+import { callOf } from '../../../../testing/call.ts';
+import { credentialOf, openSandboxes, type SandboxesWorld, SILENT } from '../../../../testing/sandboxes.ts';
 import { standStill } from '../../../../testing/stand-still.ts';
 import { newRun, RUN_ID, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
 import { unavailable } from '../../../platform/base/app-error.ts';
 import { SignedLinks } from '../../../platform/base/signed-links.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import { type Transaction, Transactions } from '../../../platform/db/transactions.ts';
 import { LocalStore } from '../../artifacts/store/local-store.ts';
 import { Staging } from '../../artifacts/store/staging.ts';
@@ -23,7 +25,7 @@ import { StoreArchive } from './store-archive.ts';
 import { TransferArchive } from './transfer-archive.ts';
 
 const FILES = tarOf(fileAt('a'), fileAt('b'));
-const NO_AUDIT = { signal: new AbortController().signal, audit: undefined };
+const CALL = callOf({ credential: credentialOf() });
 
 let folder: string;
 let world: SandboxesWorld;
@@ -82,7 +84,7 @@ function fileOf(bytes: Buffer) {
 async function upload({ storeArchive }: ReturnType<typeof serverOf>, bytes: Buffer): Promise<WorkspaceRunRecord> {
   const replaced = (await archives.findCurrent(RUN_ID))?.id;
   const run = (await runs.find(RUN_ID)) ?? assert.fail();
-  return storeArchive.store(run, fileOf(bytes), { ...NO_AUDIT, replaced });
+  return storeArchive.store(CALL, run, fileOf(bytes), replaced);
 }
 
 const stored = async () => (await Array.fromAsync(store.list())).map(({ name }) => name);
@@ -97,7 +99,7 @@ async function assertHas(bytes: Buffer): Promise<void> {
 describe('an upload whose transaction is not answered', () => {
   for (const autoStart of [false, true]) {
     it(`an upload whose transaction is not answered keeps its content if the commit has succeeded, of a run that ${autoStart ? 'starts by itself' : 'waits'}`, async () => {
-      await runs.insert(newRun({ autoStart }), 10);
+      await runs.insert(UNAUDITED, newRun({ autoStart }), 10);
       const unanswered = serverOf(new UnansweredTransactions(world, { commits: true }));
       await assert.rejects(upload(unanswered, FILES), { code: 'unavailable' });
       await assertHas(FILES);
@@ -105,7 +107,7 @@ describe('an upload whose transaction is not answered', () => {
   }
 
   it('an upload whose transaction is not answered leaves nothing if the commit has failed, even if the answer to its discard is lost too', async () => {
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     const failing = serverOf(new UnansweredTransactions(world, { commits: false }));
     await assert.rejects(upload(failing, FILES), { code: 'unavailable' });
     assert.deepEqual(await stored(), []);
@@ -130,7 +132,7 @@ describe('an upload of a server that resumes late', () => {
     ['the archive that it had, which was uploaded again after a third one', [EMPTY_TAR, FILES]],
   ] as const) {
     it(`an upload of a server that resumes late does not replace a later one: ${title}`, async () => {
-      await runs.insert(newRun(), 10);
+      await runs.insert(UNAUDITED, newRun(), 10);
       const [late, other] = [serverOf(), serverOf()];
       for (const bytes of earlier) await upload(other, bytes);
       const { reached, goOn } = standStill('after', late.judge, 'judge');
@@ -146,7 +148,7 @@ describe('an upload of a server that resumes late', () => {
   }
 
   it('an upload of a server that resumes late is accepted if the later one has the same bytes, as when a client repeats a request', async () => {
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     const [late, other] = [serverOf(), serverOf()];
     const { reached, goOn } = standStill('after', late.judge, 'judge');
     const uploading = upload(late, FILES);
@@ -158,20 +160,20 @@ describe('an upload of a server that resumes late', () => {
   });
 
   it('an upload of a server that resumes late does not replace a later one when it was sent to a signed URL, and can be finalized again', async () => {
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     const [late, other] = [serverOf(), serverOf()];
     const run = (await runs.find(RUN_ID)) ?? assert.fail();
     const sent = fileOf(EMPTY_TAR);
-    const transfer = await late.storeArchive.reserve(run, sent, { isTransfer: true, forMs: 1000 });
+    const transfer = await late.storeArchive.reserve(UNAUDITED, run, sent, { isTransfer: true, forMs: 1000 });
     await store.put(sent.file, { ...digestOf(EMPTY_TAR), name: transfer.id });
     const { reached, goOn } = standStill('after', late.judge, 'judge');
-    const refused = assert.rejects(late.transferArchive.finalize(run, NO_AUDIT), { code: 'conflict' });
+    const refused = assert.rejects(late.transferArchive.finalize(CALL, run), { code: 'conflict' });
     await reached;
     await upload(other, FILES);
     goOn();
     await refused;
     assert.equal((await runs.find(RUN_ID))?.archive?.sha256, digestOf(FILES).sha256);
-    await late.transferArchive.finalize(run, NO_AUDIT);
+    await late.transferArchive.finalize(CALL, run);
     await assertHas(EMPTY_TAR);
   });
 });

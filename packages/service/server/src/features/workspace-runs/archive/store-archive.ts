@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { LIMITS, type WorkspaceArchiveFormat } from '@cloche/contract';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest, unavailable } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
+import { type Audited, type Call, UNAUDITED } from '../../../platform/call/call.ts';
 import type { Transactions } from '../../../platform/db/transactions.ts';
 import { type ArtifactStore, StoreError } from '../../artifacts/store/artifact-store.ts';
 import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
@@ -39,14 +39,6 @@ export interface ArchiveFile {
   readonly sha256: string;
 }
 
-/** The request for a change of a run. */
-export interface ArchiveRequest {
-  readonly signal: AbortSignal;
-  readonly audit: RequestAudit | undefined;
-  /** Id of the archive that the run had when the request came. */
-  readonly replaced: string | undefined;
-}
-
 /** Judges archives and attaches them to their runs. */
 export class StoreArchive {
   readonly #deps: StoreArchiveDeps;
@@ -58,17 +50,23 @@ export class StoreArchive {
   /**
    * Judges an archive, stores it and attaches it to its run. The run's previous archive is removed.
    *
+   * @param replaced id of the archive that the run had when the request came
    * @throws AppError `invalid_request` for a refused archive, `conflict` after the start, or if the run got another
    * archive since the request came; the run then keeps its archive
    */
-  async store(run: WorkspaceRunRecord, archive: ArchiveFile, request: ArchiveRequest): Promise<WorkspaceRunRecord> {
+  async store(
+    call: Call,
+    run: WorkspaceRunRecord,
+    archive: ArchiveFile,
+    replaced: string | undefined,
+  ): Promise<WorkspaceRunRecord> {
     const { store, removeArchives } = this.#deps;
-    const measures = await this.judge(run, archive, 'body', request.signal);
+    const measures = await this.judge(call, run, archive, 'body');
     const { file, sizeBytes, sha256 } = archive;
-    const record = await this.reserve(run, archive, { isTransfer: false, forMs: STORE_MS });
+    const record = await this.reserve(UNAUDITED, run, archive, { isTransfer: false, forMs: STORE_MS });
     try {
       await store.put(file, { sha256, sizeBytes, name: record.id }).catch(rejectUnavailable);
-      return await this.attach(run, record, measures, request);
+      return await this.attach(call, run, record, { measures, replaced });
     } catch (error) {
       await removeArchives.removeFailed(record.id);
       throw error;
@@ -77,9 +75,10 @@ export class StoreArchive {
 
   /** Writes the row that owns a content before it is stored. @throws AppError `quota_exceeded` */
   async reserve(
+    { audit }: Audited,
     run: WorkspaceRunRecord,
     { format, sizeBytes, sha256 }: Omit<ArchiveFile, 'file'>,
-    { isTransfer, forMs, audit }: { isTransfer: boolean; forMs: number; audit?: RequestAudit | undefined },
+    { isTransfer, forMs }: { isTransfer: boolean; forMs: number },
   ): Promise<ArchiveRecord> {
     const { archives, clock } = this.#deps;
     const id = randomBytes(32).toString('hex');
@@ -99,10 +98,10 @@ export class StoreArchive {
 
   /** @throws AppError `invalid_request` for a refused archive */
   async judge(
+    { signal }: Call,
     { orgId, settings }: WorkspaceRunRecord,
     { file, format }: ArchiveFile,
     field: 'body' | 'archive',
-    signal: AbortSignal,
   ): Promise<ArchiveMeasures> {
     const { judge, metrics } = this.#deps;
     const maxUnpackedBytes = settings.resources.diskMb * MEBIBYTE;
@@ -120,16 +119,16 @@ export class StoreArchive {
    * the request came
    */
   async attach(
+    call: Audited,
     run: WorkspaceRunRecord,
     archive: ArchiveRecord,
-    { entries }: ArchiveMeasures,
-    { audit, replaced }: ArchiveRequest,
+    { measures: { entries }, replaced }: { measures: ArchiveMeasures; replaced: string | undefined },
   ): Promise<WorkspaceRunRecord> {
     const { runs, archives, transactions, removeArchives, clock } = this.#deps;
     const { format, sizeBytes, sha256 } = archive;
     for (let current = run; ; ) {
       const attached = await transactions.run(async (tx) => {
-        const options = { tx, ...(current.autoStart ? {} : { audit }) };
+        const options = { tx, ...(current.autoStart ? {} : { call }) };
         const archived = await runs.transition(
           current,
           'archive',
@@ -142,7 +141,7 @@ export class StoreArchive {
           throw new AppError('conflict', NOT_ATTACHED[attachment], { details: { status: current.status } });
         }
         if (!current.autoStart) return archived;
-        return runs.transition(archived, 'queue', { queuedAt: clock.now() }, { tx, audit });
+        return runs.transition(archived, 'queue', { queuedAt: clock.now() }, { tx, call });
       });
       if (attached) {
         await removeArchives.removeDiscarded();

@@ -1,10 +1,10 @@
 import { type ArchiveTransfer, type ArchiveTransferBody, LIMITS } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import { AppError, invalidRequest } from '../../../platform/base/app-error.ts';
 import { type Clock, timestamp } from '../../../platform/base/clock.ts';
 import { LatestOnly } from '../../../platform/base/latest-only.ts';
 import type { GivenLink, SignedLinks } from '../../../platform/base/signed-links.ts';
+import type { Audited, Call } from '../../../platform/call/call.ts';
 import type { Upload } from '../../../platform/http/route.ts';
 import type { SignedUpload } from '../../../platform/http/signed-uploads.ts';
 import { type ArtifactStore, ContentMissingError } from '../../artifacts/store/artifact-store.ts';
@@ -13,7 +13,7 @@ import type { WorkspaceRunRecord } from '../record/workspace-run.ts';
 import { requireArchivable } from './archivable-run.ts';
 import type { ArchiveRecord, ArchiveRepository } from './archive-repository.ts';
 import type { RemoveArchives } from './remove-archives.ts';
-import { type ArchiveRequest, rejectUnavailable, type StoreArchive } from './store-archive.ts';
+import { rejectUnavailable, type StoreArchive } from './store-archive.ts';
 
 export const UPLOAD_PATH = '/uploads/workspace-archives';
 
@@ -40,18 +40,13 @@ export class TransferArchive {
   }
 
   /** Returns the request that uploads the archive: to the bucket, or else to the service. @throws AppError */
-  async create(
-    run: WorkspaceRunRecord,
-    body: ArchiveTransferBody,
-    audit: RequestAudit | undefined,
-  ): Promise<ArchiveTransfer> {
+  async create(call: Audited, run: WorkspaceRunRecord, body: ArchiveTransferBody): Promise<ArchiveTransfer> {
     const { storeArchive, removeArchives, store, links, publicUrl } = this.#deps;
     requireArchivable(run);
     const forMs = LIMITS.archiveTransferMs;
-    const { id, sha256, sizeBytes, expiresAt } = await storeArchive.reserve(run, body, {
+    const { id, sha256, sizeBytes, expiresAt } = await storeArchive.reserve(call, run, body, {
       isTransfer: true,
       forMs,
-      audit,
     });
     const signed = await store.signPut({ name: id, sha256, sizeBytes }, forMs);
     await removeArchives.removeDiscarded();
@@ -95,16 +90,16 @@ export class TransferArchive {
   }
 
   /** Attaches an uploaded archive to its run, as `StoreArchive.store` does. @throws AppError */
-  async finalize(run: WorkspaceRunRecord, request: Omit<ArchiveRequest, 'replaced'>): Promise<WorkspaceRunRecord> {
+  async finalize(call: Call, run: WorkspaceRunRecord): Promise<WorkspaceRunRecord> {
     const { archives, storeArchive, removeArchives, clock } = this.#deps;
     requireArchivable(run);
     const replaced = (await archives.findCurrent(run.id))?.id;
     const transfer = await archives.findTransferOf(run.id, clock.now());
     if (!transfer) throw missing(run, 'There is no archive transfer');
-    await using uploaded = await this.#open(run, transfer, request.signal);
+    await using uploaded = await this.#open(run, transfer, call.signal);
     try {
-      const measures = await storeArchive.judge(run, { ...transfer, file: uploaded.file }, 'archive', request.signal);
-      return await storeArchive.attach(run, transfer, measures, { ...request, replaced });
+      const measures = await storeArchive.judge(call, run, { ...transfer, file: uploaded.file }, 'archive');
+      return await storeArchive.attach(call, run, transfer, { measures, replaced });
     } catch (error) {
       if (error instanceof AppError && error.is('invalid_request')) await removeArchives.removeFailed(transfer.id);
       throw error;

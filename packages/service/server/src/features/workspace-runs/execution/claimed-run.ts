@@ -1,6 +1,7 @@
 import type { WorkspaceRunId } from '@cloche/contract';
 import type { Clock } from '../../../platform/base/clock.ts';
 import { Fence } from '../../../platform/base/fence.ts';
+import { type Call, type ServiceWork, serviceCall } from '../../../platform/call/call.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import type { Transaction } from '../../../platform/db/transactions.ts';
 import type { Credential } from '../../../platform/keys/credential.ts';
@@ -72,6 +73,11 @@ export class ClaimedRun implements Disposable {
   get credential(): Credential {
     const { orgId, projectId } = this.#record;
     return { apiKeyId: 'key_workspace_run', orgId, scopes: new Set(), projectIds: new Set([projectId]) };
+  }
+
+  /** Returns the call of an action for the run. */
+  call(work: Omit<ServiceWork, 'credential'>): Call {
+    return serviceCall({ ...work, credential: this.credential });
   }
 
   cancel(): void {

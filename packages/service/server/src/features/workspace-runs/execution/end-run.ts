@@ -1,6 +1,7 @@
 import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../../../platform/base/clock.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import type { SandboxRepository } from '../../sandbox-records/sandbox-repository.ts';
 import { factsOf } from '../../sandbox-status/status-facts.ts';
 import type { DestroySandbox } from '../../sandboxes/lifecycle/destroy-sandbox.ts';
@@ -51,7 +52,7 @@ export class EndRun {
     const { destroySandbox, sandboxes, log } = this.#deps;
     try {
       const sandbox = await findSandbox(sandboxes, record);
-      if (sandbox && !factsOf(sandbox).isEnded) await destroySandbox.destroy(sandbox.id, 'platform_cleanup');
+      if (sandbox && !factsOf(sandbox).isEnded) await destroySandbox.destroy(UNAUDITED, sandbox.id, 'platform_cleanup');
       return true;
     } catch (error) {
       log.warn({ err: error, workspaceRunId: record.id }, 'the sandbox of a run could not be destroyed yet');

@@ -118,8 +118,8 @@ describe('a workspace run whose sandbox ends', () => {
     const begun = Promise.withResolvers<void>();
     const goesOn = Promise.withResolvers<void>();
     let late: Promise<unknown> = Promise.resolve();
-    createSandbox.create = (request) => {
-      const created = goesOn.promise.then(() => create(request));
+    createSandbox.create = (...request) => {
+      const created = goesOn.promise.then(() => create(...request));
       late = created;
       begun.resolve();
       return created;

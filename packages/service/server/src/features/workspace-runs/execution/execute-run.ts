@@ -101,7 +101,7 @@ export class ExecuteRun {
       // Each attempt gets a number of its own, which only the server that holds the claim can get.
       await run.advance({ archiveAttempts: run.record.archiveAttempts + 1 });
       const attempt = { runId: run.record.id, attempt: run.record.archiveAttempts };
-      await this.#deps.files.with({ credential, params: { sandboxId: sandbox.id }, signal }, (files) =>
+      await this.#deps.files.with({ credential, signal }, sandbox.id, (files) =>
         this.#deps.unpackArchive.unpack(attempt, files, signal),
       );
       return undefined;

@@ -5,9 +5,10 @@ import type { SandboxId } from '@cloche/contract';
 import type { AgentFile } from '@cloche/protocol';
 import type { AgentFiles } from '@cloche/runtime/agent-files';
 import { longestTurn } from '@cloche/testkit/longest-turn';
-import { DEFAULT_PROJECT, ORG } from '../../../../testing/sandboxes.ts';
+import { DEFAULT_PROJECT, ORG, SILENT } from '../../../../testing/sandboxes.ts';
 import { standStill } from '../../../../testing/stand-still.ts';
 import { newRun, openRuns, RUN_ID, type RunsWorld, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
 import { SequenceLog } from '../../../platform/sequence-log/sequence-log.ts';
 import { AccessFiles } from '../../files/access-files.ts';
@@ -27,11 +28,11 @@ beforeEach(async () => {
   claims = new ClaimedRows(world.db, 'workspace_runs', CLAIM_MS);
   runLog = new SequenceLog(world, { keptBytes: 1_000_000 });
   const files = new AccessFiles(world.server.core);
-  exportArtifacts = new ExportArtifacts({ ...world, files, runLog, claims });
+  exportArtifacts = new ExportArtifacts({ ...world, files, runLog, claims, log: SILENT });
   const sandboxId = await world.createReady();
   await writeFile(sandboxId, 'built');
   const { settings } = newRun();
-  await runRepositoryOf(world).insert(newRun({ settings: { ...settings, artifacts: ['built'] } }), 10);
+  await runRepositoryOf(world).insert(UNAUDITED, newRun({ settings: { ...settings, artifacts: ['built'] } }), 10);
   const exporting = { status: 'running' as const, step: 'exporting' as const, sandbox_id: sandboxId };
   await world.db.updateTable('workspace_runs').set(exporting).where('id', '=', RUN_ID).execute();
 });
@@ -90,9 +91,9 @@ it('patterns and names that almost match keep other work waiting hardly longer t
       return { path: `/workspace/${name}`, name, ...facts };
     });
     const files: Pick<AccessFiles, 'act'> = {
-      act: (_request, act) => act({ list: async () => listed } as unknown as AgentFiles, AbortSignal.timeout(60_000)),
+      act: (_call, _id, act) => act({ list: async () => listed } as unknown as AgentFiles, AbortSignal.timeout(60_000)),
     };
-    const exported = new ExportArtifacts({ ...world, files, runLog, claims });
+    const exported = new ExportArtifacts({ ...world, files, runLog, claims, log: SILENT });
     const settings = JSON.stringify({ ...newRun().settings, artifacts: patterns });
     await world.db.updateTable('workspace_runs').set({ settings }).where('id', '=', RUN_ID).execute();
     using run = await claimedBy(claim);

@@ -3,6 +3,7 @@ import { posix } from 'node:path';
 import { type ArtifactId, DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { Deadline, sortInSlices, TimeSlice } from '@cloche/node-support';
 import type { AgentFile } from '@cloche/protocol';
+import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
@@ -30,6 +31,7 @@ export interface ExportArtifactsDeps {
   readonly claims: ClaimedRows;
   readonly transactions: Transactions;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 /**
@@ -72,13 +74,13 @@ export class ExportArtifacts {
   async #exportFile(run: ClaimedRun, path: string, signal: AbortSignal): Promise<Reported> {
     const { sandboxId, id } = run.record;
     if (sandboxId === undefined) throw new Error(`${id} has no sandbox`);
+    const recordId = `${id}:${createHash('sha256').update(path).digest('base64url')}`;
+    const { clock, log } = this.#deps;
+    const call = run.call({ signal, recordId, receivedAt: clock.now(), log });
     try {
-      const artifact = await this.#deps.exportArtifact.export({
-        credential: run.credential,
-        params: { sandboxId },
+      const artifact = await this.#deps.exportArtifact.export(call, {
+        sandboxId,
         body: { path },
-        signal,
-        idempotencyRecordId: `${id}:${createHash('sha256').update(path).digest('base64url')}`,
         workspaceRunId: id,
         guard: claimGuard(run, this.#deps),
       });
@@ -105,7 +107,7 @@ export class ExportArtifacts {
     const { sandboxId } = run.record;
     if (sandboxId === undefined) return;
     const pattern = new ArtifactPattern(text);
-    const request = { credential: run.credential, params: { sandboxId }, signal };
+    const caller = { credential: run.credential, signal };
     const open: { readonly path: string; readonly state: PatternState; readonly depth: number }[] = [
       { path: DEFAULT_CWD, state: pattern.start, depth: 0 },
     ];
@@ -114,7 +116,7 @@ export class ExportArtifacts {
     for (let folder = open.pop(); folder; folder = open.pop()) {
       const { path, state, depth } = folder;
       const options = { depth: 1, limit: LIMITS.fileListEntries };
-      const entries = await this.#deps.files.act(request, (files, limit) =>
+      const entries = await this.#deps.files.act(caller, sandboxId, (files, limit) =>
         Array.fromAsync(files.list(path, options, limit)),
       );
       seen += entries.length;

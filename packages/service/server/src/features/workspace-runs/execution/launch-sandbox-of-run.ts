@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import { AppError } from '../../../platform/base/app-error.ts';
 import type { Clock } from '../../../platform/base/clock.ts';
 import type { ClaimedRows } from '../../../platform/db/claimed-rows.ts';
@@ -22,6 +23,7 @@ export interface LaunchSandboxOfRunDeps {
   readonly sandboxUse: SandboxUse;
   readonly claims: ClaimedRows;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 export type RunLaunch =
@@ -66,13 +68,12 @@ export class LaunchSandboxOfRun {
   }
 
   async #create(run: ClaimedRun) {
-    const { record, credential } = run;
-    const { createSandbox } = this.#deps;
+    const { record, signal } = run;
+    const { createSandbox, clock, log } = this.#deps;
+    const call = run.call({ signal, recordId: sandboxRecordId(record), receivedAt: clock.now(), log });
     try {
-      return await createSandbox.create({
-        credential,
+      return await createSandbox.create(call, {
         body: sandboxBody(record),
-        idempotencyRecordId: sandboxRecordId(record),
         lifetimeMs: lifetimeOf(record),
         waitsForRoom: true,
         startsBusy: true,

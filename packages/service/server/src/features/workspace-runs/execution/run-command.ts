@@ -102,18 +102,16 @@ export class RunCommand {
   async #start(run: ClaimedRun, sandboxId: SandboxId, signal: AbortSignal): Promise<Command> {
     const { settings, id } = run.record;
     const { command, cwd, timeoutMs } = settings;
-    return this.#deps.createCommand.create({
-      credential: run.credential,
-      params: { sandboxId },
+    const { createCommand, clock, log } = this.#deps;
+    const call = run.call({ signal, recordId: id, receivedAt: clock.now(), log });
+    return createCommand.create(call, {
+      sandboxId,
       body: {
         command: typeof command === 'string' ? command : [...command],
         cwd,
         timeoutMs,
         background: true,
       },
-      receivedAt: this.#deps.clock.now(),
-      signal,
-      idempotencyRecordId: id,
       logBytes: LOG_BYTES,
     });
   }

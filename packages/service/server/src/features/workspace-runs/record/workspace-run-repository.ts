@@ -7,8 +7,8 @@ import {
 } from '@cloche/contract';
 import { sql } from 'kysely';
 import { projectDeleted } from '../../../platform/access/project-access.ts';
-import type { RequestAudit } from '../../../platform/audit-log/request-audit.ts';
 import type { Changes } from '../../../platform/base/changes.ts';
+import { type Audited, UNAUDITED } from '../../../platform/call/call.ts';
 import type { Database } from '../../../platform/db/database.ts';
 import { laterThanAll } from '../../../platform/db/later-than-all.ts';
 import { type ListPart, NEWEST_FIRST, readPart, type Selection, selected } from '../../../platform/db/list-part.ts';
@@ -43,8 +43,8 @@ export type RunInsertion =
   | { readonly status: 'full'; readonly used: number };
 
 export interface ChangeOptions {
-  /** The audit event of the request for the change. */
-  readonly audit?: RequestAudit | undefined;
+  /** The request for the change. */
+  readonly call?: Audited | undefined;
   /** Makes the change only if this claim holds the run. */
   readonly claim?: string | undefined;
   /** Joins this transaction. */
@@ -76,7 +76,7 @@ export class WorkspaceRunRepository {
    *
    * @throws AppError `not_found` when the project was deleted meanwhile
    */
-  insert(record: WorkspaceRunRecord, limit: number, audit?: RequestAudit): Promise<RunInsertion> {
+  insert(call: Audited, record: WorkspaceRunRecord, limit: number): Promise<RunInsertion> {
     const { orgId, projectId, idempotencyRecordId } = record;
     return this.#deps.transactions.run(async (tx): Promise<RunInsertion> => {
       const { db } = tx;
@@ -89,7 +89,7 @@ export class WorkspaceRunRepository {
       const created_at = laterThanAll({ table: 'workspace_runs', list: 'org_id' }, orgId, record.createdAt);
       const insert = db.insertInto('workspace_runs').values({ ...toRow(record), created_at });
       const inserted = toRecord(await insert.returningAll().executeTakeFirstOrThrow());
-      await this.#announce(tx, inserted, audit);
+      await this.#announce(call, tx, inserted);
       return { status: 'inserted', record: inserted };
     });
   }
@@ -117,7 +117,7 @@ export class WorkspaceRunRepository {
     current: WorkspaceRunRecord,
     name: RunTransitionName,
     change: RunChange,
-    { audit, claim, tx: joined }: ChangeOptions = {},
+    { call = UNAUDITED, claim, tx: joined }: ChangeOptions = {},
   ): Promise<WorkspaceRunRecord | undefined> {
     if (!allowsRun(name, current.status)) return undefined;
     return this.#deps.transactions.run(async (tx) => {
@@ -133,7 +133,7 @@ export class WorkspaceRunRepository {
       if (!row) return undefined;
       const record = toRecord(row);
       if (name === 'run') await this.#usageHours.add(tx, record, record.startedAt ?? 0, { workspace_runs: 1 });
-      await this.#announce(tx, record, audit);
+      await this.#announce(call, tx, record);
       return record;
     }, joined);
   }
@@ -154,7 +154,7 @@ export class WorkspaceRunRepository {
    * Requests the cancellation of a run that a server is executing, or was executing when the server ended. Returns
    * undefined for any other run, and if the cancellation was requested before.
    */
-  async requestCancel(id: WorkspaceRunId, now: number, audit?: RequestAudit): Promise<WorkspaceRunRecord | undefined> {
+  async requestCancel({ audit }: Audited, id: WorkspaceRunId, now: number): Promise<WorkspaceRunRecord | undefined> {
     return this.#deps.transactions.run(async (tx) => {
       const row = await tx.db
         .updateTable('workspace_runs')
@@ -173,7 +173,7 @@ export class WorkspaceRunRepository {
     });
   }
 
-  async #announce(tx: Transaction, record: WorkspaceRunRecord, audit: RequestAudit | undefined): Promise<void> {
+  async #announce({ audit }: Audited, tx: Transaction, record: WorkspaceRunRecord): Promise<void> {
     const { id, orgId, projectId, status } = record;
     tx.afterCommit(() => this.#deps.runChanges.notify(id));
     const { runLog, outbox } = this.#deps;

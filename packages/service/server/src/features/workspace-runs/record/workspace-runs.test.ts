@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { FINISHED_RUN_STATUSES, type ResourceEvent, WORKSPACE_RUN_STATUSES } from '@cloche/contract';
 import { OTHER_PROJECT, openSandboxes } from '../../../../testing/sandboxes.ts';
 import { ARCHIVE, newRun, runRepositoryOf } from '../../../../testing/workspace-runs.ts';
+import { UNAUDITED } from '../../../platform/call/call.ts';
 import { ProjectChanges } from '../../projects/project-changes.ts';
 import { allowsRun, RUN_TRANSITIONS, type RunTransitionName, toWorkspaceRun } from './workspace-run.ts';
 
@@ -26,7 +27,7 @@ describe('the statuses of a workspace run', () => {
     const runs = runRepositoryOf(world);
     const events: ResourceEvent[] = [];
     world.outbox.onCommitted((event) => events.push(event));
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     const archived = await runs.transition(newRun(), 'archive', { archive: ARCHIVE });
     assert.deepEqual([archived?.status, archived?.archive], ['archived', ARCHIVE]);
     assert.equal(await runs.transition(newRun(), 'cancel', {}), undefined);
@@ -43,7 +44,7 @@ describe('the statuses of a workspace run', () => {
   it('the statuses of a workspace run that a server has claimed change by this claim alone', async () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
-    await runs.insert(newRun(), 10);
+    await runs.insert(UNAUDITED, newRun(), 10);
     await world.db
       .updateTable('workspace_runs')
       .set({ status: 'queued', step: 'launching', claimed_by: 'srv_1:a' })
@@ -60,14 +61,14 @@ describe('a new workspace run', () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     const first = newRun({ id: 'wrun_a', idempotencyRecordId: 'idem_1' });
-    assert.equal((await runs.insert(first, 2)).status, 'inserted');
-    const again = await runs.insert({ ...first, id: 'wrun_b' }, 2);
+    assert.equal((await runs.insert(UNAUDITED, first, 2)).status, 'inserted');
+    const again = await runs.insert(UNAUDITED, { ...first, id: 'wrun_b' }, 2);
     assert.ok(again.status === 'exists' && again.record.id === 'wrun_a');
     const second = newRun({ id: 'wrun_c' });
-    assert.equal((await runs.insert(second, 2)).status, 'inserted');
-    assert.deepEqual(await runs.insert(newRun({ id: 'wrun_d' }), 2), { status: 'full', used: 2 });
+    assert.equal((await runs.insert(UNAUDITED, second, 2)).status, 'inserted');
+    assert.deepEqual(await runs.insert(UNAUDITED, newRun({ id: 'wrun_d' }), 2), { status: 'full', used: 2 });
     await runs.transition(second, 'cancel', { finishedAt: 5 });
-    assert.equal((await runs.insert(newRun({ id: 'wrun_d' }), 2)).status, 'inserted');
+    assert.equal((await runs.insert(UNAUDITED, newRun({ id: 'wrun_d' }), 2)).status, 'inserted');
   });
 
   it('a new workspace run shows neither its environment nor how it ended before it has', () => {
@@ -81,12 +82,12 @@ describe('a new workspace run', () => {
     await using world = await openSandboxes();
     const runs = runRepositoryOf(world);
     const run = newRun({ projectId: OTHER_PROJECT });
-    await runs.insert(run, 10);
+    await runs.insert(UNAUDITED, run, 10);
     const changes = new ProjectChanges(world);
     const inUse = { status: 'in_use', liveSandboxes: 0, workspaceRuns: 1 };
-    assert.deepEqual(await changes.delete(OTHER_PROJECT), inUse);
+    assert.deepEqual(await changes.delete(UNAUDITED, OTHER_PROJECT), inUse);
     await runs.transition(run, 'cancel', { finishedAt: 5 });
-    assert.equal((await changes.delete(OTHER_PROJECT)).status, 'deleted');
-    await assert.rejects(runs.insert({ ...run, id: 'wrun_2' }, 10), { code: 'not_found' });
+    assert.equal((await changes.delete(UNAUDITED, OTHER_PROJECT)).status, 'deleted');
+    await assert.rejects(runs.insert(UNAUDITED, { ...run, id: 'wrun_2' }, 10), { code: 'not_found' });
   });
 });
