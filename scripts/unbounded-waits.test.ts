@@ -1,7 +1,11 @@
-/** Checks that a test which waits for something that never happens fails soon and names it. */
+/**
+ * Checks that a test which waits for something that never happens fails soon and names it, and that waits of the server
+ * and its gateways are bounded in one way.
+ */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
+import { findBareTimeouts } from './bare-timeouts.ts';
 import { findUnboundedWaits } from './unbounded-waits.ts';
 
 /** Files with loops of other programs, each with the reason. */
@@ -46,5 +50,65 @@ describe('a loop without a limit', () => {
   ];
   for (const loop of WITH_LIMIT) {
     it(`is not: ${loop.replaceAll(/\s+/g, ' ')}`, () => assert.deepEqual(findUnboundedWaits(loop), []));
+  }
+});
+
+/** Adapters of the runtime: a request to hostd or an agent is their own, and ends with its connection. */
+const DRIVERS = 'packages/service/runtime/src/{driver/hostd,agent-client}/**';
+
+describe('the server', () => {
+  const sources = globSync('packages/{service,gateways}/*/src/**/*.ts', {
+    exclude: ['**/*.test.ts', '**/testing/**', DRIVERS],
+  });
+  const found = (plant = new Map<string, string>()) =>
+    sources.flatMap((file) =>
+      findBareTimeouts(readFileSync(file, 'utf8') + (plant.get(file) ?? '')).map(({ text }) => `${file}: ${text}`),
+    );
+
+  it('bounds its waits with a Deadline, never with AbortSignal.timeout, outside of drivers', () => {
+    assert.ok(sources.length > 400, 'the files are found');
+    assert.deepEqual(found(), []);
+  });
+
+  it('is refused with one that is planted in each package', () => {
+    const planted = [
+      'server/src/platform/http/execute.ts',
+      'runtime/src/driver/runtime-driver.ts',
+      'mcp/src/serve-stdio.ts',
+    ];
+    const files = planted.map(
+      (end) => sources.find((file) => file.endsWith(end)) ?? assert.fail(`${end} is not found`),
+    );
+    const plant = new Map(files.map((file) => [file, '\nawait act(AbortSignal.timeout(1000));\n']));
+    assert.deepEqual(new Set(found(plant)), new Set(files.map((file) => `${file}: AbortSignal.timeout`)));
+  });
+});
+
+describe('a bare AbortSignal.timeout', () => {
+  const BARE = [
+    'await act(AbortSignal.timeout(5));',
+    'const either = AbortSignal.any([signal, AbortSignal.timeout(5)]);',
+    'await act(AbortSignal\n  .timeout(5));',
+    "await act(AbortSignal['timeout'](5));",
+    'const { timeout } = AbortSignal;',
+    'const { any, timeout: inTime } = AbortSignal;',
+    'const make = AbortSignal.timeout;',
+    'await act(globalThis.AbortSignal?.timeout(5));',
+  ];
+  for (const use of BARE) {
+    it(`is found: ${use.replaceAll(/\s+/g, ' ')}`, () =>
+      assert.equal(findBareTimeouts(`begin();\n${use}`)[0]?.line, 2));
+  }
+
+  const OTHER = [
+    '// AbortSignal.timeout would leave its timer behind.',
+    '/**\n * In place of AbortSignal.timeout.\n */',
+    'const either = AbortSignal.any([signal, limit.signal]);',
+    'const { timeout } = options;',
+    'using limit = new Deadline(5, signal);',
+    "const url = 'http://host/'; AbortSignal.abort();",
+  ];
+  for (const use of OTHER) {
+    it(`is not: ${use.replaceAll(/\s+/g, ' ')}`, () => assert.deepEqual(findBareTimeouts(use), []));
   }
 });

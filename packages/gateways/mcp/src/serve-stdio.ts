@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { SandboxId } from '@cloche/contract';
-import { reportFailure } from '@cloche/node-support';
+import { Deadline, reportFailure } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { mcpServer } from './mcp-server.ts';
@@ -44,5 +44,6 @@ export async function serveOnStdio({ cloche, version, input, output }: StdioOpti
   const sandboxId = session.end();
   if (sandboxId === undefined) return;
   const params = { sandboxId: sandboxId as SandboxId };
-  await cloche.call('killSandbox', { params, signal: AbortSignal.timeout(ENDING_MS) }).catch(() => undefined);
+  using limit = new Deadline(ENDING_MS);
+  await cloche.call('killSandbox', { params, signal: limit.signal }).catch(() => undefined);
 }

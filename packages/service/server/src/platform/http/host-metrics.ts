@@ -1,3 +1,5 @@
+import { Deadline } from '@cloche/node-support';
+
 const MAX_LINES = 2000;
 const WAIT_MS = 1000;
 /** Longest time that a reading is reused. A reading queries two other services, and requests for it need no key. */
@@ -32,7 +34,8 @@ export class HostMetrics {
  * sandboxes, so its output is untrusted. Returns an empty text when the services do not respond in time.
  */
 export async function hostMetrics(read: (signal: AbortSignal) => Promise<string>): Promise<string> {
-  const text = await read(AbortSignal.timeout(WAIT_MS)).catch(() => '');
+  using limit = new Deadline(WAIT_MS);
+  const text = await read(limit.signal).catch(() => '');
   const lines = text.split('\n', MAX_LINES).filter((line) => SAMPLE.test(line) || COMMENT.test(line));
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
 }

@@ -1,6 +1,7 @@
 /** Routes for operators, tools and readers. They are not part of the contract and need no key. */
 
 import { type HostWarning, openApiDocument, type Readiness } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
@@ -57,7 +58,10 @@ export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceR
 
   app.get('/', (_request, reply) => reply.redirect('/docs'));
   app.get('/healthz', () => ({ status: 'ok', version: deps.version }));
-  const ready = new SharedReading(() => deps.check(AbortSignal.timeout(CHECK_MS)));
+  const ready = new SharedReading(async () => {
+    using limit = new Deadline(CHECK_MS);
+    return await deps.check(limit.signal);
+  });
   app.get('/readyz', async (request, reply) => {
     if (deps.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
     if (deps.isFenced?.()) return reply.code(503).send({ status: 'not ready' });

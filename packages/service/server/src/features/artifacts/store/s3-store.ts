@@ -12,6 +12,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import { Deadline } from '@cloche/node-support';
 import {
   type ArtifactStore,
   ContentMissingError,
@@ -241,7 +242,8 @@ export class S3Store implements ArtifactStore {
 async function sendRemoval(url: string): Promise<void> {
   let status: number;
   try {
-    const answer = await fetch(url, { method: 'DELETE', redirect: 'error', signal: AbortSignal.timeout(REMOVAL_MS) });
+    using limit = new Deadline(REMOVAL_MS);
+    const answer = await fetch(url, { method: 'DELETE', redirect: 'error', signal: limit.signal });
     status = answer.status;
     await answer.body?.cancel();
   } catch (error) {

@@ -1,3 +1,4 @@
+import { Deadline } from '@cloche/node-support';
 import type { Instances } from '@cloche/runtime';
 import type { Logger } from 'pino';
 import { toLaunchSpec } from '../../sandbox-records/sandbox.ts';
@@ -30,8 +31,8 @@ export async function expectLaunches(
     resources: resourcesOfVersion(resources ?? {}, {}, settings),
   };
   try {
-    const either = AbortSignal.any([signal, AbortSignal.timeout(EXPECT_MS)]);
-    await driver.expectLaunch?.(toLaunchSpec(ofSandbox), orgId, either);
+    using limit = new Deadline(EXPECT_MS, signal);
+    await driver.expectLaunch?.(toLaunchSpec(ofSandbox), orgId, limit.signal);
   } catch (err) {
     if (!signal.aborted) log.warn({ err, templateVersionId: id }, 'no instance of a new version is launched ahead');
   }
