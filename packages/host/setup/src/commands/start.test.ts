@@ -13,8 +13,8 @@ import { needsRoot } from '@cloche/testkit/needs-root';
 
 const CLOCHE = fileURLToPath(new URL('../../../../clients/cli/bin/cloche.mjs', import.meta.url));
 
-describe('cloche start', () => {
-  it('cloche start refuses a machine without a network before it downloads anything', { skip: needsRoot }, async () => {
+describe('cloche start', { skip: needsRoot }, () => {
+  it('cloche start refuses a machine without a network before it downloads anything', async () => {
     const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-start-'));
     const env = { ...process.env, CLOCHE_CACHE_DIR: cacheDir, CLOCHE_PORT: '0' };
     const { status, stderr } = spawnSync('unshare', ['--net', process.execPath, CLOCHE, 'start'], {
