@@ -14,8 +14,6 @@ interface ExecuteReply extends Fields {
 
 /** Errors of cells whose kernel is replaced by a new one. */
 const DEATHS: ReadonlySet<unknown> = new Set(['KernelDiedError', 'OutOfMemoryError']);
-/** Types of messages that a silent cell sends as well. */
-const TOLD_BY_SILENT_CELLS = /^(?:error|input_request|comm_\w+)$/;
 
 /** Runs a cell, and tells its outputs as they come. Returns the content of the reply. */
 export async function executeCell(request: ShellRequest, room: Room): Promise<Fields> {
@@ -35,7 +33,8 @@ export async function executeCell(request: ShellRequest, room: Room): Promise<Fi
   const executionCount = room.executionCount + (isCounted ? 1 : 0);
   if (!isSilent) await room.tell(iopub('execute_input', { code, execution_count: executionCount }), message);
   const tell = async (answer: Answer) => {
-    if (!isSilent || TOLD_BY_SILENT_CELLS.test(answer.type)) await room.pass(request, answer);
+    // As ipykernel does: a silent cell leaves out its source and its value.
+    if (!isSilent || answer.type !== 'execute_result') await room.pass(request, answer);
   };
   const { signal } = room;
   const events = hasMessages

@@ -279,11 +279,24 @@ describe('the channels of a kernel', () => {
     });
   }
 
-  it('hide what a silent cell shows', async () => {
-    await using channels = await jupyter.open(kernelId);
-    const { types, reply } = await channels.execute('print 1\nvalue 2', { silent: true });
-    assert.deepEqual([types, reply.status], [['status', 'status'], 'ok']);
-  });
+  const tells = (type: string, content: object) => `tell ${JSON.stringify({ channel: 'iopub', type, content })}`;
+  // As ipykernel 7 does.
+  const SILENT: Readonly<Record<string, readonly string[]>> = {
+    'value 2': [],
+    'print 1\nvalue 2': ['stream'],
+    'warn 1': ['stream'],
+    [tells('display_data', { data: text, metadata: {} })]: ['display_data'],
+    [tells('update_display_data', { data: text, metadata: {} })]: ['update_display_data'],
+    [tells('clear_output', { wait: false })]: ['clear_output'],
+    [tells('comm_open', { comm_id: 'c', target_name: 't', data: {} })]: ['comm_open'],
+  };
+  for (const [code, shown] of Object.entries(SILENT)) {
+    it(`hide the value alone of a silent cell: ${code}`, async () => {
+      await using channels = await jupyter.open(kernelId);
+      const { types, reply } = await channels.execute(code, { silent: true });
+      assert.deepEqual([types, reply.status], [['status', ...shown, 'status'], 'ok']);
+    });
+  }
 
   it('restart the kernel, whose variables are gone', async () => {
     await using channels = await jupyter.open(kernelId);
