@@ -132,20 +132,13 @@ export class InstanceRecords {
 
   #load(key: InstanceKey): InstanceRecord | undefined {
     try {
-      const record = withSource(JSON.parse(readFileSync(join(this.folderOf(key), 'instance.json'), 'utf8')));
+      const record: unknown = JSON.parse(readFileSync(join(this.folderOf(key), 'instance.json'), 'utf8'));
       return Value.Check(InstanceRecord, record) ? record : undefined;
     } catch (error) {
       if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined;
       throw error;
     }
   }
-}
-
-/** Returns the record with its source, also where an earlier hostd has written only the template version. */
-function withSource(record: unknown): unknown {
-  if (typeof record !== 'object' || record === null || !('templateVersionId' in record)) return record;
-  const { templateVersionId, ...rest } = record;
-  return { source: { kind: 'template', templateVersionId }, ...rest };
 }
 
 function isClaimed(record: InstanceRecord | undefined): record is InstanceRecord & InstanceName {
