@@ -1,4 +1,4 @@
-/** Holds the kernel gateway to Jupyter's own clients. `packages/service/server/src/compose/jupyter-gateway.test.ts` tests the rest. */
+/** Holds the kernel gateway to Jupyter's own clients. `packages/gateways/jupyter/src/jupyter-gateway.test.ts` tests the rest. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -7,9 +7,9 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type ApiKeyId, SCOPES } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { type E2bBox, E2bBoxes } from '../../testing/e2b-boxes.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { WEB_SOCKET_UPGRADE } from '../../testing/web-socket-upgrade.ts';
+import { type E2bBox, E2bBoxes } from '../../../service/server/testing/e2b-boxes.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
+import { WEB_SOCKET_UPGRADE } from '../../../service/server/testing/web-socket-upgrade.ts';
 
 const PORT = 8000;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, before, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 let tenants: Tenants;
 before(async () => {

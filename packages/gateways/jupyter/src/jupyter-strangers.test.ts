@@ -6,9 +6,9 @@ import type { Duplex } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { JupyterClient } from '../../testing/jupyter-client.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { WEB_SOCKET_UPGRADE } from '../../testing/web-socket-upgrade.ts';
+import { JupyterClient } from '../../../service/server/testing/jupyter-client.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
+import { WEB_SOCKET_UPGRADE } from '../../../service/server/testing/web-socket-upgrade.ts';
 
 /** Kinds of frames. */
 const CONTINUATION = 0x0;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { constants, gzipSync } from 'node:zlib';
-import { BOX, type Call, type E2bBox, E2bBoxes, INTERPRETER } from '../../testing/e2b-boxes.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { BOX, type Call, type E2bBox, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 let tenants: Tenants;
 let boxes: E2bBoxes;

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { BOOTSTRAP_KEY } from '../../testing/bootstrap-key.ts';
-import { NEEDS_POSTGRES } from '../../testing/servers.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { WholeServers } from '../../testing/whole-servers.ts';
+import { BOOTSTRAP_KEY } from '../../../service/server/testing/bootstrap-key.ts';
+import { NEEDS_POSTGRES } from '../../../service/server/testing/servers.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
+import { WholeServers } from '../../../service/server/testing/whole-servers.ts';
 
 let tenants: Tenants;
 before(async () => {

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { JupyterRouter } from '@cloche/jupyter';
 import { pino } from 'pino';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const NAMED = '{"name":"python3"}';
 const HALF = '{"half';

@@ -1,7 +1,7 @@
 /** Sends MCP's endpoint keys that do not work: each request is refused with 401 before any of its body is parsed. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const message = (method: string, params = {}) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
 const CLIENT = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } };

@@ -5,8 +5,8 @@ import { text as textOf } from 'node:stream/consumers';
 import { after, before, it } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
-import { BOX, type Call, E2bBoxes, INTERPRETER } from '../../testing/e2b-boxes.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { BOX, type Call, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 let tenants: Tenants;
 let boxes: E2bBoxes;

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { JUPYTER_PROGRAMS, type JupyterSite } from '../../testing/jupyter-programs.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { JUPYTER_PROGRAMS, type JupyterSite } from '../../../service/server/testing/jupyter-programs.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 let tenants: Tenants;
 let site: JupyterSite;

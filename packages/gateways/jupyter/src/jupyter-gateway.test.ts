@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '@cloche/testkit/eventually';
-import { JupyterClient } from '../../testing/jupyter-client.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { JupyterClient } from '../../../service/server/testing/jupyter-client.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const OFFSETS = 'v1.kernel.websocket.jupyter.org';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 let tenants: Tenants;
 let client: Client;

@@ -5,8 +5,8 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { BOX, type E2bBox, E2bBoxes, INTERPRETER } from '../../testing/e2b-boxes.ts';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { BOX, type E2bBox, E2bBoxes, INTERPRETER } from '../../../service/server/testing/e2b-boxes.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const MEBIBYTE = 2 ** 20;
 

@@ -1,7 +1,7 @@
 /** What E2B's clients send to the control plane, on a whole server with a fake runtime. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { openTenants, type Tenants } from '../../testing/tenants.ts';
+import { openTenants, type Tenants } from '../../../service/server/testing/tenants.ts';
 
 const MINUTE_MS = 60_000;
 /** How far a time may lie from the one that a test computes. */
