@@ -1,10 +1,10 @@
 import type { JsonValue } from '@bufbuild/protobuf';
+import { GatewayError } from '@cloche/kit';
 import { Code, ConnectError, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import { contentTypeRegExp } from '@connectrpc/connect/protocol-connect';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
 import type { FastifyInstance } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
-import { GatewayError } from '@cloche/kit';
 import { Filesystem } from '../generated/filesystem/filesystem_pb.js';
 import { Process } from '../generated/process/process_pb.js';
 import { BODY_BYTES, JSON_BOUNDS } from '../read-json.ts';
