@@ -38,7 +38,7 @@ describe('the records of instances', () => {
     { title: 'one that is being launched', key, record: { status: 'launching' } },
   ];
   for (const row of rows) {
-    it(`say whether an instance lives: ${row.title}`, () => {
+    it(`records say whether an instance lives: ${row.title}`, () => {
       withRecord(row.key, { ...RUNNING, source: SOURCE, ...row.record }, (records) => {
         assert.equal(records.read(row.key)?.status, row.record.status);
         assert.equal(records.findLive(row.key) !== undefined, row.live ?? false);
