@@ -196,7 +196,7 @@ describe('what a webhook may not reach', () => {
     );
     assert.deepEqual(parseRanges('X', '10.0.0.0/8, fd00::/8,127.0.0.1'), ['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32']);
     for (const text of ['10.0.0.0/33', 'example.com', '10.0.0.0/8/8', '10.0.0/8', '::1/129']) {
-      assert.throws(() => parseRanges('X', text), /X: not a range/, text);
+      assert.throws(() => parseRanges('X', text), /X: .* is not a range/, text);
     }
   });
 
