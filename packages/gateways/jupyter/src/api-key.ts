@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import { GatewayError } from '@cloche/kit';
+import { type KeyedRequest, keyFrom, queryToken, token } from '@cloche/kit';
 
 /** Where `/v1` answers, and the key of a client. */
 export interface ApiAccess {
@@ -9,17 +8,7 @@ export interface ApiAccess {
   readonly fetch: typeof fetch;
 }
 
-/**
- * Returns the key of a request: `Authorization: token` or `Bearer`, or the parameter `token`, which browsers send
- * because their WebSockets have no headers.
- *
- * @throws GatewayError 401 if the request has no key
- */
-export function apiKeyOf({ headers, url = '' }: IncomingMessage): string {
-  const header = /^(?:token|bearer) +([\x21-\x7e]+)$/i.exec(headers.authorization ?? '')?.[1];
-  const apiKey = header ?? new URLSearchParams(url.split('?', 2)[1]).get('token') ?? '';
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw new GatewayError(401, 'The API key is missing: send `Authorization: token` with a key of Cloche.');
-  }
-  return apiKey;
+/** Returns the key of a request. @throws GatewayError 401 */
+export function apiKeyOf(request: KeyedRequest): string {
+  return keyFrom(request, [token, queryToken], 'send `Authorization: token` with a key of Cloche.');
 }

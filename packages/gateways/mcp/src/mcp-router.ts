@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { SandboxId } from '@cloche/contract';
-import { GatewayError, type HeldConnection, type HoldConnection, loopbackClient } from '@cloche/kit';
+import { bearer, GatewayError, type HeldConnection, type HoldConnection, keyFrom, loopbackClient } from '@cloche/kit';
 import type { Refusal } from '@cloche/node-support';
 import type { Cloche } from '@cloche/sdk';
 import { toNodeHandler } from '@modelcontextprotocol/node';
@@ -93,10 +93,8 @@ export class McpRouter {
     if (isForeign(request, this.#publicUrl)) {
       throw new GatewayError(403, 'Pages of another site must not send requests; use a client that is no page.');
     }
-    const token = /^Bearer +([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
-    if (token !== undefined) return token;
-    const message = 'The API key is missing: send `Authorization: Bearer` with a key of Cloche.';
-    throw new GatewayError(401, message, { 'www-authenticate': 'Bearer' });
+    const remedy = 'send `Authorization: Bearer` with a key of Cloche.';
+    return keyFrom(request, [bearer], remedy, { 'www-authenticate': 'Bearer' });
   }
 
   /** Returns the answer to a request that is refused, as clients of the protocol read it. */

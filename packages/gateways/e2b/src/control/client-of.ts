@@ -1,5 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import { GatewayError, loopbackClient } from '@cloche/kit';
+import { bearer, type KeyedRequest, keyFrom, loopbackClient, xApiKey } from '@cloche/kit';
 import type { Cloche } from '@cloche/sdk';
 import type { FastifyRequest } from 'fastify';
 import type { E2bDeps } from '../e2b-deps.ts';
@@ -9,12 +8,8 @@ const E2B_FORM = /^e2b_((?:[0-9a-f]{2})+)$/;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 
 /** Returns the key of a request. @throws GatewayError 401 */
-export function keyOf({ headers }: { readonly headers: IncomingHttpHeaders }): string {
-  const key = headers['x-api-key'];
-  const bearer = headers.authorization?.replace(/^Bearer /i, '');
-  const found = typeof key === 'string' && key !== '' ? key : bearer;
-  if (!found) throw new GatewayError(401, 'The API key is missing: set E2B_API_KEY to a key of Cloche.');
-  return plainKey(found);
+export function keyOf(request: KeyedRequest): string {
+  return plainKey(keyFrom(request, [xApiKey, bearer], 'set E2B_API_KEY to a key of Cloche.'));
 }
 
 /**

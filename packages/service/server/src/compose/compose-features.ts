@@ -9,7 +9,7 @@ import { ImageLayerRepository } from '../features/templates/layers/image-layer-r
 import { ImageLayers } from '../features/templates/layers/image-layers.ts';
 import { DiskSpace } from '../platform/base/disk-space.ts';
 import { sharedChanges } from '../platform/db/notifications.ts';
-import { isApiKey } from '../platform/http/authorize.ts';
+import { BearerKeys } from '../platform/http/credential-sources.ts';
 import { InFlight } from '../platform/http/in-flight.ts';
 import type { Access } from './compose-access.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
@@ -86,7 +86,7 @@ export async function composeFeatures(
     sandboxes: sandboxes.core,
     previewUrl: config.previewUrl,
     isBalanced,
-    isApiKey: (header) => isApiKey(header, authenticator),
+    isApiKey: (header) => new BearerKeys(authenticator).isValid(header),
   });
   opened.defer(() => previews.stop());
   const commands = composeCommands({

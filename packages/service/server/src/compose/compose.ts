@@ -13,6 +13,7 @@ import { serverSecret } from '../platform/db/server-secret.ts';
 import { buildApp } from '../platform/http/app.ts';
 import { Callers } from '../platform/http/callers.ts';
 import { CheckKey } from '../platform/http/check-key.ts';
+import { BearerKeys } from '../platform/http/credential-sources.ts';
 import type { HostRouter } from '../platform/http/host-router.ts';
 import { KeptSocket } from '../platform/http/kept-socket.ts';
 import { ListCursors } from '../platform/http/list-cursors.ts';
@@ -59,7 +60,7 @@ export async function startServer(config: Config, log: Logger, ownDriver?: Runti
   const trustsProxy = trustedProxies(config.serverName !== undefined, config.trustedProxies);
   const callers = new Callers(await serverSecret(db, 'caller-addresses'), trustsProxy);
   const { authenticator } = apiKeys;
-  const checkKey = new CheckKey({ authenticator, clock: shared.clock });
+  const checkKey = new CheckKey({ sources: [new BearerKeys(authenticator)], clock: shared.clock });
   const outcomes = new Outcomes({ ...shared, metrics, inFlight });
   const gate = {
     authenticator,

@@ -18,6 +18,7 @@ import type { TransferLimits } from './bytes.ts';
 import { addressOf, type Callers } from './callers.ts';
 import { CheckKey } from './check-key.ts';
 import { isOwnAddress, limitConnections } from './connection-limits.ts';
+import { BearerKeys } from './credential-sources.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
 import type { FindHostRouter } from './host-router.ts';
@@ -167,8 +168,8 @@ async function applyRate(reply: FastifyReply, rate: NonNullable<ReturnType<Limit
 }
 
 function authenticatorOf(deps: AppDeps): RouteDeps['authenticate'] {
-  const checkKey = deps.checkKey ?? new CheckKey(deps);
-  return (request) => checkKey.check(request.headers.authorization, addressOf(request, deps.callers));
+  const checkKey = deps.checkKey ?? new CheckKey({ sources: [new BearerKeys(deps.authenticator)], clock: deps.clock });
+  return (request) => checkKey.check(request.headers, addressOf(request, deps.callers));
 }
 
 /** Returns whether the key may have ended since the request's headers arrived. The body can arrive much later. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../../testing/echo-service.ts';
-import { bearerKey } from './authorize.ts';
+import { bearerKey } from './credential-sources.ts';
 
 let service: EchoService;
 

@@ -1,31 +1,42 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Authenticator } from '../keys/authenticator.ts';
+import { unauthorized } from '../keys/authenticator.ts';
 import type { Credential } from '../keys/credential.ts';
-import { authenticateHeader } from './authorize.ts';
+import type { CredentialSource } from './credential-sources.ts';
 import { WrongKeyDelay } from './wrong-key-delay.ts';
 
-/** Checks keys of requests, and delays the answers to wrong ones by the addresses that they come from. */
+export interface CheckKeyDeps {
+  /** The kinds of credentials that are accepted, in the order in which a request is asked for them. */
+  readonly sources: readonly CredentialSource[];
+  readonly clock: Clock;
+}
+
+/** Finds the credential of a request, and delays the answers to wrong ones by the addresses that they come from. */
 export class CheckKey {
-  readonly #authenticator: Authenticator;
+  readonly #sources: readonly CredentialSource[];
   readonly #delays: WrongKeyDelay;
 
-  constructor({ authenticator, clock }: { readonly authenticator: Authenticator; readonly clock: Clock }) {
-    this.#authenticator = authenticator;
+  constructor({ sources, clock }: CheckKeyDeps) {
+    this.#sources = sources;
     this.#delays = new WrongKeyDelay({ clock });
   }
 
   /**
-   * Returns the credential of the key in `header`, the value of Authorization.
+   * Returns the credential of a request with these headers, from `address`.
    *
    * @throws AppError `unauthorized`; `rate_limited` when too many wrong keys of the address wait.
    */
-  async check(header: string | undefined, address: string): Promise<Credential> {
+  async check(headers: IncomingHttpHeaders, address: string): Promise<Credential> {
     try {
-      return await authenticateHeader(header, this.#authenticator);
+      for (const source of this.#sources) {
+        const credential = await source.credentialOf(headers);
+        if (credential) return credential;
+      }
     } catch (error) {
-      if (header && error instanceof AppError && error.is('unauthorized')) await this.#delays.wrongKey(address);
+      if (error instanceof AppError && error.is('unauthorized')) await this.#delays.wrongKey(address);
       throw error;
     }
+    throw unauthorized('The API key is missing: send the header Authorization: Bearer clk_…');
   }
 }

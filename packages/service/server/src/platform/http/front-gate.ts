@@ -103,7 +103,9 @@ export class FrontGate {
     let credential: Credential | undefined;
     try {
       const key = await router.keyOf(request);
-      if (key !== undefined) credential = await checkKey.check(`Bearer ${key}`, callers.addressOf(request));
+      if (key !== undefined) {
+        credential = await checkKey.check({ authorization: `Bearer ${key}` }, callers.addressOf(request));
+      }
       requireSize(front, request);
       return undefined;
     } catch (error) {

@@ -1,0 +1,61 @@
+import type { IncomingMessage } from 'node:http';
+import { GatewayError } from './gateway-error.ts';
+
+/** What of a request may hold a key. */
+export type KeyedRequest = Pick<IncomingMessage, 'headers'> & { readonly url?: string | undefined };
+
+/** One place where clients of a protocol put their key. Returns undefined if the request has none there. */
+export type KeySource = (request: KeyedRequest) => string | undefined;
+
+/** A key that a header can hold. */
+const PRINTABLE = /^[\x21-\x7e][\x20-\x7e]*$/;
+
+/** The header `X-Api-Key`. */
+export const xApiKey: KeySource = ({ headers }) => {
+  const key = headers['x-api-key'];
+  return typeof key === 'string' && key !== '' ? key : undefined;
+};
+
+/** The header `Authorization: Bearer`. */
+export const bearer: KeySource = schemeOf(/^bearer +(\S.*)$/i);
+
+/** The header `Authorization: token`, or `Bearer`, as Jupyter's clients send it. */
+export const token: KeySource = schemeOf(/^(?:token|bearer) +(\S.*)$/i);
+
+/**
+ * The password of Basic authentication, which HTTP clients send for a URL such as `http://key:clk_…@host/`. A user name
+ * without a password counts as the key.
+ */
+export const basicPassword: KeySource = (request) => {
+  const encoded = schemeOf(/^basic +(\S.*)$/i)(request);
+  if (encoded === undefined) return undefined;
+  const text = Buffer.from(encoded, 'base64').toString();
+  const colon = text.indexOf(':');
+  return (colon === -1 ? text : text.slice(colon + 1) || text.slice(0, colon)) || undefined;
+};
+
+/** The parameter `token` of the query, which browsers send because their WebSockets have no headers. */
+export const queryToken: KeySource = ({ url = '' }) =>
+  new URLSearchParams(url.split('?', 2)[1]).get('token') || undefined;
+
+/**
+ * Returns the key of a request from the first source that has one a header can hold.
+ *
+ * @throws GatewayError 401 with `remedy`, which says where to put a key
+ */
+export function keyFrom(
+  request: KeyedRequest,
+  sources: readonly KeySource[],
+  remedy: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  for (const source of sources) {
+    const key = source(request);
+    if (key !== undefined && PRINTABLE.test(key)) return key;
+  }
+  throw new GatewayError(401, `The API key is missing: ${remedy}`, headers);
+}
+
+function schemeOf(form: RegExp): KeySource {
+  return ({ headers }) => form.exec(headers.authorization ?? '')?.[1];
+}
