@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
-import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+import { ERRORS, EVENT_TYPES, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { TESTS_ON_V2 } from '../e2e/machines/vm/tests.ts';
 import { HOST_SYSCTLS } from '../packages/host/host-checks/src/index.ts';
 import { hostEntryTables } from './host-entry-tables.ts';
@@ -40,6 +40,15 @@ function hasTitle(file: string, title: string): boolean {
   const begins = file.endsWith('.py') ? [`def ${title}`] : ["'", '"', '`'].map((quote) => quote + title);
   return begins.some((beginning) => read(file).includes(beginning));
 }
+
+it('docs/guides/events.md has a row for each type of event', () => {
+  const rows = read('docs/guides/events.md').match(/^\| `[a-z_]+\..*$/gm)?.join('\n') ?? '';
+  const missing = EVENT_TYPES.filter((type) => {
+    const [group] = type.split('.');
+    return !rows.includes(`\`${type}\``) && !rows.includes(`\`${group}.\` and a`);
+  });
+  assert.deepEqual(missing, []);
+});
 
 describe('docs/errors.md', () => {
   it('has a row for each error of the catalogue, with its status, and no others', () => {
