@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { cacheRetentionOf } from '@cloche/host-checks';
 import { startCommand } from '@cloche/layout';
-import { isBuiltRuntime } from '@cloche/protocol';
+import { isGvisor } from '@cloche/protocol';
 import { effectiveSettings, SettingsError, settingsFor } from '@cloche/settings';
 import { endSandboxes } from './end-sandboxes.ts';
 import { canBuildGoPrograms } from './host/build-go-program.ts';
@@ -27,7 +27,7 @@ const COMMANDS: Record<string, (progress: Progress, options: StartOptions) => Pr
   /** Prepares what the systemd units need before they start; see deploy/systemd. */
   units: async (progress) => {
     const settings = effectiveSettings(process.env);
-    const gvisor = isBuiltRuntime(settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME ?? '');
+    const gvisor = isGvisor(settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME ?? '');
     const balancer = Number(settingsFor('setup', settings).CLOCHE_SERVERS) > 1;
     if (balancer) requireSharedDatabase(databaseUrlOf(settings));
     const prepared = await prepareHost({ ...cacheOf(process.env), progress, gvisor, balancer });

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { clientFilePath } from '@cloche/cli/client-file';
 import { cacheRetentionOf, checkPort, refusals, roomOfCache } from '@cloche/host-checks';
 import { clocheCommand, startCommand } from '@cloche/layout';
-import { isBuiltRuntime } from '@cloche/protocol';
+import { isGvisor } from '@cloche/protocol';
 import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
 import { readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
@@ -38,7 +38,7 @@ export async function start(given: NodeJS.ProcessEnv, progress: Progress, option
   const port = numberOf('CLOCHE_PORT', own.CLOCHE_PORT);
   const servers = numberOf('CLOCHE_SERVERS', own.CLOCHE_SERVERS);
   if (servers > 1) requireSharedDatabase(databaseUrlOf(settings));
-  const gvisor = isBuiltRuntime(settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME ?? '');
+  const gvisor = isGvisor(settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME ?? '');
   refuseMachine(cacheDir);
   await requireFreePort(host, port);
   const prepared = await prepareHost({

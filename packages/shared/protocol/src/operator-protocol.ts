@@ -52,7 +52,7 @@ export const CreateKey = Type.Object(
     name: Type.Optional(Type.String({ maxLength: 100 })),
     scopes: Type.Array(Word, { minItems: 1, maxItems: 64 }),
     /** Projects that the key is limited to; all of the organization's when left out. */
-    projectIds: Type.Optional(Type.Array(Word, { minItems: 1, maxItems: 64 })),
+    projectIds: Type.Optional(Type.Array(Word, { minItems: 1, maxItems: 100 })),
     expiresInMs: Type.Optional(Ordinal),
   },
   { additionalProperties: false },

@@ -14,7 +14,7 @@ import { lines } from './run-lines.ts';
 import { setVariables } from './variables-of-run.ts';
 
 /** Longest run. A client normally ends its run by closing the connection; this limit is for one that does not. */
-const LONGEST_RUN_MS = 600_000;
+const LONGEST_RUN_MS = LIMITS.runTimeoutMaxMs;
 /** Longest time before the head of a response, while a run that waits or prints nothing is not refused. */
 const LONGEST_HEAD_MS = 500;
 const LANGUAGES: Readonly<Record<string, Language>> = {

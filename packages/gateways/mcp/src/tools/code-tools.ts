@@ -21,7 +21,7 @@ export const codeTools = [
         code: z.string().min(1).max(LIMITS.codeBytes).describe('The code.'),
         language: z.enum(LANGUAGES).default('python'),
         sandboxId: usedSandboxId,
-        timeoutMs: z.int().min(1).max(600_000).default(60_000).describe('Time limit in milliseconds.'),
+        timeoutMs: z.int().min(1).max(LIMITS.runTimeoutMaxMs).default(60_000).describe('Time limit in milliseconds.'),
       }),
       output: z.object({
         sandboxId: z.string(),

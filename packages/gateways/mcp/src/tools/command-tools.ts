@@ -32,7 +32,7 @@ export const commandTools = [
     {
       title: 'Run a command',
       description: 'Runs a shell command to its end and returns its output and exit code.',
-      input: z.object({ ...start, timeoutMs: z.int().min(1).max(600_000).default(60_000) }),
+      input: z.object({ ...start, timeoutMs: z.int().min(1).max(LIMITS.runTimeoutMaxMs).default(60_000) }),
       output: z.object({ sandboxId: z.string(), command }),
     },
     async ({ sandboxId, command: line, cwd, user, timeoutMs }, { cloche, signal, sandbox, output }) => {

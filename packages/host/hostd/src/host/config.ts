@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { cachePaths, dataPaths, machineMemory, runPaths } from '@cloche/layout';
-import { egressPaths, isBuiltRuntime, type LaunchSpec } from '@cloche/protocol';
+import { egressPaths, isGvisor, type LaunchSpec } from '@cloche/protocol';
 import {
   hostDefaults,
   type OperatorRanges,
@@ -83,7 +83,7 @@ function checkedSettings(env: NodeJS.ProcessEnv): Settings {
 
 /** Resolves a runtime's name or path. One that is built for Cloche is used, if it exists. */
 function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
-  const program = isBuiltRuntime(given) && existsSync(builtRunsc) ? builtRunsc : given;
+  const program = isGvisor(given) && existsSync(builtRunsc) ? builtRunsc : given;
   return { ociRuntime: basename(program), ociRuntimeProgram: program };
 }
 

@@ -11,7 +11,7 @@ export function ociRuntimeOf(program: string): OciRuntime {
   return OCI_RUNTIMES.find((one) => one.program === program) ?? { program, aptPackage: program, claims: SHARED_KERNEL };
 }
 
-/** Returns whether a runtime is built for Cloche, instead of installed by the system's packages. */
-export function isBuiltRuntime(program: string): boolean {
-  return ociRuntimeOf(program).aptPackage === undefined;
+/** Whether a runtime is gVisor, which is built for Cloche instead of installed by the system's packages. */
+export function isGvisor(program: string): boolean {
+  return program === RUNSC.program;
 }
