@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { bindLibc, checked } from '../../../packages/host/hostd/src/kernel/libc.ts';
+import { bindLibc, checked } from '../../../packages/host/hostd/src/linux/libc.ts';
 
 const unshareCall = bindLibc('int unshare(int flags)');
 const CLONE_NEWNET = 0x4000_0000;

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { HostdConfig } from '../src/host/config.ts';
-import { errorCode } from '../src/kernel/libc.ts';
+import { errorCode } from '../src/linux/libc.ts';
 import { SHARED_NAMESPACE } from '../src/oci/runsc.ts';
 
 /** Returns a description of each thing on the host that belongs to instances of the installation. */

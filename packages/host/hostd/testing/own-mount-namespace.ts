@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { assertOwnMountNamespace } from '../src/kernel/mount-namespace.ts';
+import { assertOwnMountNamespace } from '../src/linux/mount-namespace.ts';
 
 /**
  * Runs the tests of a file in a process with its own mount namespace, as hostd has. In the test runner's process, which

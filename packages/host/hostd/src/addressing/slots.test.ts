@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { idRangeOfSlot } from '../base/id-range.ts';
-import { identifyProcess, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { identifyProcess, type ProcessIdentity } from '../linux/process-identity.ts';
 import { addressesOfSlot, linkName, SLOT_COUNT } from './address-plan.ts';
 import { GATEWAY_PURPOSE, Slots } from './slots.ts';
 

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { HostdError } from '../base/hostd-error.ts';
-import { withFileLock } from '../kernel/file-lock.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { findLink } from '../kernel/netlink.ts';
-import { isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { withFileLock } from '../linux/file-lock.ts';
+import { errorCode } from '../linux/libc.ts';
+import { findLink } from '../linux/netlink.ts';
+import { isProcessAlive, type ProcessIdentity } from '../linux/process-identity.ts';
 import { gatewayLinkName, SLOT_COUNT } from './address-plan.ts';
 
 const Holder = Type.Object({

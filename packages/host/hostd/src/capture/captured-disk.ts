@@ -1,9 +1,9 @@
 import { closeSync, mkdirSync, openSync, rmdirSync, statfsSync } from 'node:fs';
 import { until } from '../base/until.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { openLoopDevice, refreshDevice } from '../kernel/loop-device.ts';
-import { detachMount, hasFolder, MS_NOATIME, MS_NODEV, MS_NOSUID, makeReadOnly, mountDisk } from '../kernel/mounts.ts';
-import { type ByteRange, freeRanges, sumOf, withoutRanges } from '../kernel/used-ranges.ts';
+import { errorCode } from '../linux/libc.ts';
+import { openLoopDevice, refreshDevice } from '../linux/loop-device.ts';
+import { detachMount, hasFolder, MS_NOATIME, MS_NODEV, MS_NOSUID, makeReadOnly, mountDisk } from '../linux/mounts.ts';
+import { type ByteRange, freeRanges, sumOf, withoutRanges } from '../linux/used-ranges.ts';
 
 /** Far more parts than a disk has, unless its files were scattered on purpose. */
 const MAX_RANGES = 65_536;

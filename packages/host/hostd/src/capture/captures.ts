@@ -10,7 +10,7 @@ import type { InstanceKey, InstanceName } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
 import { versionOfSource } from '../instance/instance-source.ts';
 import type { Instances } from '../instances/instances.ts';
-import { type ByteRange, sumOf } from '../kernel/used-ranges.ts';
+import { type ByteRange, sumOf } from '../linux/used-ranges.ts';
 import type { Runtime } from '../oci/runtime.ts';
 import type { CapturedVersions, LayerOfVersion } from '../storage/captured-versions.ts';
 import type { DiskImages } from '../storage/disk-image.ts';

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { answerOfWorker } from '@cloche/node-support';
-import type { ByteRange } from '../kernel/used-ranges.ts';
+import type { ByteRange } from '../linux/used-ranges.ts';
 
 /** Digest of what was copied, and its bytes without blocks of zeros. */
 export interface Copied {

@@ -2,9 +2,9 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, 
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { until } from '../base/until.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { detachMount } from '../kernel/mounts.ts';
-import { killProcessIf } from '../kernel/process-identity.ts';
+import { errorCode } from '../linux/libc.ts';
+import { detachMount } from '../linux/mounts.ts';
+import { killProcessIf } from '../linux/process-identity.ts';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP, RESERVE_GROUP } from './divided-group.ts';
 import { widenGvisorMemoryLimit } from './gvisor-group.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { readSmallFile } from '../base/read-small-file.ts';
-import { errorCode } from '../kernel/libc.ts';
+import { errorCode } from '../linux/libc.ts';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 
 /** The control group below an instance's group to which the sandbox's limits apply, and how to read its counters. */

@@ -6,7 +6,7 @@ import { HostdProcess } from '../../testing/hostd-process.ts';
 import { initPid } from '../../testing/inside.ts';
 import { makeInstallation, makeSpec } from '../../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
-import { BOOT_ID } from '../kernel/process-identity.ts';
+import { BOOT_ID } from '../linux/process-identity.ts';
 
 describe('hostd, killed', () => {
   test('hostd, killed and restarted, lists and stops live instances', async () => {

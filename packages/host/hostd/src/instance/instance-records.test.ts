@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { identifyProcess } from '../kernel/process-identity.ts';
+import { identifyProcess } from '../linux/process-identity.ts';
 import { type InstanceKey, instanceKey, pooledInstanceKey } from './instance-key.ts';
 import { InstanceRecords } from './instance-records.ts';
 

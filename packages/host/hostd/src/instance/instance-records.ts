@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { LaunchSource, LaunchSpec } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { errorCode } from '../kernel/libc.ts';
-import { isProcessAlive } from '../kernel/process-identity.ts';
+import { errorCode } from '../linux/libc.ts';
+import { isProcessAlive } from '../linux/process-identity.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from './instance-key.ts';
 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });

@@ -12,7 +12,7 @@ import { linkName } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
 import { closeHost, type Host, openHost } from '../host/open-host.ts';
 import { instanceKey } from '../instance/instance-key.ts';
-import { createVeth, Netlink } from '../kernel/netlink.ts';
+import { createVeth, Netlink } from '../linux/netlink.ts';
 import { Templates } from '../storage/templates.ts';
 import { removeInstance } from '../teardown/remove-instance.ts';
 import { type LaunchPlan, planForSandbox } from './launch-plan.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Slots } from '../addressing/slots.ts';
-import { identifyProcess } from '../kernel/process-identity.ts';
+import { identifyProcess } from '../linux/process-identity.ts';
 import { acquireGatewaySlot } from './gateway-slot.ts';
 
 describe('the slot of a gateway', () => {

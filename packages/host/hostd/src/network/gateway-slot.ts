@@ -1,7 +1,7 @@
 import { EGRESS_PORTS } from '@cloche/protocol';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
-import type { ProcessIdentity } from '../kernel/process-identity.ts';
+import type { ProcessIdentity } from '../linux/process-identity.ts';
 import { type BoundPort, boundPortsAt } from './bound-ports.ts';
 
 /** Port where egress listens on the gateway address; the rules redirect port 53 there. */

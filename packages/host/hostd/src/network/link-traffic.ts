@@ -1,6 +1,6 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import { gatedLinkName, linkName } from '../addressing/address-plan.ts';
-import { findLink } from '../kernel/netlink.ts';
+import { findLink } from '../linux/netlink.ts';
 import { networkClassOf } from './network-class.ts';
 
 /** Bytes on an instance's link since its launch, with all headers, as the sandbox sees their direction. */

@@ -1,8 +1,8 @@
 import { closeSync } from 'node:fs';
 import koffi from 'koffi';
-import { boundSocket } from '../kernel/bound-socket.ts';
-import { bindLibc, checked, SyscallError } from '../kernel/libc.ts';
-import { attributesOf } from '../kernel/netlink.ts';
+import { boundSocket } from '../linux/bound-socket.ts';
+import { bindLibc, checked, SyscallError } from '../linux/libc.ts';
+import { attributesOf } from '../linux/netlink.ts';
 
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
 const recvCall = bindLibc('long recv(int fd, _Out_ uint8_t *buffer, size_t length, int flags)');

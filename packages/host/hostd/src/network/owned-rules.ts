@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import koffi from 'koffi';
-import { bindLibc, checked } from '../kernel/libc.ts';
+import { bindLibc, checked } from '../linux/libc.ts';
 
 const fcntlCall = bindLibc('int fcntl(int fd, int command, int argument)');
 const F_SETFD = 2;

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { SLOT_COUNT } from '../addressing/address-plan.ts';
-import { errorCode } from '../kernel/libc.ts';
+import { errorCode } from '../linux/libc.ts';
 import { MAX_TRACKED_ENTRIES } from './flow-limits.ts';
 
 const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';

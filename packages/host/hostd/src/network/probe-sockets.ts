@@ -2,8 +2,8 @@ import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { errorCode } from '../kernel/libc.ts';
-import { openInternetSocket } from '../kernel/network-namespace.ts';
+import { errorCode } from '../linux/libc.ts';
+import { openInternetSocket } from '../linux/network-namespace.ts';
 
 /** Pause before a datagram is sent again: one may be lost while the kernel learns an address. */
 const REPEAT_MS = 250;

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { addressesOfSlot, SANDBOX_PREFIX_LENGTH } from '../addressing/address-plan.ts';
-import { errorCode } from '../kernel/libc.ts';
+import { errorCode } from '../linux/libc.ts';
 import {
   addAddress,
   addDefaultRoute,
@@ -9,7 +9,7 @@ import {
   Netlink,
   type NetlinkRequest,
   raiseLink,
-} from '../kernel/netlink.ts';
+} from '../linux/netlink.ts';
 
 const LOOPBACK_INDEX = 1;
 

@@ -12,8 +12,8 @@ import {
   linkPrefix,
 } from '../addressing/address-plan.ts';
 import { GATEWAY_PURPOSE, PROBE_PURPOSES, type Slots } from '../addressing/slots.ts';
-import { addAddress, createVeth, findLink, Netlink, raiseLink } from '../kernel/netlink.ts';
-import { identifyProcess, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { addAddress, createVeth, findLink, Netlink, raiseLink } from '../linux/netlink.ts';
+import { identifyProcess, type ProcessIdentity } from '../linux/process-identity.ts';
 import { DatagramGate } from './datagram-gate.ts';
 import { addDockerUserRules, type LinkPrefixes, removeDockerUserRules } from './docker-user-chain.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';

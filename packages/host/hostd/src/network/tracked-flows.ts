@@ -1,8 +1,8 @@
 /** Deletion of the kernel's connection tracking entries, through ctnetlink. */
 import { closeSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { bindLibc, checked } from '../kernel/libc.ts';
-import { attribute, ipv4, NESTED, u32 } from '../kernel/netlink.ts';
+import { bindLibc, checked } from '../linux/libc.ts';
+import { attribute, ipv4, NESTED, u32 } from '../linux/netlink.ts';
 
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
 const sendCall = bindLibc('long send(int fd, void *message, size_t length, int flags)');

@@ -1,5 +1,5 @@
 /** The ethtool-netlink message that a sandbox's network needs. */
-import { attribute, NESTED, Netlink, u32 } from '../kernel/netlink.ts';
+import { attribute, NESTED, Netlink, u32 } from '../linux/netlink.ts';
 
 const NETLINK_GENERIC = 16;
 const REQUEST = 1;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { IsolationClaims } from '@cloche/protocol';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { KERNELS_GROUP } from '../cgroups/divided-group.ts';
-import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { openListeningSocket } from '../linux/listening-socket.ts';
 import { writeSysFolders } from './kernel-view.ts';
 import type { OciCommand } from './oci-command.ts';
 import { ociConfig } from './oci-config.ts';

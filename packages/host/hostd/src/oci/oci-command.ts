@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { errorCode } from '../kernel/libc.ts';
-import { detachMount } from '../kernel/mounts.ts';
-import { runProgram } from '../kernel/run-program.ts';
-import { SealedProgram } from '../kernel/sealed-program.ts';
+import { errorCode } from '../linux/libc.ts';
+import { detachMount } from '../linux/mounts.ts';
+import { runProgram } from '../linux/run-program.ts';
+import { SealedProgram } from '../linux/sealed-program.ts';
 import type { ResourceLimit } from './resource-limits.ts';
 
 const execute = promisify(execFile);

@@ -6,7 +6,7 @@ import { until } from '../base/until.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { isProcessAlive, type ProcessIdentity } from '../linux/process-identity.ts';
 import type { AgentRelays } from '../relay/agent-relays.ts';
 import { makeSharedMemoryFolder } from '../storage/root-file-system.ts';
 import { gvisorConfig } from './gvisor-config.ts';

@@ -2,7 +2,7 @@ import type { IsolationClaims, LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import type { LimitedGroup } from '../cgroups/group-usage.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { ProcessIdentity } from '../kernel/process-identity.ts';
+import type { ProcessIdentity } from '../linux/process-identity.ts';
 
 /** A container as the launch prepared it; the source of its configuration. */
 export interface ContainerSpec {

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, readSync } from 'node:fs';
 import koffi from 'koffi';
-import { bindLibc, checked } from '../kernel/libc.ts';
+import { bindLibc, checked } from '../linux/libc.ts';
 import type { SeccompProfile } from './seccomp-profile.ts';
 
 const ACTIONS: Readonly<Record<string, number>> = { SCMP_ACT_ALLOW: 0x7fff_0000, SCMP_ACT_ERRNO: 0x0005_0000 };

@@ -10,7 +10,7 @@ import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../
 import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
 import { GroupUsage, WHOLE_GROUP } from '../cgroups/group-usage.ts';
-import { isProcessAlive } from '../kernel/process-identity.ts';
+import { isProcessAlive } from '../linux/process-identity.ts';
 
 /** Answers every request, as an agent does. */
 const ANSWERING = [

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { machineProcessors } from '@cloche/layout';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
+import { SHORT_SLICE_NS, setTimeSlice } from '../linux/time-slice.ts';
 import { ProcessorDebts } from './processor-debts.ts';
 import type { ProcessorGroups } from './processor-groups.ts';
 

@@ -5,8 +5,8 @@ import type { CgroupHierarchy } from '../cgroups/cgroup-hierarchies.ts';
 import { AGENT_GROUP, KERNELS_GROUP } from '../cgroups/divided-group.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
+import { errorCode } from '../linux/libc.ts';
+import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../linux/time-slice.ts';
 
 /** Groups of an instance's threads, below its own group. */
 const THREAD_GROUPS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];

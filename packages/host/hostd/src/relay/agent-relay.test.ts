@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { until } from '../base/until.ts';
-import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { openListeningSocket } from '../linux/listening-socket.ts';
 import { AgentRelay, MAX_HALF_OPEN, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
 
 /** Bytes that a Unix socket buffers for its reader. */

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { IdRange } from '../base/id-range.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { openListeningSocket } from '../linux/listening-socket.ts';
 import { AgentRelay } from './agent-relay.ts';
 
 /** Name of the socket in the folder that the guest sees. */

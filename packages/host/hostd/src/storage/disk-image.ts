@@ -14,7 +14,7 @@ import {
 import { truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { dataRanges } from '../kernel/data-ranges.ts';
+import { dataRanges } from '../linux/data-ranges.ts';
 
 const execute = promisify(execFile);
 

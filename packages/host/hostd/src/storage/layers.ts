@@ -4,9 +4,9 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { syncFolder, writeDurably } from '../base/durable-file.ts';
 import { HostdError } from '../base/hostd-error.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { attachLoopDevice } from '../kernel/loop-device.ts';
-import { detachMount, MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, mountDisk } from '../kernel/mounts.ts';
+import { errorCode } from '../linux/libc.ts';
+import { attachLoopDevice } from '../linux/loop-device.ts';
+import { detachMount, MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, mountDisk } from '../linux/mounts.ts';
 
 /** Properties of a layer, beside its image. */
 const LayerInfo = Type.Object({

@@ -13,8 +13,8 @@ import { dirname, join } from 'node:path';
 import { GUEST_PATH } from '@cloche/layout';
 import type { IdRange } from '../base/id-range.ts';
 import type { UndoStack } from '../base/undo-stack.ts';
-import { errorCode } from '../kernel/libc.ts';
-import { attachLoopDevice } from '../kernel/loop-device.ts';
+import { errorCode } from '../linux/libc.ts';
+import { attachLoopDevice } from '../linux/loop-device.ts';
 import {
   bindReadOnly,
   bindReadOnlyIn,
@@ -25,8 +25,8 @@ import {
   MS_RDONLY,
   mountDisk,
   mountFileSystem,
-} from '../kernel/mounts.ts';
-import { UserNamespace } from '../kernel/user-namespace.ts';
+} from '../linux/mounts.ts';
+import { UserNamespace } from '../linux/user-namespace.ts';
 
 /** Path of the CA bundle in templates, which are Debian's and its derivatives'. */
 const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';

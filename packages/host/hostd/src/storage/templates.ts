@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { templateUse } from '@cloche/layout';
 import { TemplateVersionManifest } from '@cloche/protocol';
 import { Value } from 'typebox/value';
-import { errorCode } from '../kernel/libc.ts';
+import { errorCode } from '../linux/libc.ts';
 
 export interface TemplateVersion {
   manifest: TemplateVersionManifest;

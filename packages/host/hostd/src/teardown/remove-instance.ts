@@ -5,7 +5,7 @@ import { until } from '../base/until.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
-import { isLoopDeviceBackedBy } from '../kernel/loop-device.ts';
+import { isLoopDeviceBackedBy } from '../linux/loop-device.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { Runtime } from '../oci/runtime.ts';

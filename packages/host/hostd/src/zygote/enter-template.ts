@@ -5,8 +5,8 @@
 import { constants, openSync, writeFileSync } from 'node:fs';
 import { execve } from 'node:process';
 import { SANDBOX_HOST_NAME } from '../base/sandbox-host-name.ts';
-import { bindLibc, checked } from '../kernel/libc.ts';
-import { detachMount, MS_NODEV, MS_NOSUID, mountFileSystem } from '../kernel/mounts.ts';
+import { bindLibc, checked } from '../linux/libc.ts';
+import { detachMount, MS_NODEV, MS_NOSUID, mountFileSystem } from '../linux/mounts.ts';
 
 const unshareCall = bindLibc('int unshare(int flags)');
 const pivotRootCall = bindLibc('long syscall(long number, const char *to, const char *old)');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pooledInstanceKey } from '../instance/instance-key.ts';
-import { identifyProcess } from '../kernel/process-identity.ts';
+import { identifyProcess } from '../linux/process-identity.ts';
 import { KernelForks } from './kernel-forks.ts';
 
 const TARGET = {

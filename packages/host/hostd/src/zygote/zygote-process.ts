@@ -4,7 +4,7 @@ import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { GUEST_PATH } from '@cloche/layout';
-import { openSocketPair, sendDescriptors } from '../kernel/descriptor-passing.ts';
+import { openSocketPair, sendDescriptors } from '../linux/descriptor-passing.ts';
 import { type ZygoteReport, ZygoteReports } from './zygote-reports.ts';
 
 const ENTER_TEMPLATE = fileURLToPath(new URL('enter-template.ts', import.meta.url));

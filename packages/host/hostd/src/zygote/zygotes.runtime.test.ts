@@ -7,7 +7,7 @@ import { eventually } from '@cloche/testkit/eventually';
 import { makeInstallation } from '../../testing/installation.ts';
 import { inOwnMountNamespace } from '../../testing/own-mount-namespace.ts';
 import { Cgroups } from '../cgroups/cgroups.ts';
-import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
+import { detachMount, mountFileSystem } from '../linux/mounts.ts';
 import { Templates } from '../storage/templates.ts';
 import { MAX_ZYGOTES, Zygotes } from './zygotes.ts';
 
